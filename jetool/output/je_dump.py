@@ -41,10 +41,10 @@ class JeDumpEncoder:
         show = _print if self._printable else bytes.hex
         return "".join([f" {show(key[2])}\n {show(data[2])}\n" for _, (key, data, *_) in rows]).encode("ascii")
 
-    def record(self, key: bytes, data: bytes) -> bytes:
-        """The two lines of one record, for those who write one at a time."""
+    def records(self, records: Iterable[tuple[bytes, bytes]]) -> bytes:
+        """The two lines of each key and its data, for those who have no rows."""
         show = _print if self._printable else bytes.hex
-        return f" {show(key)}\n {show(data)}\n".encode("ascii")
+        return "".join([f" {show(key)}\n {show(data)}\n" for key, data in records]).encode("ascii")
 
     def foot(self, summary: Row) -> bytes:  # noqa: ARG002 - the format has no place for it
         """The last line."""

@@ -59,13 +59,17 @@ def test_lines_of_provenance() -> None:
             ("/data/env", "log", 0x1F_00002A3C, 12, -20, 1_700_000_000_007, False),
             ('/data/"\u2028\udcff', "tree", NULL_LSN, NULL_VLSN, None, None, True),
             ("/data/env", "slot", 0x26, 1 << 40, 7, 1 << 60, True),
+            ("/data/env", "log", 0x26, NULL_VLSN, 7, 253_402_300_799_999, False),
+            ("/data/env", "log", 0x100, 0, 8, 0, False),
+            ("/data/env", "log", 0x100, 0, 8, 253_402_300_800_000, False),
         )
     ]
-    lines = ProvenanceLines(0, 'group "\udcfe', "Täglich\n")
+    expected = []
     for one in records:
         file = "-" if one.lsn == NULL_LSN else f"{one.lsn >> 32:08x}.jdb"
         values = ('group "\udcfe', "Täglich\n", one.key, one.env, file, *one[6:7], one.origin, *one[7:])
-        assert lines.line(one) == document_line(PROVENANCE, PROVENANCE.row(values), PLAIN)
+        expected.append(document_line(PROVENANCE, PROVENANCE.row(values), PLAIN))
+    assert ProvenanceLines(0, 'group "\udcfe', "Täglich\n").lines(records) == b"".join(expected)
 
 
 @pytest.mark.parametrize("form", ["je", "csv", "ndjson"])

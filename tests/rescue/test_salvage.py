@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,16 @@ from engine.format.entry_types import USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.collect import Salvage
-from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedRecord
+from engine.rescue.salvage.judging import Judge
+from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedDatabase, SalvagedRecord
+from engine.rescue.salvage.scan import LogSurvey, SalvageDb
 from engine.rescue.salvage.sorting import SortedVersions
-from engine.rescue.salvage.sources import look_at, sources_of
+from engine.rescue.salvage.sources import SalvageNode, SalvageSource, look_at, sources_of
+from engine.rescue.salvage.taking import VersionTaker
 from engine.rescue.salvage.verdict import OPEN, NewestBins, TxnFates, choose, judge
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
@@ -326,6 +331,41 @@ def test_nodes_of_a_group_by_vlsn() -> None:
     # The other node's log ends before the lost version may have come.
     same = judge(of(ln(44, vlsn=5, txn=1)), 0, fates, NewestBins(), b"k")
     assert choose({0: lost, 1: same}, [20, 10]) == (0, True)
+
+
+def test_plain_records_are_judged_as_all_others() -> None:
+    """Versions as they may come: batches say of every record what the general way says of it."""
+    source = random.Random(4)
+    commits = TxnLsns()
+    for txn in range(1, 40):
+        commits.setdefault(txn, source.choice([0, 1_700_000_000_000 + txn]))
+    parts = []
+    for lsn in range(1, 4000):
+        ended, deleted = source.choice([None, source.randrange(1, 43)]), source.random() < 0.2
+        leading = slot(max(lsn - source.randrange(3), 1), source.choice([0, 0, EMBEDDED, DELETED]), lsn % 3, lsn)
+        version = (
+            leading if source.random() < 0.2 else ln(lsn, txn=ended, vlsn=source.choice([-1, lsn]), deleted=deleted)
+        )
+        parts.append((bytes([source.randrange(2)]) + source.randbytes(1), version))
+    survey = LogSurvey({}, frozenset(), frozenset(), (), (), None, NULL_VLSN)
+    sources = [SalvageSource("one", (SalvageNode("/env", LogFiles((), None, (), (), 0), survey, "damaged"),), None)]
+    databases = [SalvagedDatabase(0, SalvageDb("a", duplicates=False), orphan=False)]
+
+    def judged() -> tuple[Judge, SortedVersions, Counter[str]]:
+        rows, counts = SortedVersions([commits]), Counter[str]()
+        taker = VersionTaker(rows, 0, commits, int, int, lambda entry: None, (NULL_LSN, NULL_LSN), NULL_LSN)
+        taker.bins.take(1, 3900, [b"\x00", b"\xff"])
+        for key, part in parts:
+            rows.add(0, key, 0, part, 1)
+        fates = TxnFates([commits], [TxnLsns()], [[0]])
+        return Judge(sources, databases, fates, [commits], [taker], counts, 0), rows, counts
+
+    judge_all, rows, counts = judged()
+    judge_each, rows_again, counts_again = judged()
+    in_batches = [one for batch in judge_all.batches(rows) for one in batch]
+    assert in_batches == [one for group in rows_again.groups() for one in judge_each.record(*group)]
+    assert counts == counts_again
+    assert {"records", "deleted", "lost", "in-doubt", "open"} <= {name for name, count in counts.items() if count > 5}
 
 
 GENERALLY = ("je-18.3.20/dups", "je-18.3.20/ttl", "je-18.3.20/ha-rollback/node1", "je-18.3.20/schema-crash",

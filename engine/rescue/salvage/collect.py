@@ -73,6 +73,11 @@ class Salvage:
 
     def rows(self) -> Iterator[Salvaged]:
         """Records in the order of database and key, each after what is to be said of it; once."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Salvaged]]:
+        """The same in batches, each of one database."""
         total = sum(file.size_bytes for _, node in self._nodes for file in node.files.files)
         done = 0
         try:
@@ -87,9 +92,10 @@ class Salvage:
                         done += file.size_bytes
                     self.counts["removed"] += self._takers[number].removed
             self._listener.step("read", total, total)
-            judge = Judge(self._sources, self.databases, self._fates, self._takers, self.counts, self._now_ms)
-            for database, key, found in self._rows.groups():
-                yield from judge.record(database, key, found)
+            judge = Judge(
+                self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms
+            )
+            yield from judge.batches(self._rows)
         finally:
             self._rows.close()
 

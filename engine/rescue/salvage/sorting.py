@@ -111,7 +111,8 @@ class SortedVersions:
         for database, node in sorted(self._tables):
             table = self._tables[database, node]
             for key in sorted(table):
-                yield database, key, [(node, table[key])]
+                # Given back at once: what is made of it takes its place.
+                yield database, key, [(node, table.pop(key))]
 
     def close(self) -> None:
         """Give the temporary files back."""

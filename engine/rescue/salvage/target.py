@@ -10,17 +10,16 @@ than JE looks for them in. ``accepts`` says which those are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.db.transaction import Transaction
 from engine.rescue.salvage.results import SalvagedDatabase, SalvagedRecord
 from engine.storage.base import Storage
 from engine.txn.appending import append, can_append
 from engine.txn.txn import Durability
-
-_BATCH = 500
 
 
 class NewEnvironment:
@@ -33,30 +32,25 @@ class NewEnvironment:
     def __init__(self, storage: Storage) -> None:
         self._env = Environment(storage, EnvironmentConfig(create=True))
         self._db: tuple[str, Database] | None = None
-        self._txn: Transaction | None = None
-        self._count = 0
-        # For the end of the open database, which takes them or does not.
+        # The open database takes records at its end.
         self._appends = False
-        self._appended: list[tuple[bytes, bytes, int]] = []
 
     def accepts(self, database: SalvagedDatabase) -> bool:
         """Whether the database can be made."""
         return not database.db.comparator
 
-    def put(self, database: SalvagedDatabase, record: SalvagedRecord) -> None:
-        """One more record."""
+    def put(self, database: SalvagedDatabase, records: Sequence[SalvagedRecord]) -> None:
+        """Records more; of a batch that is small beside the cache."""
         db = self._database(database)
+        engine = self._env.engine
         if self._appends:
-            self._appended.append((record.key, record.data, record.expiration))
-            if len(self._appended) == _BATCH:
-                self._append()
+            engine.check_writes()
+            append(engine.ctx, db.state, [(record.key, record.data, record.expiration) for record in records])
+            engine.keep_budget()
             return
-        if self._txn is None:
-            self._txn = self._env.begin(durability=Durability.NO_SYNC)
-        db.put(record.key, record.data, self._txn, expiration=record.expiration, update_expiration=True)
-        self._count += 1
-        if self._count % _BATCH == 0:
-            self._commit()
+        with self._env.begin(durability=Durability.NO_SYNC) as txn:
+            for record in records:
+                db.put(record.key, record.data, txn, expiration=record.expiration, update_expiration=True)
 
     def make(self, database: SalvagedDatabase) -> None:
         """Make a database that may get no record."""
@@ -64,8 +58,6 @@ class NewEnvironment:
 
     def close(self) -> None:
         """Finish: everything is durable."""
-        self._append()
-        self._commit()
         if self._db is not None:
             self._db[1].close()
         self._env.close()
@@ -74,8 +66,6 @@ class NewEnvironment:
         name = database.db.name
         if self._db is not None and self._db[0] == name:
             return self._db[1]
-        self._append()
-        self._commit()
         if self._db is not None:
             self._db[1].close()
         options = DatabaseOptions(
@@ -89,16 +79,3 @@ class NewEnvironment:
         # What is there already may have later keys.
         self._appends = not there and can_append(self._env.engine.ctx, db.state)
         return db
-
-    def _append(self) -> None:
-        if self._appended and self._db is not None:
-            engine = self._env.engine
-            engine.check_writes()
-            append(engine.ctx, self._db[1].state, self._appended)
-            self._appended = []
-            engine.keep_budget()
-
-    def _commit(self) -> None:
-        if self._txn is not None:
-            self._txn.commit()
-            self._txn = None

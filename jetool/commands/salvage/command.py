@@ -90,6 +90,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
                 decodings = [decoding_for_source(run, source, decode) for source in sources]
                 result = save(done, sources, staging, kind, decodings)
     finally:
+        # What is left goes with the process.
+        gc.freeze()
         gc.enable()
     counts = done.counts
     run.out.document(SALVAGED, SALVAGED.row((

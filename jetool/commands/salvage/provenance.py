@@ -1,6 +1,13 @@
-"""Lines of ``provenance.ndjson``, one for every record that is saved: the same as those of the shape, without a row."""
+"""Lines of ``provenance.ndjson``, one for every record that is saved: the same as those of the shape, without a row.
+
+There are as many as records, and most of a line is that of another one: what stands before the key, the environment
+and the log file, the origin, and the second of the time are made once and used again.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
 
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
@@ -8,6 +15,11 @@ from engine.rescue.salvage.results import SalvagedRecord
 from jetool.commands.salvage.rows import PROVENANCE
 from jetool.output import jsonl
 from jetool.output.shape import time_text
+
+_SECOND_MS: Final = 1000
+_MOST_SECONDS: Final = 4096
+_MILLISECONDS: Final = [f'.{ms:03d}Z"' for ms in range(_SECOND_MS)]
+_LATEST_MS: Final = 253_402_300_799_999
 
 
 class ProvenanceLines:
@@ -22,23 +34,47 @@ class ProvenanceLines:
         self.number = number
         head = jsonl.line({"rec": PROVENANCE.rec, "source": source, "db": name})
         self._head = f'{head[:-1].decode("ascii", "surrogateescape")},"key_hex":"'
-        self._environments: dict[str, str] = {}
+        # By environment and number of a file: what stands between the key and the offset.
+        self._places: dict[str, dict[int, str]] = {}
+        self._seconds: dict[int, str] = {}
 
-    def line(self, record: SalvagedRecord) -> bytes:
-        """The line of a record."""
-        _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in = record
-        environment = self._environments.get(env)
-        if environment is None:
-            found = jsonl.line(env).decode("ascii", "surrogateescape")
-            environment = self._environments[env] = f'","environment":{found},"file":"'
-        place = '-","lsn":null'
-        if lsn != NULL_LSN:
-            number = file_of(lsn)
-            place = f'{number:08x}.jdb","lsn":"{number:#x}/{offset_of(lsn):#x}"'
-        time = "null" if time_ms is None else f'"{time_text(time_ms)}"'
-        text = (
-            f'{self._head}{key.hex()}{environment}{place},"from":"{origin}"'
-            f',"vlsn":{"null" if vlsn == NULL_VLSN else vlsn},"txn":{"null" if txn is None else txn}'
-            f',"time":{time},"stood_in":{"true" if stood_in else "false"}}}\n'
-        )
-        return text.encode("ascii", "surrogateescape")
+    def lines(self, records: Sequence[SalvagedRecord]) -> bytes:
+        """The lines of records."""
+        head, seconds, milliseconds = self._head, self._seconds, _MILLISECONDS
+        if len(seconds) > _MOST_SECONDS:
+            seconds.clear()
+        lines = []
+        for _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in in records:
+            places = self._places.get(env)
+            if places is None:
+                places = self._places[env] = {}
+            file = file_of(lsn)
+            place = places.get(file)
+            if place is None:
+                place = places[file] = self._place(env, lsn)
+            offset = "null" if lsn == NULL_LSN else f'{hex(offset_of(lsn))}"'
+            if time_ms is None:
+                time = "null"
+            elif 0 <= time_ms <= _LATEST_MS:
+                second = time_ms // _SECOND_MS
+                before = seconds.get(second)
+                if before is None:
+                    before = seconds[second] = f'"{time_text(second * _SECOND_MS)[:-5]}'
+                time = before + milliseconds[time_ms % _SECOND_MS]
+            else:
+                time = f'"{time_text(time_ms)}"'
+            lines.append(
+                f'{head}{key.hex()}{place}{offset},"from":"{origin}","vlsn":{"null" if vlsn == NULL_VLSN else vlsn}'
+                f',"txn":{"null" if txn is None else txn},"time":{time}'
+                f',"stood_in":{"true" if stood_in else "false"}}}\n'
+            )
+        return "".join(lines).encode("ascii", "surrogateescape")
+
+    @staticmethod
+    def _place(env: str, lsn: int) -> str:
+        """What stands between the key and the offset of an LSN."""
+        environment = jsonl.line(env).decode("ascii", "surrogateescape")
+        if lsn == NULL_LSN:
+            return f'","environment":{environment},"file":"-","lsn":'
+        number = file_of(lsn)
+        return f'","environment":{environment},"file":"{number:08x}.jdb","lsn":"{number:#x}/'

@@ -47,17 +47,16 @@ def save(
             for node in source.nodes:
                 for damage in node.survey.damages:
                     files[-1].skipped(node.env, damage)
-        for one in done.rows():
-            number = one[0]
+        for batch in done.batches():
+            number = batch[0].database
             database = done.databases[number]
+            records = [one for one in batch if isinstance(one, SalvagedRecord)]
             if staging is not None:
-                files[database.source].take(number, database, one)
-            if isinstance(one, SalvagedRecord):
-                saved[number] += 1
-                if database.orphan:
-                    done.counts["orphans"] += 1
-            elif isinstance(one, LostVersion):
-                lost[number] += 1
+                files[database.source].take(number, database, batch, records)
+            saved[number] += len(records)
+            if database.orphan:
+                done.counts["orphans"] += len(records)
+            lost[number] += sum(isinstance(one, LostVersion) for one in batch) if len(records) < len(batch) else 0
         for written in files:
             written.close()
         stack.pop_all()

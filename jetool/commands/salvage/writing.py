@@ -18,6 +18,7 @@ no letter, digit, ``.``, ``_`` or ``-`` is written as ``%xx``.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -69,19 +70,30 @@ class SourceFiles:
             for name in ("lost", "doubt", "orphans", "skipped"):
                 self._side(name)
 
-    def take(self, number: int, database: SalvagedDatabase, one: Salvaged) -> None:
-        """Write a record, or what is to be said of one."""
+    def take(
+        self, number: int, database: SalvagedDatabase, batch: Sequence[Salvaged], records: Sequence[SalvagedRecord]
+    ) -> None:
+        """Write records, and what is to be said of some.
+
+        Arguments:
+            number, database: of all of them.
+            batch: everything.
+            records: those of the batch that are records.
+        """
         if self._directory is None:
             return
-        if isinstance(one, LostVersion):
-            self._say("lost", LOST, (*self._key(database, one), one.stood_in), self._meaning(database, one.key, None))
-        elif isinstance(one, DoubtfulVersion):
-            values = *self._key(database, one), one.txn, one.data
-            self._say("doubt", DOUBT, values, self._meaning(database, one.key, one.data))
-        elif database.orphan:
-            self._say("orphans", RECORD, self._whole(database, one))
-        else:
-            self._record(number, database, one)
+        for one in batch if len(records) < len(batch) else ():
+            if isinstance(one, LostVersion):
+                meaning = self._meaning(database, one.key, None)
+                self._say("lost", LOST, (*self._key(database, one), one.stood_in), meaning)
+            elif isinstance(one, DoubtfulVersion):
+                values = *self._key(database, one), one.txn, one.data
+                self._say("doubt", DOUBT, values, self._meaning(database, one.key, one.data))
+        if database.orphan:
+            for record in records:
+                self._say("orphans", RECORD, self._whole(database, record))
+        elif records:
+            self._write(number, database, records)
 
     def skipped(self, env: str, damage: Damage) -> None:
         """Note a stretch that could not be read."""
@@ -103,7 +115,7 @@ class SourceFiles:
         with contextlib.suppress(Exception):
             self.close()
 
-    def _record(self, number: int, database: SalvagedDatabase, record: SalvagedRecord) -> None:
+    def _write(self, number: int, database: SalvagedDatabase, records: Sequence[SalvagedRecord]) -> None:
         if self._form == "env" and not database.db.comparator:
             if self._environment is None:
                 assert self._directory is not None
@@ -111,19 +123,22 @@ class SourceFiles:
                 place.mkdir()
                 self._environment = NewEnvironment(DiskStorage(place))
             self.places[number] = "env"
-            self._environment.put(database, record)
+            self._environment.put(database, records)
         elif self._form in ("env", "je"):
             file, encoder = self._file_of(number, database)
             assert isinstance(encoder, JeDumpEncoder)
-            file.write(encoder.record(record.key, record.data))
+            file.write(encoder.records([(record.key, record.data) for record in records]))
         else:
             file, encoder = self._file_of(number, database)
-            row = [*RECORD.row(self._whole(database, record)), *self._meaning(database, record.key, record.data)]
-            file.write(encoder.rows([("record", row)]))
+            rows = [
+                [*RECORD.row(self._whole(database, one)), *self._meaning(database, one.key, one.data)]
+                for one in records
+            ]
+            file.write(encoder.rows([("record", row) for row in rows]))
             return
         if self._provenance is None or self._provenance.number != number:
             self._provenance = ProvenanceLines(number, self._source, database.db.name)
-        self._side("provenance").write(self._provenance.line(record))
+        self._side("provenance").write(self._provenance.lines(records))
 
     def _file_of(self, number: int, database: SalvagedDatabase) -> tuple[IO[bytes], Encoder]:
         if self._records is not None and self._records[0] == number:
