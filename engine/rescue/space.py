@@ -139,9 +139,9 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
 
     view, found = OverlayStorage(storage), {}
     with Environment(view, EnvironmentConfig(run_checkpointer=False, when_counted=count), listener) as env:
-        cleaner = env.engine.cleaner
+        cleaner, recovery = env.engine.cleaner, env.engine.recovery
         assert cleaner is not None
-        if env.engine.recovery.resurrected:
+        if recovery.resurrected:
             counters = _counters(storage, files, listener)
         for kept in cleaner.kept():
             facts, state = kept.facts, kept.state
