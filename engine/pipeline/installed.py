@@ -26,6 +26,11 @@ def require(*names: str) -> None:
         )
 
 
+def has(*names: str) -> bool:
+    """Whether all of the packages are there."""
+    return all(map(_is_there, names))
+
+
 def _is_there(name: str) -> bool:
     if name in sys.modules:
         return sys.modules[name] is not None

@@ -21,7 +21,8 @@ MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree
 Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``input``
 (parts of files, and records of a source to keys and values), ``runs`` (sorting and merging), ``blocks`` (bytes of many
 entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the environment meanwhile;
-``bulk`` goes through the steps; ``database_merge`` takes the place of 2 and 3 for a database that holds records.
+``bulk`` goes through the steps; ``pairs`` takes the place of 1 where records come as keys and values (dumps);
+``database_merge`` that of 2 and 3 for a database that holds records.
 
 Also here:
 

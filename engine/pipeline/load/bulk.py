@@ -34,7 +34,7 @@ RUN_BYTES: Final = 48 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
 _AGAIN: Final = "remove the cause and run the same command again"
-_ROOM: Final = "make room on the environment's disk for the source twice over, and run the same command again"
+ROOM: Final = "make room on the environment's disk for the source twice over, and run the same command again"
 
 
 class Backend(Protocol):
@@ -141,7 +141,7 @@ def read_source(
         JobError: a file that cannot be read, equal keys that may not be dropped.
     """
     recipe = recipe._replace(staging=str(directory))
-    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
+    with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=ROOM):
         outcomes = backend.read(opened, recipe)
     runs = sorted(run for outcome in outcomes for run in outcome.runs)
     return ReadTotals(
@@ -165,7 +165,7 @@ def write_files(
     # Below a quarter of a part, more tasks would cost more than they save.
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep)
-    with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=_ROOM):
+    with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=ROOM):
         done = backend.write(session.target, work if found.runs else [])
     # So far only the staging directory has changed; what follows reaches the environment.
     listener.step("commit", 0, 0)

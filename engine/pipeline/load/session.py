@@ -48,8 +48,8 @@ class LoadSession:
         exists: the database is there.
         target: what files are made for.
         last_offset: of the last entry of the environment's last file.
-        bulk: the database has no tree and is not replicated, and the log is of the version that finished files are
-            made for, so that they can be put after it; otherwise records are merged into it one by one.
+        bulk: the database has no tree and no duplicates and is not replicated, and the log is of the version that
+            finished files are made for, so that they can be put after it; otherwise records are merged one by one.
 
     Raises:
         NotFoundError: there is no such database, and it is not to be made.
@@ -68,7 +68,7 @@ class LoadSession:
             raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
         # The id that creating the database will give it; ``stitch`` checks that it did.
         db_id = engine.catalog.last_local_db_id + 1
-        self.bulk = not env.replicated and writer.version == WRITTEN_VERSION
+        self.bulk = not env.replicated and writer.version == WRITTEN_VERSION and not options.duplicates
         max_entries, prefixing = options.max_entries, options.key_prefixing
         if self.exists:
             with env.open_database(name) as db:

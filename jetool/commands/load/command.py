@@ -50,7 +50,8 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     after a log of a version later than 17, they are merged instead, in transactions of --batch records.
 
     A JE dump is loaded as DbLoad does. When a line is bad, what was loaded before it stays, and the message says how
-    much that is. A page store (create --store derby) takes JE dumps only.
+    much that is. A large one becomes log files, too, where the database holds no records: then an interruption leaves
+    nothing of it. A page store (create --store derby) takes JE dumps only.
     """
     if request_options.is_dump(sources, options):
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))

@@ -1,4 +1,9 @@
-"""``jetool load`` from a JE dump or from standard input: through the engine, in transactions."""
+"""``jetool load`` from a JE dump or from standard input.
+
+Through the engine, in transactions. A large dump for a database without records takes the way of other sources
+(``dump_bulk``): sorted runs, and finished log files of them. What comes of a dump is the same on both ways, also of one
+with a bad line: the whole batches before it stay.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError, plural
+from engine.pipeline.installed import has
+from engine.storage.disk import DiskStorage
 from engine.txn.records import PutMode
 from engine.txn.txn import Durability
 from jetool.app import exits
@@ -23,16 +30,19 @@ from jetool.commands.load.rows import LOADED
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
+    from engine.pipeline.load.session import LoadSession
 
 
 class DumpLoad(NamedTuple):
-    """What was loaded: the database, whether it was made, and counts."""
+    """What was loaded: the database, whether it was made, and counts; files and their bytes where files were made."""
 
     db: str
     created: bool
     records: int
     rejected: int
     transactions: int
+    files: int = 0
+    size: int = 0
 
 
 class _Count:
@@ -69,8 +79,18 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
             if there is not None and not there.temporary:
                 require_same_kind(reader.header, there.duplicates, name)
 
-        found = stack.enter_context(open_to_write(run, env, check=check))
-        lead_if_replicated(found)
+        many = reader.is_large() and has("numpy", "pyarrow")
+        if not many:
+            found = stack.enter_context(open_to_write(run, env, check=check))
+            lead_if_replicated(found)
+        else:
+            from engine.pipeline.load.session import LoadSession, LoadStorage
+
+            found = stack.enter_context(open_to_write(run, env, check=check, through=LoadStorage))
+            lead_if_replicated(found)
+            session = LoadSession(found, DiskStorage(env), name, _options_of(reader), create=True)
+            if session.bulk:
+                return _load_files(run, session, reader, count, options)
         created, db = _database(found, name, reader)
         with db:
             _load(run, found, db, reader, mode, options["batch"], count)
@@ -79,7 +99,9 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
 
 def print_done(run: Run, done: DumpLoad) -> int:
     """Print what was loaded; the exit code."""
-    run.out.document(LOADED, LOADED.row((*done, run.dry_run, done.records + done.rejected, 0, 0, 0, None, None)))
+    read = done.records + done.rejected
+    row = (*done[:5], run.dry_run, read, 0, done.files, done.size, None, None)
+    run.out.document(LOADED, LOADED.row(row))
     return exits.FINDINGS if done.rejected else exits.DONE
 
 
@@ -118,7 +140,39 @@ def _database(env: Environment, name: str, reader: DumpReader) -> tuple[bool, Da
         return False, env.open_database(name)
     except NotFoundError:
         # Before the environment was opened for writing it was checked that it may be made.
-        return True, env.create_database(name, DatabaseOptions(duplicates=bool(reader.header.duplicates)))
+        return True, env.create_database(name, _options_of(reader))
+
+
+def _options_of(reader: DumpReader) -> DatabaseOptions:
+    return DatabaseOptions(duplicates=bool(reader.header.duplicates))
+
+
+def _load_files(run: Run, session: LoadSession, reader: DumpReader, count: _Count, options: dict[str, Any]) -> DumpLoad:
+    """All at once, as finished log files."""
+    from jetool.commands.load import dump_bulk
+
+    overwrite = not options["no_overwrite"]
+    try:
+        done = dump_bulk.load(run, session, reader, options["batch"], overwrite=overwrite)
+    except KeyboardInterrupt:
+        _notice_interruption(run, count)
+        raise
+    count.records, count.rejected = done.records, done.read - done.records
+    if done.damage is not None:
+        raise _with_loaded(done.damage, count)
+    return DumpLoad(session.name, not session.exists, count.records, count.rejected, 0, done.files, done.size)
+
+
+def _with_loaded(error: JetoolError, count: _Count) -> JetoolError:
+    """An error that says how many records were loaded before it."""
+    records = plural(count.records, "record was", "records were")
+    before = f"{records} loaded before it" if count.records else "no record was loaded"
+    error.consequence = f"{error.consequence}; {before}" if error.consequence else before
+    return error
+
+
+def _notice_interruption(run: Run, count: _Count) -> None:
+    run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
 
 
 def _load(
@@ -136,17 +190,12 @@ def _load(
     except JetoolError as error:
         # What the message counts as loaded must be durable.
         env.sync()
-        before = (
-            f"{plural(count.records, 'record was', 'records were')} loaded before it"
-            if count.records
-            else "no record was loaded"
-        )
-        error.consequence = f"{error.consequence}; {before}" if error.consequence else before
+        _with_loaded(error, count)
         raise
     # The open batch is rolled back; those before it are complete and stay.
     except KeyboardInterrupt:
         env.sync()
-        run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
+        _notice_interruption(run, count)
         raise
 
 

@@ -7,9 +7,11 @@ of their own, each with a leading blank, until ``DATA=END``; its absence means t
 
 from __future__ import annotations
 
-import binascii
 import re
+from binascii import unhexlify
+from collections import deque
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple
 
 from engine.errors import DamageError, UsageError
@@ -17,6 +19,17 @@ from engine.errors import DamageError, UsageError
 _ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
 _HEADER_LINES: Final = 100
 _HEADER_BYTES: Final = 1 << 16
+_END: Final = b"DATA=END"
+# Lines that are read and decoded at a time, as many as have so many bytes; even, so that no record is divided.
+_MOST_LINES: Final = 4096
+_FIRST_LINES: Final = 64
+_BLOCK_BYTES: Final = 4 << 20
+# A dump is large from so many records on, or so many bytes of lines.
+LARGE_RECORDS: Final = 50_000
+_LARGE_BYTES: Final = 16 << 20
+
+# Keys, and their data.
+Block = tuple[list[bytes], list[bytes]]
 
 
 class DumpHeader(NamedTuple):
@@ -50,8 +63,21 @@ class DumpReader:
         self._file = file
         self._name = name
         self._plain = plain
+        # Lines that have been read, but not decoded.
+        self._ahead: deque[list[bytes]] = deque()
+        self._block_lines = _FIRST_LINES
+        self._ended = False
         self.line = 0
         self.header = DumpHeader(True, None, None) if plain else self._read_header()
+
+    def is_large(self) -> bool:
+        """Whether there are many records; reads ahead as far as that needs."""
+        lines = size = 0
+        while not self._ended and lines < 2 * LARGE_RECORDS and size < _LARGE_BYTES:
+            self._ahead.append(found := self._read_lines())
+            lines += len(found)
+            size += sum(map(len, found))
+        return lines >= 2 * LARGE_RECORDS or size >= _LARGE_BYTES
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
         """Keys and data.
@@ -59,41 +85,101 @@ class DumpReader:
         Raises:
             DamageError: a line that is not of the format, or the end is missing.
         """
-        while True:
-            key = self._next()
-            if key is None:
-                if self._plain:
-                    return
-                # A dump that was cut may end between two records, and nothing else would tell.
-                raise self._damage("the dump has no DATA=END", "it was cut; records after this place are missing")
-            # In plain pairs it is a key like any other.
-            if not self._plain and key == b"DATA=END":
-                return
-            found = self._bytes(key)
-            data = self._next()
-            if data is None:
-                raise self._damage("a key without data at the end of the dump", "it was cut")
-            yield found, self._bytes(data)
+        return chain.from_iterable(zip(*block, strict=True) for block in self.blocks())
 
-    def _next(self) -> bytes | None:
-        line = self._file.readline()
-        if not line:
-            return None
-        self.line += 1
+    def blocks(self) -> Iterator[Block]:
+        """The same, many records at a time; all that stand before a bad line come before the error."""
+        while lines := self._ahead.popleft() if self._ahead else self._read_lines():
+            block = self._decoded(lines)
+            if block is not None:
+                self.line += len(lines)
+                yield block
+                continue
+            block = [], []
+            try:
+                ended = self._one_by_one(lines, block)
+            except DamageError:
+                yield block
+                raise
+            yield block
+            if ended:
+                return
+        # A dump that was cut may end between two records, and nothing else would tell.
+        if not self._plain:
+            raise self._damage("the dump has no DATA=END", "it was cut; records after this place are missing")
+
+    def _read_lines(self) -> list[bytes]:
+        if self._ended:
+            return []
+        most = self._block_lines
+        if self._plain:
+            found = list(islice(self._file, most))
+            self._ended = len(found) < most
+        else:
+            # Not beyond the end of the dump: who writes into a pipe may wait for the answer.
+            found = list(islice(iter(self._file.readline, _END + b"\n"), most))
+            if len(found) < most:
+                found.append(_END)
+                # In the place of data it is data.
+                self._ended = bool(len(found) % 2)
+            elif not found[-1]:
+                # Past the end of the file every line is empty.
+                self._ended = True
+                del found[found.index(b"") :]
+        self._block_lines = max(2, min(_MOST_LINES, _BLOCK_BYTES * len(found) // (sum(map(len, found)) + 1)) & ~1)
+        return found
+
+    def _decoded(self, lines: list[bytes]) -> Block | None:
+        """The records of a block; None when its lines have to be looked at one by one."""
         # Dumps that went through Windows have carriage returns.
-        return line.rstrip(b"\r\n")
+        stripped = [line.rstrip(b"\r\n") for line in lines]
+        if len(lines) % 2:
+            return None
+        if not self._plain:
+            # Blanks around are no data: inside, the format writes them as backslash 20.
+            if _END in stripped:
+                return None
+            stripped = [line.strip(b" ") for line in stripped]
+        try:
+            if not self.header.printable:
+                stripped = list(map(unhexlify, stripped))
+            else:
+                stripped = [self._unescaped(line) if b"\\" in line else line for line in stripped]
+        except ValueError:
+            return None
+        return stripped[::2], stripped[1::2]
+
+    def _one_by_one(self, lines: list[bytes], into: Block) -> bool:
+        """Take records up to a bad line, or to the end of the dump; whether that has come."""
+        keys, data = into
+        following = iter(lines)
+        for key in following:
+            self.line += 1
+            stripped = key.rstrip(b"\r\n")
+            # In plain pairs it is a key like any other.
+            if not self._plain and stripped == _END:
+                return True
+            found = self._bytes(stripped)
+            value = next(following, None)
+            if value is None:
+                raise self._damage("a key without data at the end of the dump", "it was cut")
+            self.line += 1
+            data.append(self._bytes(value.rstrip(b"\r\n")))
+            keys.append(found)
+        return False
 
     def _bytes(self, line: bytes) -> bytes:
-        # Blanks around are no data: inside, the format writes them as backslash 20.
         text = line.strip(b" ") if not self._plain else line
-        if self.header.printable:
-            if not self._plain and b"\\" in _ESCAPE.sub(b"", text):
-                raise self._damage("a backslash without two hex digits", "the record cannot be read")
-            return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else binascii.unhexlify(found[1]), text)
         try:
-            return binascii.unhexlify(text)
-        except binascii.Error:
-            raise self._damage("a line that is not an even number of hex digits", "the record cannot be read") from None
+            return self._unescaped(text) if self.header.printable else unhexlify(text)
+        except ValueError:
+            found = "a backslash without two" if self.header.printable else "a line that is not an even number of"
+            raise self._damage(f"{found} hex digits", "the record cannot be read") from None
+
+    def _unescaped(self, text: bytes) -> bytes:
+        if not self._plain and b"\\" in _ESCAPE.sub(b"", text):
+            raise ValueError("a backslash without two hex digits")
+        return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else unhexlify(found[1]), text)
 
     def _read_header(self) -> DumpHeader:
         found: dict[str, str] = {}

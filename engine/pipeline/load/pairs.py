@@ -1,0 +1,48 @@
+"""Records that are keys and values already, such as those of a JE dump: sorted runs, made in this process.
+
+What ``input.reading`` does for tasks and columns. Nothing is rejected, and the rank of a record is its number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from engine.pipeline.load.bulk import RUN_BYTES, ReadTotals
+from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
+
+
+class PairRuns:
+    """Makes runs of records.
+
+    Arguments:
+        directory: where runs are written.
+        keep: which of equal keys stays (``runs``).
+
+    Attributes:
+        read: records so far.
+    """
+
+    def __init__(self, directory: Path, keep: str) -> None:
+        self._writer = RunWriter(str(directory), RUN_BYTES, keep)
+        self._keep = keep
+        self._runs: list[SortedRun] = []
+        self.read = 0
+
+    def add(self, keys: list[bytes], values: list[bytes]) -> None:
+        """Take records in their order."""
+        ranks = np.arange(self.read, self.read + len(keys))
+        columns = [pa.array(keys, pa.large_binary()), pa.array(values, pa.large_binary()), pa.array(ranks)]
+        self._runs += self._writer.add(pa.table(columns, schema=SCHEMA))
+        self.read += len(keys)
+
+    def finish(self) -> ReadTotals:
+        """All runs."""
+        self._runs += self._writer.finish()
+        return ReadTotals(self.read, 0, sum(run.duplicates for run in self._runs), self._runs, None)
+
+    def different_keys(self) -> int:
+        """After ``finish``: how many keys there are."""
+        return sum(len(table) for table in Merge([run.path for run in self._runs], None, None, self._keep).tables())
