@@ -82,6 +82,8 @@ TOOLS = {
     "groff": Tool(_program("groff"), "apt-get install groff"),
     "IPv6": Tool(_ipv6, "the address ::1"),
     "fsspec": Tool(_modules("fsspec"), "pip install '.[remote]'"),
+    "fastavro": Tool(_modules("fastavro"), "pip install '.[avro]'"),
+    "pyarrow": Tool(_modules("pyarrow"), "pip install '.[parquet]'"),
     "S3 server": Tool(_modules("s3fs", "moto", "flask"), "pip install s3fs 'moto[server]'"),
     "two cores": Tool(lambda: (os.cpu_count() or 1) > 1, "more processors"),
 }

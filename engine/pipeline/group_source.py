@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
@@ -34,6 +33,7 @@ from engine.inspect.contents import NamesOnly
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_values, decoder_option
 from engine.pipeline.log_rows import check_schema
 from engine.pipeline.worker import settle_worker
+from engine.rep.changes.columns import COLUMNS, Values, change_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.subscriber import Quiet, Settings, Subscriber
@@ -41,18 +41,11 @@ from engine.rep.changes.transactions import Change, Transaction
 from engine.rep.client.connection import Address, SocketNetwork
 
 FORMAT: Final = "jegroup"
-COLUMNS: Final = {
-    "commit_vlsn": "bigint", "vlsn": "bigint", "txn": "bigint", "master": "int", "time": "timestamp", "op": "string",
-    "db": "string", "db_id": "bigint", "key": "binary", "data": "binary", "expiration": "int", "old_name": "string",
-    "torn": "boolean",
-}  # fmt: skip
 _MOST_CHANGES: Final = 100_000
 # How long a batch waits for something to come.
 _WAIT_S: Final = 1.0
 _STATE: Final = "state"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Offset = dict[str, Any]
-Values = tuple[Any, ...]
 
 
 class GroupSource(DataSource):
@@ -124,16 +117,11 @@ class ChangeRows:
 
     def of(self, transaction: Transaction) -> list[Values]:
         """The rows of a transaction."""
-        point, torn = transaction.point, transaction.torn
-        moment = _EPOCH + timedelta(milliseconds=transaction.time_ms)
+        changes = [one for one in transaction.changes(internal=self._internal) if self._db in (None, one.db)]
         found = []
-        for change in transaction.changes(internal=self._internal):
-            if self._db in (None, change.db):
-                row = (
-                    point.vlsn, change.vlsn, point.txn_id, point.master_id, moment, change.op, change.db, change.db_id,
-                    change.key, change.data, change.expiration or None, change.old_name, torn, *self._meaning(change),
-                )  # fmt: skip
-                found.append(tuple(row[place] for place in self._places))
+        for change, values in zip(changes, change_values(transaction, changes), strict=True):
+            row = (*values, *self._meaning(change))
+            found.append(tuple(row[place] for place in self._places))
         return found
 
     def _meaning(self, change: Change) -> tuple[str | None, str | None, bool | None]:

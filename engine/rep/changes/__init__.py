@@ -5,6 +5,7 @@ transactions in the order of their commits. A group notices it as one feeder mor
 elections or what the group keeps, and it stops reading only by leaving.
 
 * ``assembly``: entries of the stream become transactions, with bounded memory
+* ``columns``: changes as rows of columns, for Spark and for files
 * ``database_names``: the names of databases, followed through the stream
 * ``feed``: one connection with a master: places in its stream, then entries and heartbeats
 * ``position``: how far a stream is, exactly enough to go on from there

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ import click
 
 from engine.errors import NotFoundError, UsageError
 from engine.inspect.selection import database_id
+from engine.rep.changes.columns import change_values, retraction_values, torn_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
@@ -24,6 +26,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
 from jetool.commands.stream import rows
+from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.commands.stream.files import FILE_BYTES, FILE_SECONDS, ChangeFiles
 from jetool.output.base import Encoder, OutputStream, StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
@@ -33,11 +36,13 @@ _PATIENCE_S: Final = 300.0
 _TIMEOUT_S: Final = 10.0
 _HOLD_BYTES: Final = 1 << 30
 _BATCH: Final = 1000
+_NDJSON: Final = "ndjson"
+_COLUMN_FORMATS: Final = (AVRO, PARQUET)
 
 
 def _check(
     run: Run, *, group: str | None, begin: str | None, state: str | None, to: str | None, limit: int | None,
-    until_idle: float | None, file_size: int | None, file_seconds: float | None, **_: object,
+    until_idle: float | None, file_size: int | None, file_seconds: float | None, file_format: str | None, **_: object,
 ) -> None:  # fmt: skip
     if group is not None:
         check_group(group)
@@ -49,8 +54,10 @@ def _check(
         raise UsageError("the directory of --to keeps its own state", hint="leave the state file out")
     if state is not None and _is_file(begin):
         raise UsageError("the state file is given twice, by --from and --state")
-    if to is None and (file_size is not None or file_seconds is not None):
-        raise UsageError("--file-size and --file-seconds are for --to")
+    if to is None and any(given is not None for given in (file_size, file_seconds, file_format)):
+        raise UsageError("--file-format, --file-size and --file-seconds are for --to")
+    if file_format in _COLUMN_FORMATS:
+        row_file(file_format)
 
 
 def _is_file(begin: str | None) -> bool:
@@ -70,6 +77,7 @@ def _is_file(begin: str | None) -> bool:
         ("All there is of one database, until nothing comes for 10 s",
          "jetool stream fe1:9010 --from begin --db orders --until-idle 10"),
         ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
+        ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
         ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
@@ -96,6 +104,9 @@ def _is_file(begin: str | None) -> bool:
               help="Print a transaction when no election can take it back, or at once; then a retraction follows when"
               " one does.  [default: durable]")  # fmt: skip
 @click.option("--to", metavar="DIR", help="Write files there, each transaction exactly once.")
+@click.option("--file-format", type=click.Choice([_NDJSON, *_COLUMN_FORMATS]),
+              help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes."
+              "  [default: ndjson]")  # fmt: skip
 @click.option("--file-size", type=click.IntRange(1), metavar="BYTES",
               help="Complete a file of this size.  [default: 64 MiB]")  # fmt: skip
 @click.option("--file-seconds", type=click.FloatRange(0), metavar="S",
@@ -119,6 +130,10 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
     Databases are named when the stream has named them: from begin on all are, from now on those that are made.
 
+    Files of --to are NDJSON as it is printed, or Avro or Parquet with the columns of the Spark source jegroup. There a
+    torn transaction without any change is a row with op torn, and with --fast a row with op retract says that commits
+    after its VLSN do not count.
+
     A state file makes a stream go on: by --to each transaction is in the files once, whatever ends the run; printed
     ones come again only if the run was killed. SIGTERM and SIGINT end it in order.
     """
@@ -130,7 +145,11 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
             raise NotFoundError("no such state file", file=options["begin"], hint="--state makes one")
     if options["to"] is not None:
         size, seconds = options["file_size"], options["file_seconds"]
-        files = ChangeFiles(options["to"], "ndjson", size or FILE_BYTES, FILE_SECONDS if seconds is None else seconds)
+        form = options["file_format"] or _NDJSON
+        files = ChangeFiles(
+            options["to"], form, size or FILE_BYTES, FILE_SECONDS if seconds is None else seconds,
+            row_file(form) if form in _COLUMN_FORMATS else None,
+        )  # fmt: skip
         begin = files.begin()
     elif state is not None:
         found = state.read()
@@ -161,6 +180,7 @@ class _Printing:
         self._json_names: dict[str | None, str] = {}
         self._encoder: Encoder
         self._fast = False
+        self._in_columns = options["file_format"] in _COLUMN_FORMATS
         settings = Settings(
             group=options["group"],
             durable=options["durable"],
@@ -237,6 +257,9 @@ class _Printing:
         # A transaction can be longer than memory.
         while batch := list(islice(changes, _BATCH)):
             count += len(batch)
+            if self._files is not None and self._in_columns:
+                self._files.write_rows(point.vlsn, change_values(transaction, batch))
+                continue
             if self._fast:
                 data = rows.fast_lines(batch, point.txn_id, self._json_names)
             else:
@@ -245,8 +268,12 @@ class _Printing:
         # Of one that has come without its changes the end alone says that they are missing.
         if not count and (self._wanted or not transaction.torn):
             return False
-        end = rows.transaction_row(transaction, count)
-        self._write(stream, point.vlsn, self._encoder.rows([(rows.TRANSACTION.rec, end)]))
+        if self._files is not None and self._in_columns:
+            if not count:
+                self._files.write_rows(point.vlsn, [torn_values(transaction)])
+        else:
+            end = rows.transaction_row(transaction, count)
+            self._write(stream, point.vlsn, self._encoder.rows([(rows.TRANSACTION.rec, end)]))
         self._transactions += 1
         self._changes += count
         if self._files is not None:
@@ -256,6 +283,9 @@ class _Printing:
     def _retracted(self, stream: OutputStream, retraction: Retraction) -> None:
         self._retractions += 1
         self._notice("the group has another history", f"what came after VLSN {retraction.to_vlsn} does not count")
+        if self._files is not None and self._in_columns:
+            self._files.write_rows(retraction.to_vlsn, [retraction_values(retraction.to_vlsn, datetime.now(UTC))])
+            return
         data = self._encoder.rows([(rows.RETRACTION.rec, rows.retraction_row(retraction))])
         self._write(stream, retraction.to_vlsn, data)
 

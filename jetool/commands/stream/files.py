@@ -8,14 +8,16 @@ and the next run begins the file anew, or the state after it, and the next run g
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.errors import RefusedError
+from engine.rep.changes.columns import Values
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
 from engine.storage.base import WriteFile
 from engine.storage.disk import DiskStorage
+from jetool.commands.stream.column_files import RowFile
 
 STATE: Final = "stream.json"
 PART: Final = "changes.part"
@@ -43,18 +45,24 @@ class ChangeFiles:
         directory: made when it is missing.
         suffix: of the files.
         file_bytes, file_seconds: a file that is longer or older is complete.
+        make_rows: makes files of rows, for a format that is not made of lines.
 
     Raises:
         RefusedError: another run writes there, or the directory holds something else.
         StorageError: it cannot be written.
     """
 
-    def __init__(self, directory: str, suffix: str, file_bytes: int, file_seconds: float) -> None:
+    def __init__(
+        self, directory: str, suffix: str, file_bytes: int, file_seconds: float,
+        make_rows: Callable[[Callable[[bytes], None]], RowFile] | None = None,
+    ) -> None:  # fmt: skip
         self._storage = DiskStorage(directory)
         self._suffix = suffix
         self._file_bytes = file_bytes
         self._file_seconds = file_seconds
         self._state = StateFile(self._storage, STATE)
+        self._make_rows = make_rows
+        self._rows: RowFile | None = None
         self._file: WriteFile | None = None
         self._size = self._first = self._transactions = self._changes = 0
         self._began = time.monotonic()
@@ -78,16 +86,32 @@ class ChangeFiles:
         return position
 
     def write(self, vlsn: int, data: bytes) -> None:
-        """Write something of a transaction, or a retraction.
+        """Write lines of a transaction, or of a retraction.
 
         Arguments:
             vlsn: of its commit, or of the commit that stands.
         """
-        if self._file is None:
-            self._file = self._storage.open_rw(PART, create=True)
-            self._file.truncate(0)
-            self._size = self._transactions = self._changes = 0
-            self._first = vlsn
+        self._begin_file(vlsn)
+        self._append(data)
+
+    def write_rows(self, vlsn: int, rows: Iterable[Values]) -> None:
+        """Write rows of a transaction, or of a retraction; as ``write``."""
+        self._begin_file(vlsn)
+        assert self._rows is not None
+        self._rows.add(rows)
+
+    def _begin_file(self, vlsn: int) -> None:
+        if self._file is not None:
+            return
+        self._file = self._storage.open_rw(PART, create=True)
+        self._file.truncate(0)
+        self._size = self._transactions = self._changes = 0
+        self._first = vlsn
+        if self._make_rows is not None:
+            self._rows = self._make_rows(self._append)
+
+    def _append(self, data: bytes) -> None:
+        assert self._file is not None
         self._file.write(self._size, data)
         self._size += len(data)
 
@@ -99,7 +123,8 @@ class ChangeFiles:
     @property
     def is_due(self) -> bool:
         """Whether the file is long or old enough, or the position is that old."""
-        return self._size >= self._file_bytes or time.monotonic() - self._began >= self._file_seconds
+        waiting = self._rows.waiting_bytes if self._rows is not None else 0
+        return self._size + waiting >= self._file_bytes or time.monotonic() - self._began >= self._file_seconds
 
     def finish(self, position: Position) -> Finished | None:
         """Complete the file, and save the position; None where nothing was written since the last one.
@@ -113,6 +138,9 @@ class ChangeFiles:
             return None
         last = position.last
         assert last is not None
+        if self._rows is not None:
+            self._rows.finish()
+            self._rows = None
         self._file.sync()
         self._file.close()
         self._file = None
@@ -132,6 +160,7 @@ class ChangeFiles:
 
     def close(self) -> None:
         """Leave the directory; a file that was not finished is begun anew by the next run."""
+        self._rows = None
         if self._file is not None:
             self._file.close()
             self._file = None

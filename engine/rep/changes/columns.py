@@ -1,0 +1,55 @@
+"""Changes as rows of columns: those of the Spark source ``jegroup``, and of the Avro and Parquet files of a stream.
+
+A row is one change and repeats what its transaction says of itself: the commit at VLSN 140 of transaction -41, which
+changed two records at VLSNs 138 and 139, gives the rows (140, 138, -41, ...) and (140, 139, -41, ...). Types are those
+of Spark SQL; a column that is not in ``REQUIRED`` may be null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from engine.rep.changes.transactions import Change, Transaction
+
+COLUMNS: Final = {
+    "commit_vlsn": "bigint", "vlsn": "bigint", "txn": "bigint", "master": "int", "time": "timestamp", "op": "string",
+    "db": "string", "db_id": "bigint", "key": "binary", "data": "binary", "expiration": "int", "old_name": "string",
+    "torn": "boolean",
+}  # fmt: skip
+REQUIRED: Final = frozenset(("commit_vlsn", "vlsn", "txn", "master", "time", "op", "db_id", "torn"))
+# Operations of rows that are no change: a transaction of which no change has come, and what does not count any more.
+TORN: Final = "torn"
+RETRACT: Final = "retract"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Values = tuple[Any, ...]
+
+
+def moment_of(transaction: Transaction) -> datetime:
+    """When a transaction committed, for the column ``time``."""
+    return _EPOCH + timedelta(milliseconds=transaction.time_ms)
+
+
+def change_values(transaction: Transaction, changes: Iterable[Change]) -> Iterator[Values]:
+    """The row of each change of a transaction, a value for each of ``COLUMNS``."""
+    point, torn, moment = transaction.point, transaction.torn, moment_of(transaction)
+    for vlsn, op, db_id, db, key, data, expiration, old_name in changes:
+        yield (
+            point.vlsn, vlsn, point.txn_id, point.master_id, moment, op, db, db_id, key, data, expiration or None,
+            old_name, torn,
+        )  # fmt: skip
+
+
+def torn_values(transaction: Transaction) -> Values:
+    """The row of a transaction that began before the stream did, and of which no change has come."""
+    point = transaction.point
+    return (
+        point.vlsn, point.vlsn, point.txn_id, point.master_id, moment_of(transaction), TORN, None, 0, None, None, None,
+        None, True,
+    )  # fmt: skip
+
+
+def retraction_values(to_vlsn: int, moment: datetime) -> Values:
+    """The row which says that commits after ``to_vlsn`` do not count, those of rows before this one."""
+    return (to_vlsn, to_vlsn, 0, 0, moment, RETRACT, None, 0, None, None, None, None, False)

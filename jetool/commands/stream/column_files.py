@@ -1,0 +1,175 @@
+"""Changes in Avro and Parquet files, written as they come.
+
+Columns are those of ``engine.rep.changes.columns``. A file is complete only with its last bytes, which ``finish``
+writes; until then at most ``_GROUP_BYTES`` of keys and data and ``_GROUP_ROWS`` rows wait in memory for the next row
+group of Parquet, or the next block of Avro.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import IO, Any, Final, Protocol, cast
+
+from engine.errors import UnsupportedError
+from engine.rep.changes.columns import COLUMNS, REQUIRED, Values
+
+AVRO: Final = "avro"
+PARQUET: Final = "parquet"
+_GROUP_BYTES: Final = 16 << 20
+_GROUP_ROWS: Final = 100_000
+_KEY, _DATA = list(COLUMNS).index("key"), list(COLUMNS).index("data")
+_NAMES: Final = tuple(place for place, name in enumerate(COLUMNS) if name in ("db", "old_name"))
+_AVRO_TYPES: Final[dict[str, Any]] = {
+    "bigint": "long",
+    "int": "int",
+    "string": "string",
+    "binary": "bytes",
+    "boolean": "boolean",
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+class RowFile(Protocol):
+    """A file of rows that grows.
+
+    Attributes:
+        waiting_bytes: of keys and data that are not written yet.
+    """
+
+    waiting_bytes: int
+
+    def add(self, rows: Iterable[Values]) -> None:
+        """Add rows."""
+
+    def finish(self) -> None:
+        """Write what is left, and the end of the file."""
+
+
+def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
+    """What makes files of a format, each from a function that takes its bytes.
+
+    Raises:
+        UnsupportedError: its library is not installed.
+    """
+    try:
+        if form == AVRO:
+            import fastavro.write  # noqa: F401
+        else:
+            import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedError(
+            f"--file-format {form} takes the package {error.name}, which is not installed",
+            hint=f"pip install 'jetool[{form}]'",
+        ) from error
+    return _AvroFile if form == AVRO else _ParquetFile
+
+
+class _ParquetFile:
+    """A row group for each ``_GROUP_BYTES``."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        import pyarrow
+        from pyarrow.parquet import ParquetWriter
+
+        types = {
+            "bigint": pyarrow.int64(),
+            "int": pyarrow.int32(),
+            "string": pyarrow.string(),
+            "binary": pyarrow.binary(),
+            "boolean": pyarrow.bool_(),
+            "timestamp": pyarrow.timestamp("us", tz="UTC"),
+        }
+        self._schema = pyarrow.schema(
+            [pyarrow.field(name, types[kind], nullable=name not in REQUIRED) for name, kind in COLUMNS.items()]
+        )
+        self._writer = ParquetWriter(_Appending(write), self._schema, compression="zstd")
+        self._rows: list[Values] = []
+        self.waiting_bytes = 0
+
+    def add(self, rows: Iterable[Values]) -> None:
+        """Add rows."""
+        for row in map(_in_utf8, rows):
+            self._rows.append(row)
+            self.waiting_bytes += len(row[_KEY] or b"") + len(row[_DATA] or b"")
+            if self.waiting_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
+                self._write_group()
+
+    def finish(self) -> None:
+        """Write the last row group and the footer."""
+        self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        import pyarrow
+
+        if self._rows:
+            columns = zip(*self._rows, strict=True)
+            arrays = [pyarrow.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+            self._writer.write_table(pyarrow.Table.from_arrays(arrays, schema=self._schema))
+        self._rows = []
+        self.waiting_bytes = 0
+
+
+class _AvroFile:
+    """Blocks as the library makes them, of some 16 kB."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        from fastavro.write import Writer
+
+        fields = []
+        for name, kind in COLUMNS.items():
+            found = _AVRO_TYPES[kind]
+            fields.append(
+                {"name": name, "type": found}
+                if name in REQUIRED
+                else {"name": name, "type": ["null", found], "default": None}
+            )
+        schema = {"type": "record", "name": "Change", "namespace": "jetool", "fields": fields}
+        self._writer = Writer(cast(IO[bytes], _Appending(write)), schema, codec="deflate")
+        self.waiting_bytes = 0
+
+    def add(self, rows: Iterable[Values]) -> None:
+        """Add rows."""
+        names = tuple(COLUMNS)
+        for row in map(_in_utf8, rows):
+            self._writer.write(dict(zip(names, row, strict=True)))
+
+    def finish(self) -> None:
+        """Write the last block."""
+        self._writer.flush()
+
+
+class _Appending(io.RawIOBase):
+    """The end of a file, as the libraries want it."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._write = write
+        self._size = 0
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Append."""
+        taken = bytes(data)
+        self._write(taken)
+        self._size += len(taken)
+        return len(taken)
+
+    def tell(self) -> int:
+        """How much was written."""
+        return self._size
+
+
+def _in_utf8(row: Values) -> Values:
+    """A row whose names are valid text; JE lets applications name a database by other bytes, too."""
+    if all(row[place] is None or row[place].isascii() for place in _NAMES):
+        return row
+    values = list(row)
+    for place in _NAMES:
+        if values[place] is not None:
+            values[place] = values[place].encode("utf-8", "backslashreplace").decode("utf-8")
+    return tuple(values)
