@@ -30,9 +30,16 @@ def require_new(directory: str) -> None:
     """Refuse a directory that is there and holds something.
 
     Raises:
-        RefusedError: it does, or something else has the name.
+        RefusedError: it does, or something else has the name, a link too.
     """
     path = Path(directory)
+    if path.is_symlink():
+        raise RefusedError(
+            "the output directory is a symbolic link",
+            file=directory,
+            consequence="nothing was written",
+            hint="name the directory itself, or a new one",
+        )
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RefusedError(
             "the output directory is not empty",
@@ -65,6 +72,10 @@ def new_directory(directory: str) -> Iterator[Path]:
         staging.rename(target)
         # The rename itself is in the parent.
         sync(target.parent)
+    except StorageError as error:
+        # Whatever stands below the other name goes.
+        error.consequence = "nothing was written"
+        raise
     except OSError as error:
         raise StorageError(
             "cannot write", file=directory, found=error.strerror or str(error), consequence="nothing was written"

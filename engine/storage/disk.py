@@ -94,8 +94,12 @@ class DiskStorage:
             raise _translated(error, self._name(path)) from error
 
     def free_bytes(self) -> int | None:
+        place = os.path.abspath(self._full(""))
+        # A directory that is to be made stands on the disk of its parent.
+        while not os.path.lexists(place) and place != os.path.dirname(place):
+            place = os.path.dirname(place)
         try:
-            found = os.statvfs(self._full(""))
+            found = os.statvfs(place)
         except OSError:
             return None
         return found.f_bavail * found.f_frsize

@@ -49,11 +49,13 @@ class SavingStorage(WrappedStorage):
             marker stands in the environment while the repair is at work. Otherwise only bytes that are overwritten, cut
             off or removed are kept.
 
-    Raises: RefusedError when the backup directory is in use.
+    Raises: RefusedError when the backup directory is in use, or a log file is a link, which undo would not follow.
     """
 
     def __init__(self, base: Storage, backup: Storage, command: str, *, undoable: bool = True) -> None:
         require_unused(backup)
+        if undoable:
+            _require_files(base)
         super().__init__(base)
         self._backup = backup
         self._command = command
@@ -239,6 +241,18 @@ def require_unused(backup: Storage) -> None:
             consequence="they would be mixed up",
             hint="name another directory, or one that is not there yet",
         )
+
+
+def _require_files(base: Storage) -> None:
+    """Refuse log files that are links: what stands elsewhere is not for a repair to change."""
+    for path in log_lengths(base):
+        if os.path.islink(f"{base.root}/{path}"):
+            raise RefusedError(
+                "a log file is a symbolic link",
+                file=f"{base.root}/{path}",
+                consequence="nothing was changed: undo would not follow it",
+                hint="put the file itself in its place, or work on a copy of the directory",
+            )
 
 
 class _SavingFile(WrappedFile):

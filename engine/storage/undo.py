@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from engine.errors import RefusedError
+from engine.errors import RefusedError, StorageError, plural
 from engine.storage.base import ReadFile, Storage
 from engine.storage.explained import unexplained
 from engine.storage.journal import (
@@ -72,6 +72,7 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     places = places_of(backup)
     if not force:
         _require_ours(storage, backup, manifest, places)
+    _require_room(storage, places)
     if state != UNDOING:
         mark(storage, Pending(here, str(manifest.get("command", ""))))
         write_manifest(backup, {**manifest, "state": UNDOING})
@@ -140,6 +141,26 @@ def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object]
             file=f"{storage.root}/{changed}",
             consequence="what was written since would be lost, and old and new bytes mixed up; nothing was changed",
             hint=f"work on a copy: undo --force takes back all the same; without {MARKER} the files count as they are",
+        )
+
+
+def _require_room(storage: Storage, places: list[Place]) -> None:
+    """Refuse when the disk has no room for what files have to grow by."""
+    ends: dict[str, int] = {}
+    for place in places:
+        if place.kind != WRITTEN:
+            # The first entry of a file has its oldest length.
+            ends.setdefault(place.path, 0 if place.kind == CREATED else place.length)
+    sizes = {path: found.size_bytes if (found := storage.stat(path)) is not None else 0 for path in ends}
+    needed, free = sum(end - sizes[path] for path, end in ends.items()), storage.free_bytes()
+    if free is not None and free < needed:
+        raise StorageError(
+            "there is no room for the saved bytes",
+            file=storage.root,
+            expected=plural(needed, "byte"),
+            found=plural(free, "byte"),
+            consequence="nothing was changed, and the saved bytes are kept",
+            hint="make room, then run the command again",
         )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
@@ -115,6 +116,15 @@ def test_a_group_of_its_own(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_makes_no_sense(words: tuple[str, ...], backups: Path, tmp_path: Path) -> None:
     assert run("restore", backups, tmp_path / "env", *words).code == exits.USAGE
+    assert not (tmp_path / "env").exists()
+
+
+def test_no_room(backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DiskStorage, "free_bytes", lambda _: 1000)
+    done = run("restore", backups, tmp_path / "env")
+    assert done.code == exits.INCOMPLETE
+    assert "there is no room for the environment" in done.err
+    # Not even an empty directory is left.
     assert not (tmp_path / "env").exists()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.storage.disk import DiskStorage
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
 from tests.oracle.environments import named
@@ -50,6 +51,32 @@ def test_undo_brings_every_byte_back(env: Path) -> None:
     assert done.code == 0
     assert done.json()["command"] == "truncate"
     assert logs(env) == before
+
+
+def test_undo_on_a_full_disk(env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = logs(env)
+    assert run("truncate", env, "--to", "vlsn:100", "--yes").code == 6
+    cut = state_of(env)
+    with monkeypatch.context() as full:
+        full.setattr(DiskStorage, "free_bytes", lambda _: 100)
+        done = run("undo", env)
+    assert done.code == 7
+    assert "there is no room for the saved bytes" in done.err
+    assert state_of(env) == cut
+    assert run("undo", env).code == 0
+    assert logs(env) == before
+
+
+def test_a_log_file_that_is_a_link_is_not_changed(env: Path, tmp_path: Path) -> None:
+    last, elsewhere = max(env.glob("*.jdb")), tmp_path / "elsewhere.jdb"
+    last.rename(elsewhere)
+    last.symlink_to(elsewhere)
+    before = logs(env)
+    done = run("truncate", env, "--to", "commits:-3", "--yes")
+    assert done.code == 3
+    assert "a log file is a symbolic link" in done.err
+    assert logs(env) == before
+    assert run("info", env, "--json").json()["interrupted_repair"] is None
 
 
 def test_files_that_go_come_back(tmp_path: Path) -> None:

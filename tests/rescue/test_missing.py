@@ -188,4 +188,6 @@ def test_usage(tmp_path: Path) -> None:
     assert run("missing", env, "--repair").code == 2
     assert run("missing", env, "--to", tmp_path / "x").code == 2
     assert run("missing", env, "--repair", "--to", env).code == 3
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    assert "is a symbolic link" in run("missing", env, "--repair", "--to", tmp_path / "link").err
     assert run("missing", tmp_path / "nowhere").code == 4

@@ -149,6 +149,9 @@ def restore(
         row = restored_row(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None)
         run.out.document(RESTORED, row)
         return exits.DONE
+    if disk.stat() is None:
+        # Before it is made: what is refused leaves no empty directory.
+        plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
     disk.make_directory("")
     with _saving(run, target, disk) as saving:
         with _locked(run, disk):
