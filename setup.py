@@ -32,6 +32,7 @@ from setuptools.command.build_ext import build_ext
 # The inner engine: what runs for every record and every entry. Leaf codecs, trees, locks, transactions, the writer; not
 # the classes that applications use or extend (``engine.db``), which stay Python's own.
 NATIVE = (
+    "engine/cleaner/file_report.py",
     "engine/cleaner/file_summary.py",
     "engine/cleaner/migration.py",
     "engine/cleaner/processing.py",

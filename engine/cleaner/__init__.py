@@ -6,6 +6,7 @@ Modules:
 * ``offline``: cleaning as much as is worth it while nobody else has the environment open
 * ``selection``: which file is cleaned next
 * ``processing``: cleaning one file: whatever the trees still need of it is logged again
+* ``file_report``: what was found in one file, and what its summary should say then
 * ``sieve``: what of a file's entries has to be looked at
 * ``migration``: writing a record again, as it is, because its file is to go
 * ``file_states``: where each file stands on its way from the live log to its deletion

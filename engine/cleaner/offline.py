@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.checkpoint.checkpointer import Checkpointer
 from engine.cleaner.cleaner import Cleaner
-from engine.cleaner.processing import FileReport
+from engine.cleaner.file_report import FileReport
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts
 from engine.errors import StorageError, plural
 

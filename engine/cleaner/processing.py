@@ -26,8 +26,7 @@ dead, UPD a is logged again, the BIN becomes dirty if nothing has logged it sinc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import groupby
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -35,8 +34,8 @@ from engine.catalog.catalog import Catalog
 from engine.catalog.naming import NamingOperations
 from engine.cleaner import tracker
 from engine.cleaner.file_records import obsolete_offsets
+from engine.cleaner.file_report import FileReport
 from engine.cleaner.file_states import Cleaned, FileStates, PendingLN
-from engine.cleaner.file_summary import Counters
 from engine.cleaner.migration import migrate
 from engine.cleaner.sieve import Sieve
 from engine.cleaner.tracker import UtilizationTracker
@@ -44,7 +43,6 @@ from engine.errors import DamageError, UnsupportedError
 from engine.format.codecs import decode_body
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import EMBEDDED, LN
-from engine.format.entry.ln_content import FileSummary
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, decode_node
 from engine.format.entry_types import (
     BIN_TYPE,
@@ -59,16 +57,18 @@ from engine.format.entry_types import (
     OLD_DELTA_TYPE,
     TRANSACTIONAL,
 )
+from engine.format.fast.header import header_lengths, item_size
 from engine.format.fast.ln import plain_fields
+from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN, format_lsn, is_null, make_lsn
 from engine.format.versions import EMBEDDED_RECORDS, TWO_PART_DUPLICATES
 from engine.log.check import FileCheck, PairTotals, check_file
 from engine.log.files import LogFile
-from engine.log.passes import LogRange, RawEntry, forward_pieces, raw_at
+from engine.log.passes import LogRange, RangePiece, RawEntry, forward_pieces, raw_at
 from engine.log.reader import FileReader
 from engine.tree.apply import covering
-from engine.tree.bin_node import BIN
-from engine.tree.compress import compress
+from engine.tree.bin_node import BIN, is_expired
+from engine.tree.compress import compress, tidy
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -80,8 +80,7 @@ from engine.txn.manager import TxnManager
 
 # A batch holds as much as je.cleaner.lookAheadCacheSize, and at least so much.
 _LEAST_BATCH_BYTES: Final = 1 << 20
-_DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
+_new_tuple: Final = tuple.__new__
 
 
 class CleaningParts(NamedTuple):
@@ -106,68 +105,22 @@ class CleaningParts(NamedTuple):
     look_ahead_bytes: int
 
 
-class FileReport:
-    """What was found in one file, and done with it.
+class _Leaf(NamedTuple):
+    """An LN that is to be looked up.
 
     Attributes:
-        lns_obsolete: LNs whose entry, or whose file's summary, says that nobody needs them.
-        lns_dead: LNs to which no slot leads.
-        lns_migrated, nodes_dirtied: what was logged again, or will be.
-        lns_locked, lns_expired: LNs that are pending, and that were let go as expired.
-        live_bytes, total_bytes: bytes of the entries that were needed, and of all.
-        live_lns, live_nodes, live_ln_bytes: how many were needed, and bytes of these LNs.
-        totals: entries and bytes by type.
-        written_bytes: bytes of the migrated LNs.
+        lsn, size: where the entry stands, and bytes of it.
+        piece, pos: the same in what was read; few have to be taken out of it.
     """
 
-    __slots__ = (
-        "live_bytes", "live_ln_bytes", "live_lns", "live_nodes", "lns_dead", "lns_expired", "lns_locked",
-        "lns_migrated", "lns_obsolete", "nodes_dead", "nodes_dirtied", "number", "total_bytes", "totals",
-        "written_bytes",
-    )  # fmt: skip
-
-    def __init__(self, number: int, totals: Mapping[int, PairTotals]) -> None:
-        self.number = number
-        self.totals = totals
-        self.total_bytes = sum(found.total_bytes for found in totals.values())
-        self.live_bytes = self.live_ln_bytes = self.live_lns = self.live_nodes = self.written_bytes = 0
-        self.lns_obsolete = self.lns_dead = self.lns_migrated = self.lns_locked = self.lns_expired = 0
-        self.nodes_dead = self.nodes_dirtied = 0
-
-    def needed_ln(self, size: int) -> None:
-        """An LN of so many bytes is needed."""
-        self.live_lns += 1
-        self.live_ln_bytes += size
-        self.live_bytes += size
-
-    def needed_node(self, size: int) -> None:
-        """A node is needed."""
-        self.live_nodes += 1
-        self.live_bytes += size
-
-    def summary(self) -> FileSummary:
-        """What the file's FileSummaryLN should say."""
-        counters = Counters()
-        for number, found in self.totals.items():
-            counters.count_many(number, found.entries, found.total_bytes, found.most_bytes)
-        counters.obsolete_in_count = counters.total_in_count - self.live_nodes
-        counters.obsolete_ln_count = counters.total_ln_count - self.live_lns
-        counters.obsolete_ln_size = counters.total_ln_size - self.live_ln_bytes
-        counters.obsolete_ln_size_counted = counters.obsolete_ln_count
-        return counters.summary()
-
-
-class _Leaf(NamedTuple):
-    """An LN that is to be looked up."""
-
-    db_id: int
     key: Key
-    db: DatabaseState
-    raw: RawEntry
+    lsn: int
+    size: int
+    piece: RangePiece
+    pos: int
 
 
-_DATABASE: Final = itemgetter(0)
-_PLACE: Final = itemgetter(0, 1)
+_KEY: Final = itemgetter(0)
 
 
 def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = False) -> FileReport:
@@ -219,7 +172,9 @@ def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
         lsn=entry.lsn, type_number=entry.type_number, version=entry.version, flags=entry.flags, vlsn=entry.vlsn,
         body=entry.body, size=entry.total_bytes,
     )  # fmt: skip
-    run.look_at(node, _Leaf(pending.db.id, pending.key, pending.db, raw))
+    index = run.look_at(node, pending.key, raw.lsn, raw.size)
+    if index >= 0:
+        run.keep(node, index, raw)
     return run.report.lns_locked > 0
 
 
@@ -258,9 +213,10 @@ class _Run:
         self._parts = parts
         self._ctx = parts.ctx
         self._count_only = count_only
-        self._batch: list[_Leaf] = []
+        self._batch: dict[int, list[_Leaf]] = {}
         self._batch_bytes = 0
-        self._now_ms = parts.now_ms()
+        # What has expired by then, and the time after that in which it is kept has passed (R-CLN-50).
+        self._past_ms = parts.now_ms() - parts.purge_delay_ms
         self._dbs: dict[int, DatabaseState | None] = {}
         self.report = report
         self.db_ids: set[int] = set()
@@ -273,13 +229,13 @@ class _Run:
             # What the trees have said of databases by now.
             sieve.unneeded = {db_id for db_id, db in self._dbs.items() if db is None or db.duplicates}
             for pos in sieve.sift(piece):
-                raw = raw_at(piece, pos)
-                if raw.type_number in LNS:
-                    self._take_ln(raw)
-                elif raw.type_number == DB_TREE:
-                    self._take_root(raw)
+                number = piece.data[pos + TYPE_AT]
+                if number in LNS:
+                    self._take_ln(piece, pos)
+                elif number == DB_TREE:
+                    self._take_root(raw_at(piece, pos))
                 else:
-                    self._take_node(raw)
+                    self._take_node(raw_at(piece, pos))
         self.report.lns_obsolete += sieve.obsolete
         self.db_ids |= sieve.db_ids
         self._flush_batch()
@@ -291,26 +247,29 @@ class _Run:
             found.update(self._parts.utilization.counters(number).new_offsets)
         return found
 
-    def _take_ln(self, raw: RawEntry) -> None:
-        number = raw.type_number
+    def _take_ln(self, piece: RangePiece, at: int) -> None:
+        data, version, number = piece.data, piece.version, piece.data[at + TYPE_AT]
+        body = at + header_lengths(version)[number | data[at + FLAGS_AT] << 8]
+        end = body + item_size(data, at)
         flags, db_id, _, length, pos = (
-            plain_fields(raw.body, 0, len(raw.body), raw.version, number in TRANSACTIONAL, True)
+            plain_fields(data, body, end, version, number in TRANSACTIONAL, True)
             if number in COMMON_LNS
             else (-1, 0, 0, 0, 0)
         )
-        key = raw.body[pos + max(length, 0) :]
+        key = data[pos + max(length, 0) : end]
         if flags < 0:
-            record = decode_body(number, raw.version, raw.body)
+            record = decode_body(number, version, data[body:end])
             assert isinstance(record, LN)
             flags, db_id, key, length = record.flags, record.db_id, record.key, -1 if record.data is None else 0
         self.db_ids.add(db_id)
         db = self._database(db_id)
-        embedded = flags & EMBEDDED and raw.version >= EMBEDDED_RECORDS
+        embedded = flags & EMBEDDED and version >= EMBEDDED_RECORDS
         if length < 0 or embedded or db is None or db.duplicates:
             self.report.lns_obsolete += 1
             return
-        self._batch.append(_Leaf(db_id, db.order.wrap(key), db, raw))
-        self._batch_bytes += len(raw.body)
+        leaf = _new_tuple(_Leaf, (db.order.wrap(key), piece.lsn + at, end - at, piece, at))
+        self._batch.setdefault(db_id, []).append(leaf)
+        self._batch_bytes += end - at
         if self._batch_bytes >= max(self._parts.look_ahead_bytes, _LEAST_BATCH_BYTES):
             self._flush_batch()
 
@@ -328,76 +287,86 @@ class _Run:
 
     def _flush_batch(self) -> None:
         """Look up the LNs of the batch, BIN by BIN (R-CLN-27)."""
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
-        self._now_ms = self._parts.now_ms()
-        batch.sort(key=_DATABASE)
-        for _, group in groupby(batch, _DATABASE):
-            leaves = sorted(group, key=_PLACE)
-            if leaves[0].db.name == tracker.DATABASE_NAME and not self._count_only:
-                self._log_summaries(leaves)
+        batch, self._batch, self._batch_bytes = self._batch, {}, 0
+        self._past_ms = self._parts.now_ms() - self._parts.purge_delay_ms
+        for db_id, leaves in batch.items():
+            db = self._dbs[db_id]
+            assert db is not None
+            leaves.sort(key=_KEY)
+            if db.name == tracker.DATABASE_NAME and not self._count_only:
+                self._log_summaries(db, leaves)
             at = 0
             while at < len(leaves):
                 with self._ctx.latch:
-                    at = self._visit(leaves, at)
+                    at = self._visit(db, leaves, at)
                 self._parts.between()
 
-    def _log_summaries(self, leaves: list[_Leaf]) -> None:
+    def _log_summaries(self, db: DatabaseState, leaves: list[_Leaf]) -> None:
         """Before summaries are migrated: what was counted since the newest ones of their files goes to the log.
 
         Recovery begins to count at the last summary of a file that it meets (R-REC-18), and that may be an old one now.
         Here, and not when it is migrated: logging one may split its BIN.
         """
         utilization = self._parts.utilization
-        for number in {int.from_bytes(leaf.db.order.unwrap(leaf.key)[:4], "big") for leaf in leaves}:
+        for number in {int.from_bytes(db.order.unwrap(leaf.key)[:4], "big") for leaf in leaves}:
             if utilization.counts(number):
                 utilization.log_if_changed(number)
 
-    def _visit(self, leaves: list[_Leaf], at: int) -> int:
+    def _visit(self, db: DatabaseState, leaves: list[_Leaf], at: int) -> int:
         """Look at all LNs from one on that belong to its BIN; the place of the first that does not."""
-        db = leaves[at].db
         node, bound = covering(self._ctx, db, leaves[at].key) if not db.deleted else (None, None)
         if node is None:
             self.report.lns_dead += len(leaves) - at
             return len(leaves)
+        expired = self.report.lns_expired
         while at < len(leaves) and (bound is None or leaves[at].key < bound):
-            self.look_at(node, leaves[at])
+            leaf = leaves[at]
+            index = self.look_at(node, leaf.key, leaf.lsn, leaf.size)
+            if index >= 0 and not self._count_only:
+                self.keep(node, index, raw_at(leaf.piece, leaf.pos))
             at += 1
-        self._ctx.account(node)
+        if self.report.lns_expired > expired and not self._count_only and not node.pins:
+            tidy(self._ctx, node)
+        if node.in_tree:
+            self._ctx.account(node)
         return at
 
-    def look_at(self, node: BIN, leaf: _Leaf) -> None:
-        """One LN and the slot of its key (R-CLN-26)."""
-        report, raw = self.report, leaf.raw
-        index, exact = node.find(leaf.key)
+    def look_at(self, node: BIN, key: Key, lsn: int, size: int) -> int:
+        """One LN, of so many bytes, and the slot of its key (R-CLN-26); the slot, where the record is to be kept.
+
+        Returns:
+            -1 for a record that nobody needs, and for one that is locked.
+        """
+        report = self.report
+        index, exact = node.find(key)
         slot_lsn = node.lsns[index] if exact else NULL_LSN
         if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
             report.lns_dead += 1
-            return
+            return -1
         # The lock of the version that is there now: its transaction may abort, and bring ours back (R-CLN-30).
-        if not self._count_only and not leaf.db.deferred and self.is_locked(slot_lsn):
-            self._parts.states.add_pending(PendingLN(raw.lsn, leaf.db, leaf.key))
+        if not self._count_only and not node.db.deferred and self.is_locked(slot_lsn):
+            self._parts.states.add_pending(PendingLN(lsn, node.db, key))
             report.lns_locked += 1
-            report.needed_ln(raw.size)
-            return
-        if slot_lsn != raw.lsn or node.states[index] & (PENDING_DELETED | SLOT_EMBEDDED):
+            report.needed_ln(size)
+            return -1
+        if slot_lsn != lsn or node.states[index] & (PENDING_DELETED | SLOT_EMBEDDED):
             report.lns_dead += 1
-            return
-        if self._is_past(node.expirations[index]):
+            return -1
+        if is_expired(node.expirations[index], self._past_ms):
             # JE leaves the slot; here nobody can come across it when the file is gone (R-TREE-50).
             if not self._count_only:
                 node.set_known_deleted(index)
             report.lns_expired += 1
-            return
-        report.needed_ln(raw.size)
+            return -1
+        report.needed_ln(size)
         report.lns_migrated += 1
-        if not self._count_only:
-            self._keep(node, index, leaf)
+        return index
 
-    def _keep(self, node: BIN, index: int, leaf: _Leaf) -> None:
-        """The record is needed: log it again, or what it stands for."""
-        raw, parts = leaf.raw, self._parts
+    def keep(self, node: BIN, index: int, raw: RawEntry) -> None:
+        """The record of a slot is needed: log it again, or what it stands for."""
+        parts, key = self._parts, node.keys[index]
         if raw.type_number in MAP_LNS:
-            found = parts.catalog.by_id(int(node.db.order.unwrap(leaf.key)))
+            found = parts.catalog.by_id(int(node.db.order.unwrap(key)))
             if found is None:
                 node.set_known_deleted(index)
             else:
@@ -405,7 +374,7 @@ class _Run:
                 found.dirty = True
             return
         if raw.type_number in FILE_SUMMARY_LNS:
-            number = int.from_bytes(node.db.order.unwrap(leaf.key)[:4], "big")
+            number = int.from_bytes(node.db.order.unwrap(key)[:4], "big")
             if not parts.utilization.counts(number):
                 node.set_known_deleted(index)
                 return
@@ -414,7 +383,7 @@ class _Run:
     def is_locked(self, lsn: int) -> bool:
         """Whether somebody has a version locked for writing, or waits for it."""
         locks = self._parts.locks
-        if locks.is_idle():
+        if locks.is_free(lsn):
             return False
         locker = self._parts.txns.begin(transactional=False)
         if locks.lock(lsn, locker, LockType.READ, wait=False) is Grant.DENIED:
@@ -422,13 +391,6 @@ class _Run:
         # The latch keeps the slot as it is; with the lock held, migration would give it to this locker too.
         locks.release(lsn, locker)
         return False
-
-    def _is_past(self, expiration: int) -> bool:
-        """Whether a record has expired, and the time after that in which it is kept has passed (R-CLN-50)."""
-        if not expiration:
-            return False
-        end_ms = expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS
-        return self._now_ms > end_ms + self._parts.purge_delay_ms
 
     def _take_root(self, raw: RawEntry) -> None:
         """The root entry: nothing but the next CkptEnd leads to it, and a checkpoint logs it only when it is dirty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from engine.tree.bin_node import BIN
-from engine.tree.compress import compress, prune
+from engine.tree.compress import tidy
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
@@ -66,15 +66,7 @@ class Compressor:
             with self._mutex:
                 self._queue.append((db, key))
             return 0
-        # Removing dirty slots would force a full version where a delta would do (R-TREE-53).
-        wants_delta = node.wants_delta(self._ctx.delta_percent)
-        removed = compress(self._ctx, node, dirty_slots=not wants_delta or self._all_deleted(node))
-        if not len(node):
-            # The branch must go too, or scans would pass empty nodes for ever (R-TREE-52).
-            prune(self._ctx, node)
-        if node.in_tree:
-            self._ctx.account(node)
-        return removed
+        return tidy(self._ctx, node)
 
     def _resident(self, db: DatabaseState, key: Key) -> BIN | None:
         """The BIN of a key if it is in memory; one that is not needs no compression now."""
@@ -82,6 +74,3 @@ class Compressor:
         while node is not None and not isinstance(node, BIN):
             node = node.kids[node.slot_for(key)]
         return node
-
-    def _all_deleted(self, node: BIN) -> bool:
-        return not any(node.is_live(index) for index in range(len(node)))

@@ -134,7 +134,10 @@ class Cursor:
         return sum(map(len, records_between(self._engine, self._state, low, high, locker=inner_of(self._txn))))
 
     def skip(self, records: int, lock: LockMode = _DEFAULT) -> int:
-        """Move over records, forward or (negative) backward; returns how many there were."""
+        """Move over records, forward or (negative) backward; returns how many there were.
+
+        A cursor that stands nowhere begins at the first, or last, record, where JE refuses.
+        """
         moved = 0
         for _ in range(abs(records)):
             if (self.next(lock) if records > 0 else self.prev(lock)) is None:
@@ -145,6 +148,16 @@ class Cursor:
     def current(self) -> Record | None:
         """The record that the cursor stands on, as it has read it."""
         return None if self._at is None else key_and_data(self._state, self._at.key, self._at.data)
+
+    def reread(self, lock: LockMode = _DEFAULT) -> Record | None:
+        """The record that the cursor stands on as it is now, locked; None when it has been deleted or has expired.
+
+        Raises:
+            RefusedError: the cursor stands nowhere.
+        """
+        if self._at is None:
+            raise self._nowhere()
+        return self._exact(self._at.key, lock)
 
     def put(
         self,

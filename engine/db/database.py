@@ -28,10 +28,9 @@ from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
 from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
 from engine.db.writes import Dependents, Handle, RecordWriter
-from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.tree import find_bin, read_ln, share_before
+from engine.tree.tree import read_ln, share_before
 from engine.txn.records import PutMode, user_payload
 from engine.txn.txn import LockMode
 
@@ -117,10 +116,9 @@ class Database:
             self._engine.keep_budget()
             return None if found is None else found.data
         locker.check_usable()
-        wanted = self._key(key)
-        data = self._engine.records.get(self.state, wanted, locker, lock_of(locker, lock))
+        data = self._engine.records.get(self.state, self._key(key), locker, lock_of(locker, lock))
         self._engine.keep_budget()
-        return None if data is None or self._is_expired(wanted) else data
+        return data
 
     def has(self, key: bytes, data: bytes) -> bool:
         """Whether a key has a data item."""
@@ -283,14 +281,6 @@ class Database:
 
     def _key(self, key: bytes, data: bytes = b"") -> Key:
         return key if self._plain else comparable_key(self.state, key, data)
-
-    def _is_expired(self, key: Key) -> bool:
-        with self._engine.latch:
-            node = find_bin(self._engine.ctx, self.state, key)
-            if node is None:
-                return False
-            index, exact = node.find(key)
-            return exact and is_expired(node.expirations[index], self._engine.now_ms())
 
     def _check(self) -> None:
         self.handle.check()

@@ -122,8 +122,8 @@ class RecordWalker:
                 index, exact = node.find(key) if node is not None else (0, False)
                 if node is None or not exact:
                     return None
-                expiration = node.expirations[index]
-                live = node.is_live(index) and not (expiration and is_expired(expiration, self._engine.now_ms()))
+                expires = node.expirations[index] != 0
+                live = node.is_live(index) and not (expires and self._has_expired(node, index, self._engine.now_ms()))
                 # A pending deletion may be taken back: wait for its transaction.
                 if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
                     return None
@@ -165,7 +165,7 @@ class RecordWalker:
             while 0 <= index < len(node):
                 if self._bound is not None and self._is_beyond(node.keys[index]):
                     return ScanBatch(found, True, self._lock_beyond(node, index))
-                if node.is_live(index) and not is_expired(node.expirations[index], now):
+                if node.is_live(index) and not self._has_expired(node, index, now):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
                         # What was found so far is handed out first; the wait comes with the next step.
@@ -217,6 +217,13 @@ class RecordWalker:
         if self._backward:
             return node, (bisect_right(node.keys, key) if inclusive else bisect_left(node.keys, key)) - 1
         return node, bisect_left(node.keys, key) if inclusive else bisect_right(node.keys, key)
+
+    def _has_expired(self, node: BIN, index: int, now_ms: int) -> bool:
+        """Whether a record has expired; what the transaction holds a lock on it goes on seeing (R-CLN-50)."""
+        if not is_expired(node.expirations[index], now_ms):
+            return False
+        locker, lsn = self._locker, node.lsns[index]
+        return locker is None or lsn not in locker.locks or lsn in locker.expired
 
     def _is_pending(self, node: BIN, index: int) -> bool:
         """A deletion whose transaction may still be open: a reader with locks has to wait for its end."""

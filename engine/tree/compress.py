@@ -46,6 +46,23 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
     return removed
 
 
+def tidy(ctx: TreeContext, node: BIN) -> int:
+    """Compress a BIN as far as it costs no full version that a delta would spare, and prune it when it is empty.
+
+    Returns:
+        How many slots went.
+    """
+    # Removing dirty slots would force a full version where a delta would do (R-TREE-53).
+    keeps = node.wants_delta(ctx.delta_percent) and any(node.is_live(index) for index in range(len(node)))
+    removed = compress(ctx, node, dirty_slots=not keeps)
+    if not len(node):
+        # The branch must go too, or scans would pass empty nodes for ever (R-TREE-52).
+        prune(ctx, node)
+    if node.in_tree:
+        ctx.account(node)
+    return removed
+
+
 def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
     # In recovery nobody holds locks yet; a pending deletion may belong to a transaction that is resurrected.
     return ctx.locks.is_locked(lsn) if ctx.locks is not None else not state & KNOWN_DELETED

@@ -8,11 +8,11 @@ their times since v19. A delta holds the dirty slots only and names its full ver
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
 ``b``; without prefixing, whole.
 
-Almost every node of almost every log is of the *usual form*: keys in byte order, nothing in it expires, no VLSNs, no
-times. ``encode_usual`` and ``decode_usual`` turn these into bodies, and BINs back, without an object for each slot; the
-layout is in ``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``: what
-is read and written is what the twins make of it, byte for byte. Whatever is not of this form is left to them (None),
-and so is whatever does not fit: they say what is wrong with it.
+Almost every node of almost every log is of the *usual form*: keys in byte order, no VLSNs, no times. ``encode_usual``
+and ``decode_usual`` turn these into bodies, and BINs back, without an object for each slot; the layout is in
+``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``: what is read and
+written is what the twins make of it, byte for byte. Whatever is not of this form is left to them (None), and so is
+whatever does not fit: they say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from engine.format.entry.node import (
     Slot,
 )
 from engine.format.fast.bin import (
+    NO_BASE,
     NO_EXPIRATION,
     PERSISTENT,
     add_children,
@@ -57,7 +58,6 @@ from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
 
 _HOURS_A_DAY: Final = 24
-_NO_BASE: Final = -1
 # compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.
 _NO_HINT: Final = -1
 
@@ -74,7 +74,7 @@ def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     if isinstance(node, BIN):
         for slot in record.slots:
             _add_slot(node, record, slot, wrap(prefix + slot.key), 0)
-        if record.modification_base != _NO_BASE or record.creation_base != _NO_BASE:
+        if record.modification_base != NO_BASE or record.creation_base != NO_BASE:
             _add_times(node, record, node.keys)
         return node
     node.keys = [wrap(prefix + slot.key) for slot in record.slots]
@@ -91,7 +91,7 @@ def apply_delta(node: BIN, record: NodeRecord) -> None:
     node.max_entries = max(node.max_entries, record.full_bin_max_entries)
     for slot in record.slots:
         _add_slot(node, record, slot, order.wrap(prefix + slot.key), DIRTY)
-    if record.modification_base != _NO_BASE or record.creation_base != _NO_BASE:
+    if record.modification_base != NO_BASE or record.creation_base != NO_BASE:
         _add_times(node, record, [order.wrap(prefix + slot.key) for slot in record.slots])
 
 
@@ -121,7 +121,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
     prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
     flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
     cut = len(prefix) if prefix is not None else 0
-    base = created_base = modified_base = _NO_BASE
+    base = created_base = modified_base = NO_BASE
     slots: tuple[Slot, ...] = ()
     bloom: bytes | None = None
     delta_lsn, delta_size = (node.delta_lsn, node.delta_size) if isinstance(node, BIN) else (NULL_LSN, 0)
@@ -197,10 +197,10 @@ def expiration_base(node: BIN) -> tuple[int, bool]:
 
 def time_bases(node: BIN, version: int) -> tuple[int, int]:
     """The bases of modification and creation times: the earliest in the node; -1 when there is none, or no field."""
-    modified = min((times.modified for times in node.times.values() if times.modified), default=_NO_BASE)
+    modified = min((times.modified for times in node.times.values() if times.modified), default=NO_BASE)
     if version < CREATION_TIMES:
-        return modified, _NO_BASE
-    return modified, min((times.created for times in node.times.values() if times.created), default=_NO_BASE)
+        return modified, NO_BASE
+    return modified, min((times.created for times in node.times.values() if times.created), default=NO_BASE)
 
 
 def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
@@ -275,7 +275,7 @@ def _with_times(slot: Slot, times: Times, modified_base: int, created_base: int)
     """A slot with its offsets to the bases; only those of embedded records are stored."""
     return slot._replace(
         modification_time=times.modified - modified_base + 1 if times.modified else 0,
-        creation_time=times.created - created_base + 1 if times.created and created_base != _NO_BASE else 0,
+        creation_time=times.created - created_base + 1 if times.created and created_base != NO_BASE else 0,
     )
 
 
@@ -321,12 +321,17 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         return None
     chosen = list(range(len(keys)))
     delta_lsn, bases, flags = NULL_LSN, b"", ROOT if node.is_root else 0
+    offsets: list[int] = []
     if isinstance(node, BIN):
-        if node.vlsns or (delta and with_filter) or any(node.expirations):
+        if node.vlsns or (delta and with_filter):
             return None
         if delta:
             chosen = [at for at, state in enumerate(bytes(node.states)) if state & DIRTY]
         delta_lsn, bases, flags = node.delta_lsn, NO_EXPIRATION, flags | HAS_SIZES
+        if any(node.expirations):
+            first, hours = expiration_base(node)
+            bases, flags = pack(first), flags | (EXPIRES_IN_HOURS if hours else 0)
+            offsets = [_in_unit(value, hours) - first + 1 if value else 0 for value in node.expirations]
     base = compact_base([node.lsns[at] for at in chosen] if delta else node.lsns)
     if base is None:
         return None
@@ -338,7 +343,7 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
     parts = [encode_head(lsns, bases, node.node_id, node.ident, flags, prefix, sizes, base)]
     cut = 0 if prefix is None else len(prefix)
     if isinstance(node, BIN):
-        add_records(parts, chosen, keys, node.lsns, bytes(node.states), node.values, node.sizes, base, cut)
+        add_records(parts, chosen, keys, node.lsns, bytes(node.states), node.values, node.sizes, offsets, base, cut)
     else:
         add_children(parts, keys, node.lsns, base, cut)
     # Who reads the delta learns here how large the full BIN is (R-TREE-10).
@@ -357,7 +362,7 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
             return None
         node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
         states = bytearray()
-        data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes)
+        data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
     except (FormatError, IndexError):
         return None
     if data_bytes < 0:
@@ -365,5 +370,4 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
     node.is_root = bool(head.flags & ROOT)
     node.data_bytes += data_bytes
     node.states = states
-    node.expirations = [0] * head.slots
     return node

@@ -79,17 +79,19 @@ def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: b
     """The entry body of a node, and whether slots of it expire."""
     usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
     if usual is not None:
-        return usual, False
+        return usual, isinstance(node, BIN) and any(node.expirations)
     record = node_to(node, version, delta=delta, with_filter=with_filter)
     return encode_node(record, version, number), record.expiration_base != -1
 
 
 def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int, delta: bool) -> None:
     """Each slot that expires takes its share of the bytes along (R-CLN-51)."""
-    logged = [at for at, state in enumerate(bytes(node.states)) if not delta or state & DIRTY]
-    for at in logged:
-        if node.expirations[at]:
-            expiring.expires(lsn, node.expirations[at], size // len(logged))
+    values = node.expirations
+    logged = [value for value, state in zip(values, bytes(node.states), strict=True) if not delta or state & DIRTY]
+    # Mostly few: one call for each.
+    for value in set(logged):
+        if value:
+            expiring.expires(lsn, value, size // len(logged) * logged.count(value))
 
 
 def _log_deferred_lns(

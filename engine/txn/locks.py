@@ -183,6 +183,10 @@ class LockTable:
         """Whether nobody holds or waits for any lock; without the mutex, so a hint for readers."""
         return not self._locks
 
+    def is_free(self, lsn: int) -> bool:
+        """Whether nobody holds or waits for the lock of a version; without the mutex, as ``is_idle``."""
+        return lsn not in self._locks
+
     def held(self, lsn: int, locker: Locker) -> LockType | None:
         """The type that the locker holds on the version, or None."""
         with self._mutex:

@@ -170,7 +170,7 @@ class Records:
         self.guards_gaps: Callable[[], bool] = _never
 
     def get(self, db: DatabaseState, key: Key, locker: Txn | None, lock_type: LockType | None) -> bytes | None:
-        """The data of a record, or None when there is none.
+        """The data of a record, or None when there is none, or it has expired.
 
         Arguments:
             locker, lock_type: who locks it how; None reads what is there, committed or not.
@@ -179,8 +179,10 @@ class Records:
             with self._ctx.latch:
                 node = find_bin(self._ctx, db, key)
                 index, exact = node.find(key) if node is not None else (0, False)
+                # Its data are not read: JE's cleaner may have deleted the file (R-CLN-26).
+                expired = node is not None and exact and self._has_expired(node, index, locker)
                 wait_lsn = NULL_LSN if node is None else self._lock_slot(node, index, exact, locker, lock_type)
-                live = node is not None and exact and node.is_live(index)
+                live = node is not None and exact and node.is_live(index) and not expired
                 if wait_lsn == NULL_LSN and not live and lock_type in _RANGES:
                     # A serializable read of nothing must find nothing again: it locks the gap.
                     gap = end_marker(db) if node is None else gap_lsn(self._ctx, node, index + exact)
@@ -212,6 +214,7 @@ class Records:
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
                 gap = False
+                expired = exact and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 # Into a deleted slot too: a serializable scan has passed it as a part of the gap.
                 if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
@@ -220,12 +223,10 @@ class Records:
                 if wait_lsn == NULL_LSN:
                     # Only now, with the lock: before, the state may be that of an open transaction.
                     expiration = node.expirations[index] if exact else 0
-                    exists = exact and node.is_live(index)
-                    if expiration and is_expired(expiration, self._clock()):
-                        exists = False
+                    exists = exact and node.is_live(index) and not expired
                     if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
                         return False
-                    if expiration and exists and payload.keeps_expiration:
+                    if exists and payload.keeps_expiration and expiration != payload.expiration:
                         payload = payload._replace(expiration=expiration)
                     self.write_slot(node, index, exact, key, payload, locker)
                     return True
@@ -249,13 +250,11 @@ class Records:
                 if node is None:
                     return False
                 index, exact = node.find(key)
+                expired = exact and not even_expired and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 if wait_lsn == NULL_LSN:
                     # Only now, with the lock: the deletion of an open transaction may yet be taken back.
-                    if not exact or not node.is_live(index):
-                        return False
-                    expiration = 0 if even_expired else node.expirations[index]
-                    if expiration and is_expired(expiration, self._clock()):
+                    if not exact or not node.is_live(index) or expired:
                         return False
                     self.write_slot(node, index, True, key, payload, locker)
                     return True
@@ -370,6 +369,22 @@ class Records:
         if granted in _GRANTED:
             locker.locks[lsn] = None
         return granted
+
+    def _has_expired(self, node: BIN, index: int, locker: Txn | None) -> bool:
+        """Whether a record has expired for a locker, which is about to ask for its lock.
+
+        What it has locked before it has seen, and goes on seeing (R-CLN-50).
+        """
+        expiration = node.expirations[index]
+        if not expiration or not is_expired(expiration, self._clock()):
+            return False
+        lsn = node.lsns[index]
+        if locker is None or lsn in locker.expired:
+            return True
+        if lsn in locker.locks:
+            return False
+        locker.expired += (lsn,)
+        return True
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
         # Deferred-write databases have no transactions, and their LSNs are made up.

@@ -93,12 +93,12 @@ class Txn:
         vlsn: the VLSN of its next entry: NULL_VLSN in a local transaction, NEXT_VLSN on a master.
         end: on a replica, what the received Commit or Abort says.
         end_vlsn: of its Commit or Abort, NULL_VLSN before.
+        expired: versions that had expired already when it locked them; what expires later it goes on seeing.
     """
 
     __slots__ = (
-        "_cause", "_id", "deleted", "durability", "end", "end_vlsn", "first_lsn", "isolation", "last_lsn",
-        "lock_timeout_ms", "locks",
-        "name", "state", "transactional", "txn_deadline", "vlsn", "writes",
+        "_cause", "_id", "deleted", "durability", "end", "end_vlsn", "expired", "first_lsn", "isolation", "last_lsn",
+        "lock_timeout_ms", "locks", "name", "state", "transactional", "txn_deadline", "vlsn", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +124,7 @@ class Txn:
         self.end: StreamEnd | None = None
         self.first_lsn = self.last_lsn = NULL_LSN
         self.locks: dict[int, None] = {}
+        self.expired: tuple[int, ...] = ()
         self.writes: dict[int, tuple[DatabaseState, RecordVersion]] = {}
         self.deleted: list[tuple[DatabaseState, Key]] = []
 

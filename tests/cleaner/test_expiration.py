@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
+from engine.txn.records import PutMode
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=16, file_max_bytes=10_000, checkpoint_bytes=0)
 DAYS, HOURS = 20_000, 480_007
@@ -119,3 +121,56 @@ def test_histograms_come_back(hours: dict[int, int]) -> None:
 
 def test_an_example() -> None:
     assert encode_histogram({20_000 * 24: 90, 20_001 * 24: 80}) == bytes.fromhex("00 79a94d 5a 01 50")
+
+
+def test_an_expired_record_is_not_read_since_its_file_may_be_gone() -> None:
+    """JE's cleaner deletes files with expired records and leaves the slots (R-CLN-26)."""
+    storage, hour = MemoryStorage(), 480_000
+    now = replace(CONFIG, clock=lambda: (hour + 2) * 3_600_000, run_cleaner=False)
+    with Environment(storage, replace(now, clock=lambda: hour * 3_600_000)) as env, env.create_database("d") as db:
+        for round_ in range(2):
+            for i in range(400):
+                db.put(b"%04d" % i, b"." * 60)
+                if i == 200 and round_ == 0:
+                    db.put(b"gone", b"." * 60, expiration=-hour - 1)
+                    number = env.end_lsn >> 32
+            env.checkpoint(force=True)
+    storage.remove(f"{number:08x}.jdb")
+    with Environment(storage, now) as env, env.open_database("d") as db, env.begin() as txn:
+        assert db.get(b"gone", txn) is None
+        assert db.get(b"0200", txn) == b"." * 60
+        assert db.put(b"gone", b"new", txn, mode=PutMode.UPDATE_ONLY) is False
+        assert db.put(b"gone", b"new", txn, mode=PutMode.INSERT_ONLY) is True
+        assert db.get(b"gone", txn) == b"new"
+
+
+def test_a_transaction_goes_on_seeing_what_it_has_locked() -> None:
+    """As JE does (R-CLN-50); what had expired when it asked first is gone for it, however often it asks."""
+    hour = [480_000]
+    with Environment(MemoryStorage(), replace(CONFIG, clock=lambda: hour[0] * 3_600_000)) as env:
+        db = env.create_database("d")
+        for key in (b"read", b"unread", b"updated"):
+            db.put(key, b"1", expiration=-hour[0] - 1)
+        with env.begin() as txn, db.cursor(txn) as cursor:
+            assert db.get(b"read", txn) == b"1"
+            db.put(b"updated", b"2", txn)
+            hour[0] += 2
+            assert (db.get(b"read", txn), db.get(b"unread", txn), db.get(b"updated", txn)) == (b"1", None, b"2")
+            assert db.put(b"read", b"3", txn, mode=PutMode.NEW_KEY) is False
+            assert db.delete(b"unread", txn) == 0
+            assert db.get(b"unread", txn) is None
+            assert [cursor.next(), cursor.next(), cursor.next()] == [(b"read", b"1"), (b"updated", b"2"), None]
+            assert cursor.reread() == (b"updated", b"2")
+        assert list(db.items()) == []
+
+
+def test_an_update_leaves_the_expiration_alone_unless_it_is_told_to() -> None:
+    """Also that of a record that never expires."""
+    hour = [480_000]
+    with Environment(MemoryStorage(), replace(CONFIG, clock=lambda: hour[0] * 3_600_000)) as env:
+        db = env.create_database("d")
+        for key, told in ((b"kept", False), (b"set", True)):
+            db.put(key, b"1")
+            db.put(key, b"2", expiration=-hour[0] - 1, update_expiration=told)
+        hour[0] += 2
+        assert list(db.items()) == [(b"kept", b"2")]

@@ -45,6 +45,10 @@ class CleaningWorkload(BusyWorkload):
         elif self.random.random() < 0.25:
             db.delete(key, txn)
             records.pop(key, None)
+        elif self.random.random() < 0.15:
+            # It has expired long ago.
+            assert db.put(key, data, txn, expiration=-1, update_expiration=True)
+            records.pop(key, None)
         else:
             assert db.put(key, data, txn)
             records[key] = data

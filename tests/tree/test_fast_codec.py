@@ -25,6 +25,9 @@ SLOT = st.tuples(
     st.sampled_from((None, b"", b"small", b"x" * 200)),
     st.sampled_from((0, 1, 119, 120, 374, 375, 70000)),
 )
+DAYS = st.sampled_from((0, 0, 21_000, 21_001, 21_500, 30_000))
+HOURS = st.sampled_from((0, -504_000, -504_001, -504_200, 21_001))
+EXPIRATIONS = st.one_of(st.just([0]), st.lists(DAYS, min_size=1), st.lists(HOURS, min_size=1))
 SLOTS = st.dictionaries(st.binary(max_size=5).map(lambda key: b"pre" + key), SLOT, max_size=12)
 
 
@@ -51,11 +54,14 @@ def content(node: BIN) -> tuple[object, ...]:
 
 
 @settings(deadline=None)
-@given(slots=SLOTS, flags=st.sampled_from((0, KEY_PREFIXING)), root=st.booleans())
-def test_both_codecs_agree(slots: dict[bytes, tuple[int, int, bytes | None, int]], flags: int, root: bool) -> None:
+@given(slots=SLOTS, flags=st.sampled_from((0, KEY_PREFIXING)), root=st.booleans(), expirations=EXPIRATIONS)
+def test_both_codecs_agree(
+    slots: dict[bytes, tuple[int, int, bytes | None, int]], flags: int, root: bool, expirations: list[int]
+) -> None:
     db = database(flags)
     node = node_of(db, slots)
     node.is_root = root
+    node.expirations = [expirations[at % len(expirations)] for at in range(len(node))]
     for delta in (False, True):
         record = node_to(node, 17, delta=delta)
         number = DELTA_TYPE if delta else BIN_TYPE
@@ -90,7 +96,9 @@ def test_what_does_not_fit_is_left_to_the_general_codec(
     slots: dict[bytes, tuple[int, int, bytes | None, int]], cut: int
 ) -> None:
     db = database(0)
-    body = encode_usual(node_of(db, slots), 17, delta=False, with_filter=False) or b""
+    node = node_of(db, slots)
+    node.expirations = [21_000] * len(node)
+    body = encode_usual(node, 17, delta=False, with_filter=False) or b""
     assert decode_usual(db, body[:-cut], 17) is None
     assert decode_usual(db, body + b"\0", 17) is None
     assert decode_usual(db, body, 18) is None
@@ -103,7 +111,9 @@ def test_lengths_that_cannot_be(number: int) -> None:
     slots: dict[bytes, tuple[int, int, bytes | None, int]] = {
         b"prefix%d" % at: (0x64, 16, b"data", 0) for at in range(3)
     }
-    body = encode_usual(node_of(db, slots), 17, delta=False, with_filter=False) or b""
+    node = node_of(db, slots)
+    node.expirations[1] = -504_000
+    body = encode_usual(node, 17, delta=False, with_filter=False) or b""
     left = 0
     for at in range(len(body)):
         changed = body[:at] + pack(number) + body[at + 1 :]
@@ -118,7 +128,7 @@ def test_lengths_that_cannot_be(number: int) -> None:
 
 
 def test_what_is_not_of_the_usual_form() -> None:
-    """Expirations, VLSNs, filters, later versions, keys that are not compared as bytes, another database."""
+    """VLSNs, filters, later versions, keys that are not compared as bytes, another database."""
     db = database(0)
     node = node_of(db, {b"k": (0x64, 0, None, 40)})
     body = encode_usual(node, 17, delta=False, with_filter=False)
@@ -131,8 +141,3 @@ def test_what_is_not_of_the_usual_form() -> None:
     assert encode_usual(node, 17, delta=True, with_filter=True) is None
     node.vlsns[b"k"] = 5
     assert encode_usual(node, 17, delta=False, with_filter=False) is None
-    node.vlsns.clear()
-    node.expirations[0] = 21000
-    assert encode_usual(node, 17, delta=False, with_filter=False) is None
-    expiring = encode_node(node_to(node, 17, delta=False), 17, BIN_TYPE)
-    assert decode_usual(db, expiring, 17) is None

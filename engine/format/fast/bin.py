@@ -1,8 +1,8 @@
 """BINs and INs of the usual form: heads and slots of v12 to v17, without an object for each slot.
 
 General twin: ``entry.node``, which says what the fields mean. The usual form is what almost every node of almost every
-log has: LSNs in compact form, nothing that expires, no VLSNs, no times. ``tree.node_codec`` makes and reads nodes of
-the tree by it, ``pipeline.load.blocks`` many BINs at once.
+log has: LSNs in compact form, no VLSNs, no times. ``tree.node_codec`` makes and reads nodes of the tree by it,
+``pipeline.load.blocks`` many BINs at once.
 
 Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 counted from the base file and
 offset 0x26, dirty, 45 bytes of entry.
@@ -40,8 +40,10 @@ MOST_FILES: Final = 127
 # An LSN of four bytes, and with its state of one.
 LSN_BYTES: Final = 4
 LSN_AND_STATE: Final = 5
-NO_EXPIRATION: Final = pack(-1)
-_UNUSUAL_FLAGS: Final = HAS_VLSNS | EXPIRES_IN_HOURS | HAS_BLOOM_FILTER
+# The expiration base of a node in which nothing expires.
+NO_BASE: Final = -1
+NO_EXPIRATION: Final = pack(NO_BASE)
+_UNUSUAL_FLAGS: Final = HAS_VLSNS | HAS_BLOOM_FILTER
 _STATE_SHIFT: Final = 32
 # Before the slots: LSNs are compact, and counted from the file whose number follows; or they are whole.
 _COMPACT: Final = b"\x01"
@@ -56,6 +58,7 @@ class BINHead(NamedTuple):
         slots: how many there are.
         base: the file that compact LSNs are counted from.
         slots_at: where the slots begin.
+        expiration_base: what expirations are counted from, ``NO_BASE`` when nothing expires.
     """
 
     db_id: int
@@ -68,6 +71,7 @@ class BINHead(NamedTuple):
     max_entries: int
     base: int
     slots_at: int
+    expiration_base: int
 
 
 def encode_head(
@@ -78,7 +82,7 @@ def encode_head(
 
     Arguments:
         lsns: database id, LSN of the last full version and of the last delta.
-        bases: of a BIN ``NO_EXPIRATION``, of an IN nothing.
+        bases: of a BIN its expiration base, packed, of an IN nothing.
         flags: without the one for a prefix.
         sizes: number of slots, level, most slots.
         base: the file that compact LSNs are counted from; None for whole LSNs.
@@ -116,8 +120,8 @@ def decode_head(body: bytes) -> BINHead | None:
     pos += length
     flags = body[pos]
     pos += 1
-    # What expires, has VLSNs or a filter is left to ``entry.node``.
-    if expiration != -1 or flags & _UNUSUAL_FLAGS:
+    # What has VLSNs or a filter is left to ``entry.node``.
+    if flags & _UNUSUAL_FLAGS:
         return None
     prefix = b""
     if flags & HAS_PREFIX:
@@ -134,7 +138,7 @@ def decode_head(body: bytes) -> BINHead | None:
         return None
     slots_at = pos + 1 + _BASE_BYTES
     base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
-    return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at)
+    return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
 
 
 def compact_base(lsns: list[int]) -> int | None:
@@ -157,7 +161,7 @@ def compact_base(lsns: list[int]) -> int | None:
 
 def add_records(
     parts: list[bytes], chosen: list[int], keys: list[Any], lsns: list[int], states: bytes, values: list[bytes | None],
-    sizes: list[int], base: int, cut: int,
+    sizes: list[int], expirations: list[int], base: int, cut: int,
 ) -> None:  # fmt: skip
     """Slots of a BIN.
 
@@ -165,6 +169,7 @@ def add_records(
         parts: extended.
         chosen: which slots.
         keys, lsns, states, values, sizes: of all.
+        expirations: of all, as they are stored; empty when nothing expires.
         cut: bytes of the prefix.
     """
     for at in chosen:
@@ -183,6 +188,8 @@ def add_records(
         parts.append(int(_word(lsns[at], base) | state << _STATE_SHIFT).to_bytes(LSN_AND_STATE, "little"))
         if not state & SLOT_EMBEDDED:
             parts.append(pack(sizes[at]))
+        if expirations:
+            parts.append(pack(expirations[at]))
 
 
 def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int, cut: int) -> None:
@@ -203,12 +210,12 @@ def _word(lsn: i64, base: i64) -> i64:
 
 def read_records(
     body: bytes, head: BINHead, keys: list[Any], lsns: list[int], states: bytearray, values: list[bytes | None],
-    sizes: list[int],
+    sizes: list[int], expirations: list[int],
 ) -> int:  # fmt: skip
     """The slots of a full BIN.
 
     Arguments:
-        keys, lsns, states, values, sizes: extended.
+        keys, lsns, states, values, sizes, expirations: extended; expirations are days, or negative hours, since 1970.
 
     Returns:
         Bytes of embedded data; -1 when what is there is no such slots, or not all that is there.
@@ -218,6 +225,8 @@ def read_records(
     """
     prefix = head.prefix
     has_sizes = bool(head.flags & HAS_SIZES)
+    expires = head.expiration_base != NO_BASE
+    unit = -1 if head.flags & EXPIRES_IN_HOURS else 1
     pos: i64 = head.slots_at
     end: i64 = len(body)
     first: i64 = head.base
@@ -252,10 +261,17 @@ def read_records(
             data_bytes += len(value)
         elif has_sizes:
             size, pos = unpack(body, pos)
+        expiration = 0
+        if expires:
+            expiration, pos = unpack(body, pos)
+            # 0 is none, else one more than the distance to the base.
+            if expiration:
+                expiration = (head.expiration_base + expiration - 1) * unit
         keys.append(prefix + key if prefix else key)
         lsns.append(NULL_LSN if offset == NULL_OFFSET else (first + delta) << 32 | offset)
         # The dirty bit means something in deltas only (je-log-format.md 8.4).
         states.append(state & PERSISTENT)
         values.append(value)
         sizes.append(size)
+        expirations.append(expiration)
     return data_bytes if pos == end else -1
