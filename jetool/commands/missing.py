@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Final
 
 import click
@@ -68,14 +68,17 @@ SUMMARY: Final = Shape(
         Field("subtrees", "int", "parts of trees that are gone"),
         Field("subtree_records", "int", "records in them, about"),
         Field("copy", "text", "where the environment without them was made; null: no record is left", null=True),
+        Field("dry_run", "bool", "nothing was written"),
         Field("next", "text", "the next command", null=True),
     ),
 )
 
 
-def _check(_: Run, *, repair: bool, to: str | None, **__: object) -> None:
+def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
     if repair != (to is not None):
         raise UsageError("--repair and --to belong together", hint="--repair --to COPY makes a copy that opens")
+    if run.dry_run and not repair:
+        raise UsageError("--dry-run is for --repair", hint="without it nothing is written")
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
@@ -115,6 +118,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 @environment
 @click.option("--repair", is_flag=True, help="Make a copy with everything else, as jetool salvage does.")
 @click.option("--to", metavar="COPY", type=click.Path(), help="With --repair: a new directory; COPY/env opens.")
+@click.option("-n", "--dry-run", is_flag=True, help="With --repair: print what it would print, and write nothing.")
 def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     """Say which log files are gone or cut short, whether that matters, and what stood only there.
 
@@ -149,24 +153,26 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             stream.row(KEY.rec, KEY.row(key))
         for subtree in report.subtrees:
             stream.row(SUBTREE.rec, SUBTREE.row(subtree))
-        code = exits.FINDINGS if wrong else exits.DONE
+        code, copy = exits.FINDINGS if wrong else exits.DONE, None
         if repair and to is not None:
-            code = _copy(run, env, to)
-        stream.end(SUMMARY.row(_summary(env, report, counts, to)))
+            code, copy = _copy(run, env, to)
+        stream.end(SUMMARY.row(_summary(env, report, counts, to, copy, dry_run=run.dry_run)))
     return code
 
 
-def _copy(run: Run, env: str, to: str) -> int:
-    """Make an environment of what is left."""
+def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
+    """Make an environment of what is left; the exit code, and where it is when a record is left."""
     from engine.pipeline.tables import new_directory
     from engine.rescue.salvage.collect import Salvage
     from engine.rescue.salvage.sources import look_at, sources_of
     from jetool.commands.salvage.saving import save
 
     sources = sources_of([look_at(env, run.listener)])
-    with new_directory(to) as staging:
-        save(Salvage(sources, run.listener), sources, staging, "env")
-    return exits.DATA_GIVEN_UP if sources[0].base is None else exits.DONE
+    done = Salvage(sources, run.listener)
+    with nullcontext() if run.dry_run else new_directory(to) as staging:
+        databases = save(done, sources, staging, "env")
+    is_made = any(row[-1][2] == "env" for row in databases)
+    return exits.DATA_GIVEN_UP if sources[0].base is None else exits.DONE, to if is_made else None
 
 
 def _file(file: AbsentFile) -> tuple[object, ...]:
@@ -174,9 +180,10 @@ def _file(file: AbsentFile) -> tuple[object, ...]:
     return name, file.state, file.in_recovery, file.nodes, file.records, file.first_db or None
 
 
-def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | None) -> tuple[object, ...]:
+def _summary(
+    env: str, report: MissingReport, counts: Counter[str], to: str | None, copy: str | None, *, dry_run: bool
+) -> tuple[object, ...]:
     next_command = None
-    copy = to if to is not None and (Path(to) / "env").exists() else None
     if copy is not None:
         next_command = f"jetool verify {copy}/env --full"
     elif to is not None:
@@ -188,5 +195,5 @@ def _summary(env: str, report: MissingReport, counts: Counter[str], to: str | No
     return (
         env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
         len(report.keys), sum(key.older != NULL_LSN for key in report.keys), len(report.subtrees),
-        sum(one.records for one in report.subtrees), copy, next_command,
+        sum(one.records for one in report.subtrees), copy, dry_run, next_command,
     )  # fmt: skip

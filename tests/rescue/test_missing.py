@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.code == 6
     assert state_of(env) == before
     assert done.lines()[-1]["next"] == f"jetool verify {tmp_path / 'copy'}/env --full"
+    shown = run("missing", env, "--repair", "--to", tmp_path / "other", "-n", "--format", "ndjson")
+    assert shown.code == 6
+    assert not (tmp_path / "other").exists()
+    summary = {**shown.lines()[-1], "dry_run": False}
+    assert summary == json.loads(json.dumps(done.lines()[-1]).replace(str(tmp_path / "copy"), str(tmp_path / "other")))
     assert records_of(tmp_path / "copy" / "env")
     assert run("verify", tmp_path / "copy" / "env", "--full").code == 0
 
@@ -155,8 +161,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("restore-required", "it holds a restore marker"),
     ],
 )
-def test_a_log_that_is_not_read_whole(name: str, words: str) -> None:
-    env = named(f"je-18.3.20/{name}").path / "env"
+def test_a_log_that_is_not_read_whole(name: str, words: str, tmp_path: Path) -> None:
+    env = corpus.copy(named(f"je-18.3.20/{name}").path / "env", tmp_path / "env")
     done = run("missing", env, "--format", "ndjson")
     assert done.code == 1
     assert words in done.err
@@ -166,8 +172,9 @@ def test_a_log_that_is_not_read_whole(name: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["torn-flip-last", "torn-cut-mid", "torn-garbage-tail", "torn-cut-commit"])
-def test_a_torn_tail_holds_nothing_committed(name: str) -> None:
-    done = run("missing", named(f"je-18.3.20/{name}").path / "env", "--format", "ndjson")
+def test_a_torn_tail_holds_nothing_committed(name: str, tmp_path: Path) -> None:
+    env = corpus.copy(named(f"je-18.3.20/{name}").path / "env", tmp_path / "env")
+    done = run("missing", env, "--format", "ndjson")
     assert (done.code, done.lines()[-1]["problem"], done.err) == (0, None, "")
 
 
@@ -186,6 +193,7 @@ def test_usage(tmp_path: Path) -> None:
     env = corpus.copy(named("je-18.3.20/txn-closed").path / "env", tmp_path / "env")
     assert run("missing", env).code == 0
     assert run("missing", env, "--repair").code == 2
+    assert run("missing", env, "-n").code == 2
     assert run("missing", env, "--to", tmp_path / "x").code == 2
     assert run("missing", env, "--repair", "--to", env).code == 3
     (tmp_path / "link").symlink_to(tmp_path / "x")

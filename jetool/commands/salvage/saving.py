@@ -51,8 +51,7 @@ def save(
             number = batch[0].database
             database = done.databases[number]
             records = [one for one in batch if isinstance(one, SalvagedRecord)]
-            if staging is not None:
-                files[database.source].take(number, database, batch, records)
+            files[database.source].take(number, database, batch, records)
             saved[number] += len(records)
             if database.orphan:
                 done.counts["orphans"] += len(records)

@@ -39,6 +39,7 @@ from jetool.output.shape import PLAIN, Row, Shape
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
 
+_ENVIRONMENT: Final = "env"
 _MOST_NAME: Final = 150
 _BUFFER: Final = 1 << 20
 
@@ -80,6 +81,8 @@ class SourceFiles:
             batch: everything.
             records: those of the batch that are records.
         """
+        if records and not database.orphan and number not in self.places:
+            self.places[number] = self._place(database)
         if self._directory is None:
             return
         for one in batch if len(records) < len(batch) else ():
@@ -116,13 +119,12 @@ class SourceFiles:
             self.close()
 
     def _write(self, number: int, database: SalvagedDatabase, records: Sequence[SalvagedRecord]) -> None:
-        if self._form == "env" and not database.db.comparator:
+        if self.places[number] == _ENVIRONMENT:
             if self._environment is None:
                 assert self._directory is not None
-                place = self._directory / "env"
+                place = self._directory / _ENVIRONMENT
                 place.mkdir()
                 self._environment = NewEnvironment(DiskStorage(place))
-            self.places[number] = "env"
             self._environment.put(database, records)
         elif self._form in ("env", "je"):
             file, encoder = self._file_of(number, database)
@@ -146,16 +148,14 @@ class SourceFiles:
         self._end_records()
         encoder: Encoder
         layout = StreamLayout((RECORD if self._decoding is None else DECODED_RECORD,))
-        if self._form in ("env", "je"):
-            ending, encoder = "dump", JeDumpEncoder(duplicates=database.db.duplicates, printable=False)
-        elif self._form == "csv":
-            ending, encoder = "csv", CsvEncoder(layout)
+        if self._form == "csv":
+            encoder = CsvEncoder(layout)
+        elif self._form == "ndjson":
+            encoder = jsonl.NdjsonEncoder(layout)
         else:
-            ending, encoder = "ndjson", jsonl.NdjsonEncoder(layout)
+            encoder = JeDumpEncoder(duplicates=database.db.duplicates, printable=False)
         assert self._directory is not None
-        name = f"{self._file_name(database.db.name)}.{ending}"
-        self.places[number] = name
-        file = (self._directory / name).open("xb", buffering=_BUFFER)
+        file = (self._directory / self.places[number]).open("xb", buffering=_BUFFER)
         file.write(encoder.head())
         self._records = number, file, encoder
         return file, encoder
@@ -168,8 +168,11 @@ class SourceFiles:
             file.close()
             self._records = None
 
-    def _file_name(self, name: str) -> str:
-        """A file name for a database: letters of one name, and nothing that leads elsewhere."""
+    def _place(self, database: SalvagedDatabase) -> str:
+        """Where the records of a database go: letters of one name, and nothing that leads elsewhere."""
+        if self._form == "env" and not database.db.comparator:
+            return _ENVIRONMENT
+        ending, name = self._form if self._form in ("csv", "ndjson") else "dump", database.db.name
         plain = "".join(
             chr(byte) if (chr(byte).isalnum() and byte < 0x80) or byte in b"._-" else f"%{byte:02x}"
             for byte in name.encode("utf-8", "surrogateescape")
@@ -177,7 +180,7 @@ class SourceFiles:
         # Not hidden, and not one of the side files.
         plain = f"db-{plain}" if not plain or plain.startswith(".") or plain in _SIDES else plain
         self._names[plain.lower()] = count = self._names.get(plain.lower(), 0) + 1
-        return plain if count == 1 else f"{plain}~{count}"
+        return f"{plain}.{ending}" if count == 1 else f"{plain}~{count}.{ending}"
 
     def _key(self, database: SalvagedDatabase, one: Salvaged) -> tuple[str, str, bytes, str, str | None, int]:
         file = "-" if one.lsn == NULL_LSN else f"{file_of(one.lsn):08x}.jdb"
