@@ -11,6 +11,8 @@ with a checkpoint and a sink that takes part in it (files do), each change is th
 * ``db``: only this database; ``internal``: ``true`` adds JE's own
 * ``decode``: the name of a decoder adds the columns decoded_key and decoded_data, JSON as text, and known. It sees
   changes only: ``auto`` is refused, and what takes a catalog of the environment (``serial``, ``dpl``) stays bytes
+* ``tlsCa``, ``tlsCert``, ``tlsKey``, ``tlsCheckHost``: TLS, as the options of ``jetool stream`` have it; in a batch
+  the files are the executor's
 * ``group``: its name; ``timeout`` of each step and ``patience`` without a master, in seconds
 
 The group is read by the driver, in one thread: it follows a group, it does not load one.
@@ -38,7 +40,8 @@ from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.subscriber import Quiet, Settings, Subscriber
 from engine.rep.changes.transactions import Change, Transaction
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address, Network, SocketNetwork
+from engine.rep.client.tls import TlsFiles, TlsNetwork
 
 FORMAT: Final = "jegroup"
 _MOST_CHANGES: Final = 100_000
@@ -86,6 +89,7 @@ class GroupOptions:
         self.most_changes = _number(options, "maxChanges", _MOST_CHANGES)
         self.db = options.get("db")
         self.decoder = _decoder(options)
+        self.tls = _tls(options)
         self.internal = options.get("internal", "").lower() == "true"
         defaults = Settings()
         self.settings = Settings(
@@ -96,7 +100,8 @@ class GroupOptions:
 
     def subscriber(self, begin: Position | str | int) -> Subscriber:
         """A stream of the group."""
-        return Subscriber(SocketNetwork(), self.addresses, self.settings, begin, lambda *_: None)
+        network: Network = SocketNetwork() if self.tls is None else TlsNetwork(SocketNetwork(), self.tls)
+        return Subscriber(network, self.addresses, self.settings, begin, lambda *_: None)
 
 
 class ChangeRows:
@@ -249,6 +254,16 @@ def _position(offset: Offset) -> Position:
         return position_of(json.loads(offset[_STATE]))
     except (FormatError, KeyError, TypeError, ValueError) as error:
         raise RefusedError("the checkpoint is not that of a stream of a group", found=str(error)[:200]) from error
+
+
+def _tls(options: Any) -> TlsFiles | None:
+    ca, cert, key = (options.get(name) for name in ("tlsCa", "tlsCert", "tlsKey"))
+    check_host = options.get("tlsCheckHost", "").lower() == "true"
+    if ca is not None:
+        return TlsFiles(ca=ca, cert=cert, key=key, check_host=check_host)
+    if cert or key or check_host:
+        raise UsageError("TLS needs the option tlsCa", hint="it names the certificates that are trusted")
+    return None
 
 
 def _addresses(path: str) -> list[Address]:

@@ -14,6 +14,7 @@ Also here:
 * ``interrupted``: repairs that were interrupted: what the next command does about one
 * ``log_damage``: what commands that read the whole log say about damage in it
 * ``manual``: the pages of man5 and man7
+* ``networks``: how nodes of JE are reached, over TCP or TLS
 * ``record_output``: records on their way in and out, whatever the kind of the environment
 * ``spark_session``: Spark for commands: a session from the shared options
 * ``version``: what ``jetool --version`` prints

@@ -18,10 +18,13 @@ feature        options                                     for commands that
 ``lock``       ``--lock-timeout``                          take the environment's lock
 ``write``      ``-n/--dry-run --yes --backup-dir``         change an environment
 ``plan``       ``-n/--dry-run``                            write something else
+``tls``        ``--tls-ca --tls-cert --tls-key             call nodes of JE
+               --tls-check-host``
 =============  ==========================================  ====================================================
 
-All but those of ``write`` and ``plan`` may also stand in front of the command's name. They are handed down to the
-command as they were written, so there is one place where they are parsed and one rule about which of them it takes.
+All but those of ``write``, ``plan``, ``spark`` and ``tls`` may also stand in front of the command's name. They are
+handed down to the command as they were written, so there is one place where they are parsed and one rule about which
+of them it takes.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -163,6 +166,25 @@ def _spark() -> list[click.Option]:
     ]
 
 
+def _tls() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--tls-ca"], metavar="FILE", envvar="JETOOL_TLS_CA",
+            help="Speak TLS, as nodes with je.rep.channelType=ssl do, and trust these certificates (PEM; also from"
+            " JETOOL_TLS_CA).",
+        ),
+        click.Option(
+            ["--tls-cert"], metavar="FILE", envvar="JETOOL_TLS_CERT",
+            help="Certificate to show, for nodes that want one (PEM; also from JETOOL_TLS_CERT).",
+        ),
+        click.Option(
+            ["--tls-key"], metavar="FILE", envvar="JETOOL_TLS_KEY",
+            help="Its key, where the certificate's file does not hold it (PEM; also from JETOOL_TLS_KEY).",
+        ),
+        click.Option(["--tls-check-host"], is_flag=True, help="Certificates of nodes have to name their hosts."),
+    ]  # fmt: skip
+
+
 def _plan() -> list[click.Option]:
     return [click.Option(["-n", "--dry-run"], is_flag=True, help="Print the plan and change nothing.")]
 
@@ -186,10 +208,11 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "spark": _spark,
     "write": _write,
     "plan": _plan,
+    "tls": _tls,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
 # Those that stand after the command's name only.
-_BEHIND: Final = ("write", "plan", "spark")
+_AFTER_NAME: Final = ("write", "plan", "spark", "tls")
 
 
 def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option]:
@@ -209,7 +232,7 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
 
 def leading() -> list[click.Option]:
     """The options that may stand in front of the command's name; their values are not looked at there."""
-    taken = (make for name, make in FEATURES.items() if name not in _BEHIND)
+    taken = (make for name, make in FEATURES.items() if name not in _AFTER_NAME)
     options = [*_base(FORMATS), *(option for make in taken for option in make())]
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
@@ -252,6 +275,15 @@ def help_option() -> click.Option:
     )
 
 
+class TlsOptions(NamedTuple):
+    """The options of ``tls`` as they were given; ``ca``, ``cert`` and ``key`` are files."""
+
+    ca: str | None
+    cert: str | None
+    key: str | None
+    check_host: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What a command gets beside its own parameters.
@@ -268,6 +300,7 @@ class Run:
         backup_dir: where old bytes go: a directory, ``none``, or None for the default.
         master: the Spark cluster, None for the default.
         conf: settings of Spark as the user wrote them.
+        tls: how nodes of JE are called (``jetool.app.networks``); None for commands that call none.
     """
 
     out: Output
@@ -281,6 +314,7 @@ class Run:
     master: str | None = None
     conf: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    tls: TlsOptions | None = None
 
 
 def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
@@ -323,8 +357,16 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         master=values.pop("master", None),
         conf=tuple(values.pop("conf", None) or ()),
         cache_bytes=values.pop("cache", None),
+        tls=_tls_options(values) if "tls_ca" in values else None,
     )
     return run, target
+
+
+def _tls_options(values: dict[str, Any]) -> TlsOptions:
+    return TlsOptions(
+        ca=values.pop("tls_ca"), cert=values.pop("tls_cert"), key=values.pop("tls_key"),
+        check_host=values.pop("tls_check_host"),
+    )  # fmt: skip
 
 
 def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:

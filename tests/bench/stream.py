@@ -96,7 +96,7 @@ def _playing(group: GroupDouble, frames: list[bytes]) -> Iterator[None]:
         while True:
             yield connection.heartbeat()
 
-    network = patch("jetool.commands.stream.command.SocketNetwork", lambda: group)
+    network = patch("jetool.commands.stream.command.network_of", lambda _: group)
     with patch.object(StreamConnection, "streamed", streamed), network:
         yield
 

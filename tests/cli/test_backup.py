@@ -36,7 +36,7 @@ def node(name: str, state: str, release: str) -> NodeLook:
 def server(monkeypatch: pytest.MonkeyPatch) -> CopyServer:
     """A master n1 and a replica n2, which serves copies."""
     serving = CopyServer(dict(FILES))
-    monkeypatch.setattr(taking, "SocketNetwork", lambda: serving)
+    monkeypatch.setattr(taking, "network_of", lambda _: serving)
     found: list[Any] = [node("n1", "MASTER", "18.3.20"), node("n2", "REPLICA", "18.3.20")]
     looked = GroupLook("G", None, tuple(found), "")  # type: ignore[arg-type]
     monkeypatch.setattr(taking, "look", lambda *_: looked)

@@ -19,7 +19,7 @@ CRASHED = "n1 and n3 crash"
 
 @pytest.fixture(autouse=True)
 def _recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "SocketNetwork", lambda: RecordedNetwork("services"))
+    monkeypatch.setattr(command, "network_of", lambda _: RecordedNetwork("services"))
 
 
 def test_a_group_that_runs() -> None:
@@ -70,7 +70,7 @@ def test_watching_goes_on_when_the_group_is_gone(monkeypatch: pytest.MonkeyPatch
         return inner(address if next(calls) < 6 else ("localhost", 1), deadline)
 
     monkeypatch.setattr(network, "connect", connect)
-    monkeypatch.setattr(command, "SocketNetwork", lambda: network)
+    monkeypatch.setattr(command, "network_of", lambda _: network)
     result = run("group", "show", "localhost:15071", "--watch", "0.1", "--rounds", "3", "--format", "ndjson")
     assert [line["rec"] for line in result.lines()] == ["running_group", "summary"]
     assert result.err.count("no node answers") == 2

@@ -29,7 +29,7 @@ IDLE = ("--from", "begin", "--fast", "--until-idle", "0")
 def group(monkeypatch: pytest.MonkeyPatch) -> GroupDouble:
     """One node with all operations on databases."""
     group = group_of(with_null_commit(operations()))
-    monkeypatch.setattr(command, "SocketNetwork", lambda: group)
+    monkeypatch.setattr(command, "network_of", lambda _: group)
     monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.001)
     return group
 

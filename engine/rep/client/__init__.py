@@ -7,4 +7,5 @@
 * ``handshake``: what is agreed with a master before its stream, and its clock
 * ``log_files``: the log files of a running node
 * ``looking``: who is in a group, who is master, how far each node is
+* ``tls``: TLS over any connection, as JE has it
 """

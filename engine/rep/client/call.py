@@ -27,7 +27,7 @@ _REASONS: Final = {
     Status.FORMAT_ERROR: "it takes the request for malformed",
     Status.UNKNOWN_SERVICE: "it does not have the service now",
     Status.INVALID: "it does not accept who asks",
-    Status.AUTHENTICATE: "it wants to know who asks, which jetool cannot tell it",
+    Status.AUTHENTICATE: "it wants to know who asks",
 }
 
 
@@ -40,7 +40,8 @@ class ServiceError(PeerError):
 
     def __init__(self, peer: str, service: str, status: Status) -> None:
         self.status = status
-        super().__init__(f"{peer} refuses {service}", found=_REASONS.get(status, status.name))
+        hint = "over TLS --tls-cert shows who asks; tokens are not supported" if status is Status.AUTHENTICATE else None
+        super().__init__(f"{peer} refuses {service}", found=_REASONS.get(status, status.name), hint=hint)
 
 
 class AnswerError(PeerError):
@@ -164,7 +165,7 @@ class Call:
                     # What speaks TLS does so, and what is no node of JE.
                     raise DisconnectedError(
                         f"{self.peer} closes the connection without an answer",
-                        hint="is it a node of JE, without TLS?",
+                        hint="is it a node of JE? One that speaks TLS wants --tls-ca",
                     )
                 self._inbox.feed(data)
         except FormatError as error:

@@ -75,7 +75,7 @@ class SocketConnection:
 
 
 class SocketNetwork:
-    """TCP, without TLS."""
+    """TCP; ``engine.rep.client.tls`` lays TLS on it."""
 
     def connect(self, address: Address, deadline: float) -> SocketConnection:
         """A connection to an address."""

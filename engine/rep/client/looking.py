@@ -142,7 +142,7 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
         raise NotFoundError(
             "no node answers",
             found="; ".join(map(str, problems.values())),
-            hint="check the addresses; is it a node of JE, without TLS?",
+            hint="check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca",
         )
     groups = sorted({seed.group for seed in seeds})
     if len(groups) > 1:

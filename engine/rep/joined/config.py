@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address
 from engine.rep.client.handshake import SECONDARY
+from engine.rep.client.tls import TlsFiles
 from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 
@@ -28,6 +29,7 @@ class JoinConfig:
         force: also with a release of JE that was never tried.
         answers: whether others may ask the node at its address.
         environment: how the environment is opened.
+        tls: what callers are shown, and which are trusted; None: without TLS.
     """
 
     name: str
@@ -42,3 +44,4 @@ class JoinConfig:
     force: bool = False
     answers: bool = True
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
+    tls: TlsFiles | None = None

@@ -31,6 +31,7 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.client.copying import choose
 from engine.rep.client.handshake import NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
+from engine.rep.client.tls import server_context
 from engine.rep.frames import DisconnectedError, PeerError, address_text
 from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
 from engine.rep.joined.config import JoinConfig
@@ -110,7 +111,8 @@ class JoinedNode:
         self._elected: MasterAnswer | None = None
         self._copies = LogFileServer(self)
         services = {**Questions(self.facts).services, **self._copies.services}
-        self._port = Port(config.listen, lambda: services) if config.answers else None
+        tls = server_context(config.tls) if config.tls is not None else None
+        self._port = Port(config.listen, lambda: services, tls) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
         self.failure: Exception | None = None

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from engine.errors import FormatError, JetoolError
 from engine.rep.client.connection import Address, Connection, SocketConnection
+from engine.rep.client.tls import TlsConnection
 from engine.rep.frames import address_text
 from engine.rep.service_port import ServicePort
-from engine.rep.serving.caller import Caller
+from engine.rep.serving.caller import STEP_S, Caller
 from engine.rep.wire.services import Status
 
 _MOST_UNNAMED: Final = 64
@@ -58,9 +61,11 @@ class Port:
     Arguments:
         listen: the address.
         services: by name, those that the node has at the moment.
+        tls: what the node shows, and whom it trusts; None: without TLS.
     """
 
-    def __init__(self, listen: Address, services: Services) -> None:
+    def __init__(self, listen: Address, services: Services, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self._services = services
         self._mutex = threading.Lock()
         self._unnamed: dict[Caller, None] = {}
@@ -85,11 +90,14 @@ class Port:
 
     def serve(self, connection: Connection, peer: str) -> None:
         """Serve one connection to its end."""
-        caller = Caller(connection, peer)
+        secure = TlsConnection(connection, peer, self._tls, host=None) if self._tls is not None else None
+        caller = Caller(secure or connection, peer)
         self._come(caller)
         try:
             # Whatever a caller does, it is its own connection that ends.
             with contextlib.suppress(JetoolError):
+                if secure is not None:
+                    secure.shake_hands(time.monotonic() + STEP_S)
                 self._serve(caller)
         finally:
             caller.close()

@@ -15,13 +15,14 @@ from engine.backup.taking import BackupPlan, Taken, plan, take
 from engine.errors import JetoolError, RefusedError, UsageError, plural
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address
 from engine.rep.client.copying import HotCopy, Throttle, choose
 from engine.rep.client.looking import check_group, look
 from engine.rep.frames import PeerError, address_text
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment_or
+from jetool.app.networks import network_of, refuse_tls
 from jetool.app.opening import node_address, require_je
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
@@ -52,6 +53,7 @@ def _check(
         words = [f"--{word}" for word, value in given.items() if value]
         if words:
             raise UsageError("only a node that runs has these options", found=", ".join(words))
+        refuse_tls("a backup of a directory")
         if os.path.realpath(dest) == os.path.realpath(env):
             raise UsageError("the backups need a directory of their own", file=dest)
         return
@@ -68,7 +70,7 @@ def _check(
     check=_check,
     names_end=True,
     outputs=lambda: Outputs("document", (TAKEN, FOLLOWED)),
-    features=("fields", "progress", "times", "plan"),
+    features=("fields", "progress", "times", "plan", "tls"),
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
         ("What it would read now", "jetool backup /data/env /backup/env -n"),
@@ -117,7 +119,7 @@ def backup_take(
     With --follow a backup is added whenever the log has grown, and takes the place of the one before it when it has all
     that that one had, so that every point of time stays within reach. Killed and begun again, it goes on.
 
-    Of a node of JE that runs the same over its own port, by JE's network restore, without Java and without TLS: the
+    Of a node of JE that runs the same over its own port, by JE's network restore, without Java: the
     node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
     more for each backup. Run again, a copy that was stopped goes on.
     """
@@ -211,7 +213,7 @@ def _of_node(
 ) -> int:  # fmt: skip
     began = time.monotonic()
     began_ms = time.time_ns() // 1_000_000
-    network = SocketNetwork()
+    network = network_of(run)
     found = look(network, [address], group, timeout)
     chosen = choose(network, found, node, timeout, allow_master=from_master, force=force)
     said = chosen.said

@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from engine.errors import NotFoundError, RefusedError, UsageError
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address
 from engine.rep.client.looking import check_group
 from engine.rep.frames import address_text
 from engine.rep.group import check_name, committed_members
@@ -15,6 +15,7 @@ from engine.rep.reset import reset_group
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment, environment_or
 from jetool.app.command import group as command_group
+from jetool.app.networks import network_of, refuse_tls
 from jetool.app.opening import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
@@ -47,6 +48,7 @@ def _check_show(
                 found=", ".join([*map(address_text, others), *words]) or "--timeout",
                 hint="name HOST:PORT first",
             )
+        refuse_tls("the group of a directory")
         return
     if rounds is not None and watch is None:
         raise UsageError("--rounds is for --watch")
@@ -61,7 +63,7 @@ def _check_show(
     parent=group,
     check=_check_show,
     outputs=lambda: Outputs("document", (GROUP, RUNNING)),
-    features=("fields", "progress", "times"),
+    features=("fields", "progress", "times", "tls"),
     examples=(
         ("Members of the group", "jetool group show /data/env"),
         ("Their addresses, for a script", "jetool group show /data/env --json --fields members"),
@@ -106,12 +108,12 @@ def group_show(
     """Print a group and its members.
 
     Of an environment: all members, removed ones too, from the node's copy of the group database. Of a group that runs,
-    asked by JE's own protocol, without Java and without TLS: master, state of each node, VLSNs and lag, releases and
+    asked by JE's own protocol, without Java: master, state of each node, VLSNs and lag, releases and
     load, what DbPing and DbGroupAdmin -dumpGroup tell. Nothing is changed, and all nodes are asked at the same time.
     """
     address = node_address(env)
     if address is not None:
-        return show(run, SocketNetwork(), Looking(
+        return show(run, network_of(run), Looking(
             addresses=(address, *others), group=name, timeout_s=timeout, max_lag=max_lag, clock=clock, force=force,
             every_s=watch or 0, rounds=rounds or 0,
         ))  # fmt: skip

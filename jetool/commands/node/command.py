@@ -10,7 +10,6 @@ import click
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
-from engine.rep.client.connection import SocketNetwork
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
 from engine.rep.node import RepNode
@@ -19,6 +18,7 @@ from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.networks import network_of, refuse_tls, tls_files
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_status, node_transfer_master
@@ -48,6 +48,8 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
         raise click.UsageError(f"{given[0]} is for groups of jetool nodes; leave it out with --join", ctx)
     if given:
         raise click.UsageError(f"{given[0]} has no meaning without --join", ctx)
+    if not join:
+        refuse_tls("a node of a group of jetool nodes")
     if not join and secret_file is None:
         raise click.UsageError("give --secret-file, or --join for a group of JE", ctx)
 
@@ -57,7 +59,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     parent=node,
     outputs=lambda: Outputs("stream", (EVENT,), STOPPED),
     formats=("text", "ndjson"),
-    features=("fields", "times"),
+    features=("fields", "times", "tls"),
     writes=True,
     check=_check,
     examples=(
@@ -146,7 +148,7 @@ def node_run(
     The master is named by hand, or elected by Raft (pip install 'jetool[elect]'). A new group is made by --master; with
     --elect as soon as all nodes are there and none has anything of a group.
 
-    With --join it is a secondary of a group of JE, without Java and without TLS: it follows the master, whichever that
+    With --join it is a secondary of a group of JE, without Java: it follows the master, whichever that
     is, and nothing is written in the group. An empty directory is filled by a copy of a node's log files, or from the
     beginning of the stream. What it has can be read while it runs (jetool scan, jetool get), and JE opens it afterwards
     as the same member. Commits are taken back only for a master that a majority follows.
@@ -155,9 +157,9 @@ def node_run(
     if secret_file is None:
         joining = JoinConfig(
             name, listen, join, (node_type or _SECONDARY).upper(), group_name, rollback_limit, restore=restore,
-            force=force,
+            force=force, tls=tls_files(run),
         )  # fmt: skip
-        running = JoinedNode(DiskStorage(env), joining, SocketNetwork(), run.listener)
+        running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
     else:
         config = NodeConfig(
             name, listen, peers, read_secret(secret_file), group_name or _OWN_GROUP, master=leads,

@@ -20,10 +20,11 @@ from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
 from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
 from engine.rep.changes.transactions import Transaction
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import check_group
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.networks import network_of
 from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
@@ -71,7 +72,7 @@ def _is_file(begin: str | None) -> bool:
         "stream", (rows.CHANGE, rows.TRANSACTION, rows.RETRACTION, rows.FILE), rows.SUMMARY
     ),
     formats=("ndjson", "text", "json", "csv"),
-    features=("fields", "times", "keys"),
+    features=("fields", "times", "keys", "tls"),
     examples=(
         ("What is committed from now on", "jetool stream fe1:9010 fe2:9010"),
         ("All there is of one database, until nothing comes for 10 s",
@@ -125,7 +126,7 @@ def _is_file(begin: str | None) -> bool:
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """Print what is committed in a running group, transaction by transaction, in the order of the commits.
 
-    By JE's own protocol, without Java and without TLS: a node of type EXTERNAL follows the master, whichever that is.
+    By JE's own protocol, without Java: a node of type EXTERNAL follows the master, whichever that is.
     It never counts for acknowledgements or elections, nothing is written in the group, and it leaves rather than have
     the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
     Databases are named when the stream has named them: from begin on all are, from now on those that are made.
@@ -138,6 +139,7 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     ones come again only if the run was killed. SIGTERM and SIGINT end it in order.
     """
     files = begin = None
+    network = network_of(run)
     state = StateFile.at(options["state"]) if options["state"] is not None else None
     if _is_file(options["begin"]):
         state = StateFile.at(options["begin"])
@@ -155,7 +157,7 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
         found = state.read()
         begin = found[0] if found is not None else None
     try:
-        return _Printing(run, addresses, options, begin, state, files).run()
+        return _Printing(run, network, addresses, options, begin, state, files).run()
     finally:
         if files is not None:
             files.close()
@@ -165,8 +167,8 @@ class _Printing:
     """One run."""
 
     def __init__(
-        self, run: Run, addresses: tuple[Address, ...], options: dict[str, Any], begin: Position | None,
-        state: StateFile | None, files: ChangeFiles | None,
+        self, run: Run, network: Network, addresses: tuple[Address, ...], options: dict[str, Any],
+        begin: Position | None, state: StateFile | None, files: ChangeFiles | None,
     ) -> None:  # fmt: skip
         self._run = run
         self._options = options
@@ -191,7 +193,7 @@ class _Printing:
         )
         start = options["begin"] or LATEST
         self._subscriber = Subscriber(
-            SocketNetwork(), addresses, settings, begin or (int(start) if start.isdigit() else start), self._notice
+            network, addresses, settings, begin or (int(start) if start.isdigit() else start), self._notice
         )
 
     def run(self) -> int:
