@@ -85,7 +85,8 @@ def refuse_to_write_to_corpus(args: list[str]) -> None:
     """Fail when a verb that can write is called on the corpus: root is not stopped by its file modes."""
     kept = corpus.location()
     inside = [word for word in args if word.startswith("/") and Path(word).resolve().is_relative_to(kept)]
-    if not inside or {"-n", "--dry-run"} & set(args):
+    # Of what missing does only the copy is written.
+    if not inside or {"-n", "--dry-run"} & set(args) or (args[0] == "missing" and "--repair" not in args):
         return
     names = [row.name for row in table.COMMANDS if args[0] == row.name or args[0] in row.aliases]
     loaded = [cli.load(row) for row in table.COMMANDS if row.name in names]

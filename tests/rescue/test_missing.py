@@ -161,8 +161,8 @@ def test_the_command(tmp_path: Path) -> None:
         ("restore-required", "it holds a restore marker"),
     ],
 )
-def test_a_log_that_is_not_read_whole(name: str, words: str, tmp_path: Path) -> None:
-    env = corpus.copy(named(f"je-18.3.20/{name}").path / "env", tmp_path / "env")
+def test_a_log_that_is_not_read_whole(name: str, words: str) -> None:
+    env = named(f"je-18.3.20/{name}").path / "env"
     done = run("missing", env, "--format", "ndjson")
     assert done.code == 1
     assert words in done.err
@@ -172,9 +172,8 @@ def test_a_log_that_is_not_read_whole(name: str, words: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["torn-flip-last", "torn-cut-mid", "torn-garbage-tail", "torn-cut-commit"])
-def test_a_torn_tail_holds_nothing_committed(name: str, tmp_path: Path) -> None:
-    env = corpus.copy(named(f"je-18.3.20/{name}").path / "env", tmp_path / "env")
-    done = run("missing", env, "--format", "ndjson")
+def test_a_torn_tail_holds_nothing_committed(name: str) -> None:
+    done = run("missing", named(f"je-18.3.20/{name}").path / "env", "--format", "ndjson")
     assert (done.code, done.lines()[-1]["problem"], done.err) == (0, None, "")
 
 
