@@ -19,6 +19,8 @@ from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry_types import (
+    ABORT,
+    COMMIT,
     EXTINCT_SCAN_LNS,
     FILE_SUMMARY_LN,
     FILE_SUMMARY_LNS,
@@ -40,7 +42,7 @@ from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RangePiece, RawEntry, bytes_of, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
 from engine.recovery.node_replay import NodeLog, is_provisional, logged_node
-from engine.recovery.result import RecoveryResult
+from engine.recovery.result import RecoveryResult, TxnLsns
 
 _ENDS: Final = TXN_FATES | ROLLBACKS
 # Entries that say something of others: earlier versions of a node, the counters of a file.
@@ -81,16 +83,29 @@ class TxnEndLog:
         self._types = bytearray()
         self._others: dict[int, RawEntry] = {}
 
-    def add(self, lsn: int, number: int, txn_id: int) -> None:
-        """One more Commit or Abort."""
-        self._lsns.append(lsn)
-        self._types.append(number)
-        self._txn_ids.append(txn_id)
+    def add(self, lsns: list[int], numbers: list[int], txn_ids: list[int]) -> None:
+        """More Commits or Aborts, which come after all others so far."""
+        self._lsns.extend(lsns)
+        self._types.extend(numbers)
+        self._txn_ids.extend(txn_ids)
 
     def add_other(self, raw: RawEntry) -> None:
         """One more of another type."""
-        self.add(raw.lsn, raw.type_number, 0)
+        self.add([raw.lsn], [raw.type_number], [0])
         self._others[raw.lsn] = raw
+
+    def fates(self, committed: TxnLsns, aborted: TxnLsns) -> bool:
+        """Note the last Commit and Abort of every transaction; False, and nothing noted, where there is anything else.
+
+        What else there is, a rollback or a Prepare, is looked at together with these (``backward``).
+        """
+        if self._others:
+            return False
+        types = bytes(self._types)
+        committed.note_latest(self._txn_ids, self._lsns, types, COMMIT)
+        if ABORT in self._types:
+            aborted.note_latest(self._txn_ids, self._lsns, types, ABORT)
+        return True
 
     def __len__(self) -> int:
         return len(self._lsns)
@@ -157,11 +172,17 @@ class Analysis:
         result, hook = self._result, self._hook
         lsn_base, version, data = piece
         lengths = header_lengths(version)
+        # Ends of transactions are most of what there is: they are noted many at a time.
+        lsns: list[int] = []
+        numbers: list[int] = []
+        txn_ids: list[int] = []
         for pos in found:
             number, flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
             lsn = self._access.at_lsn = lsn_base + pos
             if number in TXN_ENDS:
-                self.ends.add(lsn, number, ended_transaction(data, pos + lengths[number | flags << 8], version))
+                lsns.append(lsn)
+                numbers.append(number)
+                txn_ids.append(ended_transaction(data, pos + lengths[number | flags << 8], version))
                 if hook is not None and flags & REPLICATED and lsn >= result.ckpt_start_lsn:
                     self._tell(hook, raw_at(piece, pos))
                 continue
@@ -170,6 +191,8 @@ class Analysis:
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
             if number in _ENDS:
+                self.ends.add(lsns, numbers, txn_ids)
+                lsns, numbers, txn_ids = [], [], []
                 self.ends.add_other(raw)
             elif number in MAP_LNS:
                 self.map_lns.append(lsn)
@@ -183,6 +206,7 @@ class Analysis:
                 # Its parent says whether it counts; replayed alone it could hang under an older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
+        self.ends.add(lsns, numbers, txn_ids)
 
     def _tell(self, hook: RecoveryHook, raw: RawEntry) -> None:
         if raw.type_number not in _WITH_CONSEQUENCES:

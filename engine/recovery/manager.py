@@ -198,7 +198,7 @@ class Recovery:
         result.ids.saw_txn(max(ends.txn_ids(), default=0))
         result.ids.saw_txn(min(ends.txn_ids(), default=0))
         # Backwards, so that a Prepare comes after the outcome of its transaction (R-REC-41).
-        for lsn, number, txn_id, raw in ends.backward():
+        for lsn, number, txn_id, raw in () if ends.fates(committed, aborted) else ends.backward():
             if number == COMMIT:
                 # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
                 tracker.check_commit(txn_id, lsn)

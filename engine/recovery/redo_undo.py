@@ -3,7 +3,7 @@
 Both passes look at every LN of the range, and of most they need a few fields: undo the transaction id, to see that it
 has committed; redo that, database, key and LSN. These are read where the entry lies; a record is made of what is
 uncommon only, or where the hook has to hear of it. Redo collects and brings in a batch of records at once, sorted
-(``redo_sorted``).
+(``redo_sorted``). Once the trees have outgrown the cache, batches wait as runs until all are known (``redo_runs``).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from engine.log.passes import (
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
+from engine.recovery.redo_runs import RedoRuns
 from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.tree.apply import (
@@ -120,6 +121,7 @@ class LNPasses:
         self._hook = hook
         self._hidden: set[int] = set()
         self._waiting: dict[int, list[Redo]] = {}
+        self._runs: RedoRuns | None = None
         self._in_batch = self._waiting_bytes = 0
         self.replicated = False
 
@@ -203,15 +205,21 @@ class LNPasses:
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
         extent = LogRange(result.first_active_lsn, result.end_lsn)
         progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
-        for piece in forward_pieces(self._ctx.access, extent):
-            found = positions(piece, REDO_LNS)
-            if closely:
-                for pos in found:
-                    self._redo_one(piece, pos, count)
-            else:
-                self._redo_piece(piece, found, count)
-            progress.add(len(piece.data))
-        self._apply_batch()
+        try:
+            for piece in forward_pieces(self._ctx.access, extent):
+                found = positions(piece, REDO_LNS)
+                if closely:
+                    for pos in found:
+                        self._redo_one(piece, pos, count)
+                else:
+                    self._redo_piece(piece, found, count)
+                progress.add(len(piece.data))
+            self._apply_batch()
+            if self._runs is not None:
+                self._apply_runs(self._runs, listener)
+        finally:
+            if self._runs is not None:
+                self._runs.close()
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
         """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
@@ -304,10 +312,19 @@ class LNPasses:
             self._apply_batch()
 
     def _apply_batch(self) -> None:
-        """Bring in what has been collected."""
+        """Bring in what has been collected, or keep it until all has."""
         ctx = self._ctx
         batches, self._waiting, self._in_batch = self._waiting, {}, 0
         waiting, self._waiting_bytes = self._waiting_bytes, 0
+        # Nodes have left already: with every further batch most of the tree would come and go once more.
+        if self._runs is None and ctx.spill is not None and ctx.spill.nodes:
+            self._runs = RedoRuns()
+        if self._runs is not None:
+            for db_id, batch in batches.items():
+                db = self._catalog.by_id(db_id)
+                if db is not None:
+                    self._runs.add(db, batch)
+            return
         # While they are applied the waiting records take part of the cache, which the keeper has to know.
         ctx.used_bytes += waiting
         for db_id, batch in batches.items():
@@ -315,6 +332,16 @@ class LNPasses:
             if db is not None:
                 redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
+
+    def _apply_runs(self, runs: RedoRuns, listener: Listener) -> None:
+        """Bring in what has been kept."""
+        progress = Progress(listener, "REDO_SORTED_RECORDS", runs.records)
+        for db_id in runs.databases():
+            db = self._catalog.by_id(db_id)
+            if db is not None:
+                for batch in runs.merged(db):
+                    redo_sorted(self._ctx, db, batch, self._keep_room)
+                    progress.add(len(batch))
 
     def _apply(self, raw: RawEntry, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):

@@ -41,6 +41,24 @@ class TxnLsns:
             chunk[at] = lsn
             self._count += 1
 
+    def note_latest(self, txn_ids: Sequence[int], lsns: Sequence[int], types: bytes, wanted: int) -> None:
+        """The same for all entries of a type, which come in log order: the last one of a transaction counts."""
+        number, chunk = 0, self._chunks.get(0)
+        for at in range(len(types)):
+            if types[at] != wanted:
+                continue
+            txn_id = txn_ids[at]
+            # Neighbours in the log are neighbours here.
+            if chunk is None or txn_id >> _BITS != number:
+                number = txn_id >> _BITS
+                chunk = self._chunks.get(number)
+                if chunk is None:
+                    chunk = self._chunks[number] = _NONE[:]
+            place = txn_id & _CHUNK - 1
+            if chunk[place] == NULL_LSN:
+                self._count += 1
+            chunk[place] = lsns[at]
+
     def get(self, txn_id: int, default: int = NULL_LSN) -> int:
         """The LSN of a transaction."""
         chunk = self._chunks.get(txn_id >> _BITS)

@@ -43,7 +43,7 @@ def test_what_is_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("free", "cache"),
-    [(20 * GIB, 20 * GIB // 100), (GIB, LEAST_CACHE_BYTES), (0, LEAST_CACHE_BYTES), (None, LEAST_CACHE_BYTES)],
+    [(20 * GIB, 20 * GIB // 50), (GIB, LEAST_CACHE_BYTES), (0, LEAST_CACHE_BYTES), (None, LEAST_CACHE_BYTES)],
 )
 def test_the_default_is_a_share(monkeypatch: pytest.MonkeyPatch, free: int | None, cache: int) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda: free)

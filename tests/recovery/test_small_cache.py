@@ -25,6 +25,7 @@ from engine.verify.trees import verify_trees
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.logs import stored_entries
 from tests.db.workload import TINY_CACHE, State, Workload, contents, open_env
+from tests.recovery.test_progress import Steps
 
 
 def crashed(steps: int = 40) -> tuple[MemoryStorage, State]:
@@ -85,18 +86,25 @@ def test_nodes_stay_within_the_cache(case: tuple[MemoryStorage, State]) -> None:
     budget = 30_000
     most = 0
 
-    class Watching(Evictor):
+    class Watching:
+        budget_bytes = budget
+
         def keep_room(self) -> None:
             nonlocal most
-            super().keep_room()
+            evictor.keep_room()
             most = max(most, sum(node.memory_bytes() for node in ctx.nodes.values()))
 
     storage = case[0]
     ctx = TreeContext(LogAccess(storage, list_log_files(storage).files))
     ctx.spill = Spill()
-    recovery = Recovery(ctx, find_end(storage, list_log_files(storage)), {}, keeper=Watching(ctx, budget))
+    evictor = Evictor(ctx, budget)
+    steps = Steps()
+    recovery = Recovery(ctx, find_end(storage, list_log_files(storage)), {}, steps, keeper=Watching())
     recovery.run()
     assert ctx.spill.nodes > 50
+    # Most records have waited in runs.
+    done, total = steps.heard["REDO_SORTED_RECORDS"][-1]
+    assert done == total > 300
     assert 0 < most <= budget * 1.3
     ctx.spill.close()
     ctx.access.close()

@@ -1,0 +1,129 @@
+"""Records that wait for redo and are more than memory holds: sorted runs in a scratch file.
+
+A tree that does not fit into the cache is visited once, in the order of its keys, whatever the size of the log: each of
+its nodes is read, changed and put away once. A run is a batch that was collected in log order and sorted by key, in
+chunks. A merge takes from the present chunk of every run what is not after the least of their last keys, and sorts it:
+``list.sort`` finds the pieces sorted already, and keeps the order of the runs for equal keys, which is that of the log.
+So that no later run comes before an earlier one, a chunk ends where a key ends.
+
+Example, chunks of two: run 0 ``a1 c1 | d1``, run 1 ``a2 b2 | c2``. The first bound is ``b``, which gives ``a1 a2 b2``,
+the second ``c``, which gives ``c1 c2``; then comes ``d1``.
+"""
+
+from __future__ import annotations
+
+import marshal
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import Final
+
+from engine.storage.scratch import ScratchFile
+from engine.tree.apply import RecordVersion, Redo
+from engine.tree.bin_node import times_from
+from engine.tree.database_state import DatabaseState
+from engine.tree.keys import Key
+
+_KEY: Final = itemgetter(0)
+_TIMES: Final = RecordVersion._fields.index("times")
+
+
+class RedoRuns:
+    """The runs of one recovery, by database.
+
+    Arguments:
+        chunk: records that are read and written at a time; of every run so many are in memory while runs are merged.
+
+    Attributes:
+        records: in all of them.
+    """
+
+    def __init__(self, chunk: int = 1000) -> None:
+        self._chunk = chunk
+        self.records = 0
+        self._scratch = ScratchFile()
+        self._runs: dict[int, list[list[int]]] = {}
+
+    def databases(self) -> list[int]:
+        """Ids of the databases that have runs, in the order in which they came."""
+        return list(self._runs)
+
+    def add(self, db: DatabaseState, batch: list[Redo]) -> None:
+        """Keep records.
+
+        Arguments:
+            batch: in log order, all after what the database has so far; it is sorted here.
+
+        Raises:
+            StorageError: the scratch file has no room.
+        """
+        self.records += len(batch)
+        batch.sort(key=_KEY)
+        bare = db.order.comparator is None
+        places: list[int] = []
+        start, count = 0, len(batch)
+        while start < count:
+            end = min(start + self._chunk, count)
+            # Versions of one record stay together.
+            while end < count and batch[end][0] == batch[end - 1][0]:
+                end += 1
+            rows = batch[start:end]
+            if not bare or any(row[3] is not None for row in rows):
+                unwrap = db.order.unwrap
+                frozen = [
+                    (row[0] if bare else unwrap(row[0]), row[1], row[2], _frozen(row[3])) for row in rows
+                ]  # fmt: skip
+                places.append(self._scratch.put(marshal.dumps((True, frozen))))
+            else:
+                places.append(self._scratch.put(marshal.dumps((False, rows))))
+            start = end
+        self._runs.setdefault(db.id, []).append(places)
+
+    def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
+        """The records of a database, many at a time: by key, those of one key in log order."""
+        chunks = [self._chunks(db, places) for places in self._runs[db.id]]
+        reading: list[tuple[Iterator[list[Redo]], list[Redo]]] = []
+        for source in chunks:
+            reading.append((source, next(source)))
+        while reading:
+            bound: Key = min([held[-1][0] for _, held in reading])
+            taken: list[Redo] = []
+            after: list[tuple[Iterator[list[Redo]], list[Redo]]] = []
+            for source, held in reading:
+                cut = bisect_right(held, bound, key=_KEY)
+                taken += held[:cut]
+                rest = held[cut:]
+                if not rest:
+                    rest = next(source, [])
+                if rest:
+                    after.append((source, rest))
+            if len(reading) > 1:
+                taken.sort(key=_KEY)
+            reading = after
+            yield taken
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._scratch.close()
+
+    def _chunks(self, db: DatabaseState, places: list[int]) -> Iterator[list[Redo]]:
+        wrap, bare = db.order.wrap, db.order.comparator is None
+        for place in places:
+            is_frozen, rows = marshal.loads(self._scratch.get(place))
+            if is_frozen:
+                yield [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in rows]
+            else:
+                yield rows
+
+
+def _frozen(leaf: RecordVersion | None) -> tuple[object, ...] | None:
+    """A version as plain values."""
+    return None if leaf is None else (*leaf[:_TIMES], tuple(leaf.times), *leaf[_TIMES + 1 :])
+
+
+def _thawed(values: tuple[object, ...] | None) -> RecordVersion | None:
+    """The version of plain values."""
+    if values is None:
+        return None
+    leaf = RecordVersion._make(values)
+    return leaf._replace(times=times_from(*leaf.times))
