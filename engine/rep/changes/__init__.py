@@ -4,6 +4,7 @@ A node of type EXTERNAL that keeps no environment: it follows the master's strea
 transactions in the order of their commits. A group notices it as one feeder more; it never counts for acknowledgements,
 elections or what the group keeps, and it stops reading only by leaving.
 
+* ``after_copy``: where a stream goes on after a copy of a node
 * ``assembly``: entries of the stream become transactions, with bounded memory
 * ``columns``: changes as rows of columns, for Spark and for files
 * ``database_names``: the names of databases, followed through the stream

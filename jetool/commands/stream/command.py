@@ -14,6 +14,7 @@ import click
 
 from engine.errors import NotFoundError, UsageError
 from engine.inspect.selection import database_id
+from engine.rep.changes.after_copy import position_after
 from engine.rep.changes.columns import change_values, retraction_values, torn_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
@@ -22,9 +23,11 @@ from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscribe
 from engine.rep.changes.transactions import Transaction
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import check_group
+from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.networks import network_of
+from jetool.app.opening import open_to_read, require_je
 from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
@@ -43,7 +46,8 @@ _COLUMN_FORMATS: Final = (AVRO, PARQUET)
 
 def _check(
     run: Run, *, group: str | None, begin: str | None, state: str | None, to: str | None, limit: int | None,
-    until_idle: float | None, file_size: int | None, file_seconds: float | None, file_format: str | None, **_: object,
+    until_idle: float | None, after: str | None, file_size: int | None, file_seconds: float | None,
+    file_format: str | None, **_: object,
 ) -> None:  # fmt: skip
     if group is not None:
         check_group(group)
@@ -55,6 +59,8 @@ def _check(
         raise UsageError("the directory of --to keeps its own state", hint="leave the state file out")
     if state is not None and _is_file(begin):
         raise UsageError("the state file is given twice, by --from and --state")
+    if after is not None and begin is not None:
+        raise UsageError("--from and --after both say where the stream begins")
     if to is None and any(given is not None for given in (file_size, file_seconds, file_format)):
         raise UsageError("--file-format, --file-size and --file-seconds are for --to")
     if file_format in _COLUMN_FORMATS:
@@ -79,6 +85,8 @@ def _is_file(begin: str | None) -> bool:
          "jetool stream fe1:9010 --from begin --db orders --until-idle 10"),
         ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
         ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
+        ("What comes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
+         "jetool stream fe1:9010 --after /data/fe --to /data/changes"),
         ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
@@ -96,6 +104,8 @@ def _is_file(begin: str | None) -> bool:
 @click.option("--group", metavar="NAME", help="Name of the group.  [default: what the first node says]")
 @click.option("--from", "begin", metavar="begin|now|VLSN|FILE",
               help="Where a new stream begins, or the state file of one that goes on.  [default: now]")  # fmt: skip
+@click.option("--after", metavar="ENV", type=params.DIRECTORY,
+              help="Begin a new stream after what this environment shows: a copy of a node of the group.")  # fmt: skip
 @click.option("--state", type=click.Path(dir_okay=False), metavar="FILE",
               help="Keep the position there, and go on from it when it exists.")  # fmt: skip
 @click.option("--db", "names", metavar="NAME|id:ID", multiple=True,
@@ -129,7 +139,8 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     By JE's own protocol, without Java: a node of type EXTERNAL follows the master, whichever that is.
     It never counts for acknowledgements or elections, nothing is written in the group, and it leaves rather than have
     the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
-    Databases are named when the stream has named them: from begin on all are, from now on those that are made.
+    Databases are named when the stream has named them: from begin on all are, from now on those that are made. With
+    --after all of the environment are; transactions that were open at its end are handed out whole when they commit.
 
     Files of --to are NDJSON as it is printed, or Avro or Parquet with the columns of the Spark source jegroup. There a
     torn transaction without any change is a row with op torn, and with --fast a row with op retract says that commits
@@ -140,6 +151,9 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """
     files = begin = None
     network = network_of(run)
+    copy = DiskStorage(options["after"]) if options["after"] is not None else None
+    if copy is not None:
+        require_je(copy)
     state = StateFile.at(options["state"]) if options["state"] is not None else None
     if _is_file(options["begin"]):
         state = StateFile.at(options["begin"])
@@ -157,6 +171,9 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
         found = state.read()
         begin = found[0] if found is not None else None
     try:
+        if begin is None and copy is not None:
+            with open_to_read(run, copy.root) as opened:
+                begin = position_after(opened, copy, run.listener)
         return _Printing(run, network, addresses, options, begin, state, files).run()
     finally:
         if files is not None:

@@ -1,0 +1,102 @@
+"""Where a stream goes on after a copy of a node: all that the copy has is passed over, and nothing else.
+
+What a copy shows is what its transactions have committed, up to its last Commit. One that was open then may commit
+later; its records up to the end of the copy are in the copy and not in what it shows. So the stream begins again at the
+first of them, and hands out what commits after the last Commit of the copy (je-ha-protocol.md 10.3).
+
+Example: a copy ends ``VLSN 7 INS T2 | 8 Commit T1 | 9 INS T3``. It shows T1. The stream is read from VLSN 7, T1 is
+passed over, and T2 and T3 are handed out whole when they commit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import NotFoundError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.fast.fate_table import AFTER_END, lsn_of
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+from engine.inspect.fates import COMMITTED, OPEN, PREPARED, read_fates, record_of
+from engine.log.entry import LogEntry
+from engine.log.files import list_log_files
+from engine.log.reader import LogReader
+from engine.rep.changes.database_names import NamedDatabase
+from engine.rep.changes.position import CommitPoint, Position, Torn
+from engine.rep.group import committed_members
+from engine.storage.base import Storage
+
+# A stream that begins there has no transaction that began before it.
+_WHOLE: Final = 1
+
+
+def position_after(environment: Environment, storage: Storage, listener: Listener = SILENT) -> Position:
+    """The position after the last commit of an environment.
+
+    Arguments:
+        environment: the copy, recovered in memory.
+        storage: its files.
+        listener: hears the steps of the one pass over them.
+
+    Raises:
+        NotFoundError: it belongs to no group, or no commit of the group is in its log.
+        RefusedError: it does not show all that its log has committed.
+        DamageError: a record of the group database is malformed.
+        UnsupportedError, StorageError: a file cannot be read.
+    """
+    found = committed_members(environment.engine)
+    if found is None:
+        raise NotFoundError(
+            "the environment belongs to no replication group", file=environment.home, hint="jetool info says what it is"
+        )
+    if environment.unseen:
+        raise RefusedError(
+            "the environment does not show all that its log has committed",
+            file=environment.home,
+            found=environment.unseen,
+            consequence="a stream after it would leave records out",
+            hint=f"jetool verify {environment.home}",
+        )
+    files = list_log_files(storage)
+    txns = read_fates(storage, files, listener).txns
+    last_end = first_open = NULL_LSN
+    table = txns.table
+    for row, txn_id in enumerate(table.ids):
+        if txn_id >= 0:
+            continue  # Of this node alone.
+        fate = txns.fate_at(row)
+        if fate == COMMITTED and not table.states[row] & AFTER_END:
+            end_lsn = lsn_of(table.end[row])
+            last_end = end_lsn if last_end == NULL_LSN else max(last_end, end_lsn)
+        elif fate in (OPEN, PREPARED):
+            first_lsn = lsn_of(table.first[row])
+            first_open = first_lsn if first_open == NULL_LSN else min(first_open, first_lsn)
+    log = LogReader(storage, files)
+    commit = log.entry_at(last_end)
+    end = record_of(commit) if commit is not None else None
+    if commit is None or not isinstance(end, TxnEnd):
+        raise NotFoundError(
+            "no commit of the group is in the log", file=environment.home, hint="add --from begin for all of the stream"
+        )
+    restart = commit.vlsn + 1
+    if first_open != NULL_LSN and first_open < last_end:
+        restart = next(
+            entry.vlsn for entry in log.forward(first_open) if isinstance(entry, LogEntry) and entry.vlsn != NULL_VLSN
+        )
+    point = CommitPoint(commit.vlsn, end.id, end.master_id, end.dtvlsn, min(restart, commit.vlsn + 1))
+    group = found.group
+    return Position(
+        str(group.name), (group.uuid_high, group.uuid_low), Torn(_WHOLE), [point], _names(environment), []
+    )  # fmt: skip
+
+
+def _names(environment: Environment) -> dict[int, NamedDatabase]:
+    engine = environment.engine
+    with engine.latch:
+        found = {db_id: (name, engine.catalog.by_id(db_id)) for name, db_id in engine.catalog.names(internal=True)}
+    return {
+        db_id: NamedDatabase(name, state.duplicates) for db_id, (name, state) in found.items()
+        if db_id < 0 and state is not None
+    }  # fmt: skip
