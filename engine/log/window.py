@@ -191,7 +191,7 @@ def next_good(
         piece = window.bytes_at(start, length + HEADER_BYTES)
         for places, how in ((_linked_places(piece, link), BY_PREV_OFFSET), (_header_places(piece, pattern), BY_SEARCH)):
             for place in places:
-                if 0 <= place < length and _links_behind(piece, place, start, bad):
+                if 0 <= place < length and _links_after(piece, place, start, bad):
                     if not budget.spend(_candidate_bytes(piece, place, start, version, window.size_bytes)):
                         return None
                     if _is_confirmed(window, start + place, version):
@@ -228,7 +228,7 @@ def _is_confirmed(window: Window, offset: int, version: int) -> bool:
     return False
 
 
-def _links_behind(piece: bytes, place: int, start: int, bad: int) -> bool:
+def _links_after(piece: bytes, place: int, start: int, bad: int) -> bool:
     """Whether the header at ``place`` of a piece points to the bad entry or to one between it and the header."""
     # A link to an entry before the bad one cannot be right: what follows that entry is known.
     return bad <= int.from_bytes(piece[place + PREV_AT : place + SIZE_AT], "little") < start + place

@@ -282,7 +282,7 @@ class LogWriter:
         with self.latch:
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
-    def go_behind(self, files: Sequence[LogFile], last_offset: int) -> None:
+    def continue_after(self, files: Sequence[LogFile], last_offset: int) -> None:
         """Files that somebody else has written stand after the log now; the next entry begins a file after them.
 
         Arguments:

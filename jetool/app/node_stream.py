@@ -63,7 +63,7 @@ class StreamNode:
         """Whether it has a stream at all."""
         return self.facts.first != NULL_VLSN or bool(self.facts.rollbacks)
 
-    def records_behind(self, matchpoint: int) -> list[tuple[int, int, int, bytes, bool]]:
+    def records_after(self, matchpoint: int) -> list[tuple[int, int, int, bytes, bool]]:
         """LSN, transaction, database, key and invisibility of the stream's records after a VLSN."""
         found = []
         for entry in stream(self.side, matchpoint + 1, self.facts.last):

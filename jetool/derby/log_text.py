@@ -49,7 +49,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
     if values["after_end"]:
         # First, since it changes the meaning of all that follows: Derby drops the record.
-        words.insert(0, "BEHIND-THE-END")
+        words.insert(0, "AFTER-THE-END")
     size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
     if _is_narrow(style.width):
         size, undoes = _NARROW, ""

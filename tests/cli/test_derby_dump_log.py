@@ -312,7 +312,7 @@ def test_fields(five: Path) -> None:
     assert found.json()["records"] == [{"rec": "entry", "instant": "(1,41924)", "page": 1, "record_id": 18}]
 
 
-def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
+def test_records_after_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     """The commits of 194 and 200 lie after a damaged group: Derby would drop them in silence."""
     database = extract(FIVE, tmp_path)
     case = next(case for case in damage_cases() if case["damage"].startswith("one byte changed"))
@@ -327,11 +327,11 @@ def test_records_behind_the_end_are_shown_and_marked(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert {one["path"] for one in bad} == {"log/log1.dat"}
     assert (summary["bad"], summary["skipped_bytes"]) == (2, 33)
-    behind = [one for one in found if one.get("after_end")]
-    assert next(one["instant"] for one in behind) == "(1,41854)"
-    assert [one["transaction"] for one in behind if "commit" in one["group"]] == [194, 200]
+    after_end = [one for one in found if one.get("after_end")]
+    assert next(one["instant"] for one in after_end) == "(1,41854)"
+    assert [one["transaction"] for one in after_end if "commit" in one["group"]] == [194, 200]
     assert "valid records lie after the end of the log, 2 commits among them" in result.err
-    assert "BEHIND-THE-END" in run("dump-log", database).text
+    assert "AFTER-THE-END" in run("dump-log", database).text
     stopped = run("dump-log", database, "--stop-on-error", "--json")
     assert stopped.code == 7
     assert stopped.error()["lsn"] == "(1,41854)"

@@ -29,7 +29,7 @@ def test_the_five_transactions() -> None:
     assert {one.action for one in losers} == {"in front", "redo"}
 
 
-def test_records_behind_the_end() -> None:
+def test_records_after_the_end() -> None:
     case = next(c for c in json_of(FIVE, "damage.json")["cases"] if c["damage"].startswith("one byte changed"))
     found = {instant.show(one.record.instant): one for one in explain(damaged_of(FIVE, case))}
     assert found["(1,42251)"].action == "after-end"

@@ -123,7 +123,7 @@ def test_every_damage_case_is_in_the_table() -> None:
     assert {case["damage"] for case in cases()} == set(EXPECTED)
 
 
-def test_valid_records_behind_the_end_are_named() -> None:
+def test_valid_records_after_the_end_are_named() -> None:
     case = next(c for c in cases() if c["damage"].startswith("one byte changed"))
     report = verify.verify(DerbyDatabase(damaged_of(FIVE, case)))
     found = next(one for one in report.findings if one.code == "DRB-LOG-002")

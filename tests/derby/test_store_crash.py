@@ -68,7 +68,7 @@ def test_crash_at_every_write_and_sync_of_longer_runs(seed: int) -> None:
     assert crash_everywhere(seed, transactions=14) > 80
 
 
-def records_behind_the_checkpoint(storage: MemoryStorage) -> list[Record]:
+def records_after_the_checkpoint(storage: MemoryStorage) -> list[Record]:
     database = DerbyDatabase(storage)
     return list(ForwardScan(DerbyLogFiles(database), database.controls().checkpoint))
 
@@ -90,7 +90,7 @@ def cut(storage: MemoryStorage, last: Record, guard: Record) -> MemoryStorage:
 def steps(storage: MemoryStorage) -> Iterator[tuple[Record, MemoryStorage]]:
     """Every record after the last checkpoint, and the files with a log that ends after it."""
     guard: Record | None = None
-    for one in records_behind_the_checkpoint(storage):
+    for one in records_after_the_checkpoint(storage):
         if isinstance(one.operation, Checksum):
             guard = one
         elif guard is not None:

@@ -430,13 +430,13 @@ def test_migrated_records_keep_a_vlsn_outside_the_stream() -> None:
     assert [entry.vlsn for entry in entries(read(log.data))] == [-1, 10, 3, 11]
 
 
-@pytest.mark.parametrize("local_entries_behind", [0, 2])
-def test_the_stream_begins_again_behind_a_matchpoint(local_entries_behind: int) -> None:
+@pytest.mark.parametrize("local_entries_after", [0, 2])
+def test_the_stream_begins_again_after_a_matchpoint(local_entries_after: int) -> None:
     log = LogMaker()
     for vlsn in (1, 2, 3, 4):
         log.commit(vlsn)
     log.add(28, encode_rollback_start(RollbackStart(2, log.offsets[2], 1, ()), 17))
-    for _ in range(local_entries_behind):
+    for _ in range(local_entries_after):
         log.trace()
     found = check(log.data)
     assert (found.last_vlsn, found.vlsn_steps_back) == (4, ()), "the last one in the log, whatever follows it"

@@ -65,7 +65,7 @@ def and_commit(row: Row) -> None:
     row.txn.commit()
 
 
-def checkpoint_behind(row: Row) -> None:
+def checkpoint_after(row: Row) -> None:
     two_updates(row)
     report = row.env.checkpoint(force=True)
     assert report is not None
@@ -73,7 +73,7 @@ def checkpoint_behind(row: Row) -> None:
 
 
 def checkpoint_and_commit(row: Row) -> None:
-    checkpoint_behind(row)
+    checkpoint_after(row)
     row.txn.commit()
 
 
@@ -87,7 +87,7 @@ def aborted(row: Row) -> None:
     [
         (two_updates, 0, OLD),
         (and_commit, 2, NEWER),
-        (checkpoint_behind, 0, OLD),
+        (checkpoint_after, 0, OLD),
         (checkpoint_and_commit, 2, NEWER),
         (aborted, 0, OLD),
     ],

@@ -338,7 +338,7 @@ def test_a_gap_in_the_log_of_the_replica() -> None:
     assert plan.passed.commits
 
 
-def test_a_gap_in_the_log_of_the_replica_that_nothing_ended_behind() -> None:
+def test_a_gap_in_the_log_of_the_replica_that_nothing_ended_after() -> None:
     """T-26: with no commit after the matchpoint the gap does not matter; its file held nodes only."""
     old, new, workload = two_nodes()
     paths = with_dead_files(old, replicated=False)

@@ -76,7 +76,7 @@ def _log(
     env, engine, target = session.env, session.engine, session.target
     assert engine.writer is not None
     if files:
-        engine.writer.go_behind(tail_files, last_offset)
+        engine.writer.continue_after(tail_files, last_offset)
         # Past every id that a task may have given, so that upper nodes get new ones.
         engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:

@@ -92,9 +92,9 @@ def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, ke
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
     found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
     # Without a matchpoint everything would have to go.
-    behind = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
-    commits = [point for point in replica.facts.sync_points.after(behind) if point.is_commit]
-    row = prediction_row(against, found, policy, replica.records_behind(behind), commits, txns=txns, keys=keys)
+    matchpoint = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
+    commits = [point for point in replica.facts.sync_points.after(matchpoint) if point.is_commit]
+    row = prediction_row(against, found, policy, replica.records_after(matchpoint), commits, txns=txns, keys=keys)
     rejoins = found.decision.outcome not in (PROHIBITED, NETWORK_RESTORE)
     return row, exits.DONE if rejoins and not (replica.damaged or feeder.damaged) else exits.FINDINGS
 

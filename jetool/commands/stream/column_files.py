@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import IO, Any, Final, Protocol, cast
 
 from engine.errors import UnsupportedError
@@ -16,6 +17,7 @@ from engine.rep.changes.columns import COLUMNS, REQUIRED, Values
 
 AVRO: Final = "avro"
 PARQUET: Final = "parquet"
+_LIBRARIES: Final = {AVRO: "fastavro.write", PARQUET: "pyarrow.parquet"}
 _GROUP_BYTES: Final = 16 << 20
 _GROUP_ROWS: Final = 100_000
 _KEY, _DATA = list(COLUMNS).index("key"), list(COLUMNS).index("data")
@@ -53,10 +55,7 @@ def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
         UnsupportedError: its library is not installed.
     """
     try:
-        if form == AVRO:
-            import fastavro.write  # noqa: F401
-        else:
-            import pyarrow.parquet  # noqa: F401
+        import_module(_LIBRARIES[form])
     except ImportError as error:
         raise UnsupportedError(
             f"--file-format {form} takes the package {error.name}, which is not installed",
