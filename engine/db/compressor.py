@@ -1,8 +1,12 @@
-"""The queue of BINs whose deleted slots may go (R-TREE-50 to R-TREE-53)."""
+"""The queue of BINs whose deleted slots may go (R-TREE-50 to R-TREE-53).
+
+Keys are queued as transactions end, and worked through in their order: of all those of one BIN the first does it.
+"""
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 
 from engine.tree.bin_node import BIN
 from engine.tree.compress import tidy
@@ -52,25 +56,37 @@ class Compressor:
         with self._mutex:
             # Taken whole: what is queued meanwhile waits for the next round.
             queue, self._queue = self._queue, []
+        keys_of: dict[DatabaseState, list[Key]] = {}
         for db, key in queue:
-            # One BIN at a time, so that operations get the latch in between.
-            with self._ctx.latch:
-                removed += self._one(db, key)
+            keys_of.setdefault(db, []).append(key)
+        for db, keys in keys_of.items():
+            keys.sort()
+            at = 0
+            while at < len(keys) and not db.deleted:
+                # One BIN at a time, so that operations get the latch in between.
+                with self._ctx.latch:
+                    node, bound = self._resident(db, keys[at])
+                    removed += 0 if node is None else self._one(node, db, keys[at])
+                # Forward whatever a damaged tree says.
+                at = len(keys) if bound is None else max(at + 1, bisect_left(keys, bound, at))
         return removed
 
-    def _one(self, db: DatabaseState, key: Key) -> int:
-        node = None if db.deleted else self._resident(db, key)
-        if node is None:
-            return 0
+    def _one(self, node: BIN, db: DatabaseState, key: Key) -> int:
         if node.pins:
             with self._mutex:
                 self._queue.append((db, key))
             return 0
         return tidy(self._ctx, node)
 
-    def _resident(self, db: DatabaseState, key: Key) -> BIN | None:
-        """The BIN of a key if it is in memory; one that is not needs no compression now."""
-        node = root_of(self._ctx, db)
+    def _resident(self, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
+        """The BIN of a key, if it is in memory, and the key from which on it is another; None where there is none.
+
+        One that is not in memory needs no compression now.
+        """
+        node, bound = root_of(self._ctx, db), None
         while node is not None and not isinstance(node, BIN):
-            node = node.kids[node.slot_for(key)]
-        return node
+            index = node.slot_for(key)
+            if index + 1 < len(node.keys):
+                bound = node.keys[index + 1]
+            node = node.kids[index]
+        return node, bound
