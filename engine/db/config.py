@@ -79,6 +79,7 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
+        extinction_filters: filters of extinct records by Java class name; they get the serialized filter and a key.
         before_writing: looks at the databases of an environment that recovery has found, before anything on disk is
             changed. What it raises ends the opening, and all is as it was.
         when_counted: hears, at the same time, what recovery has counted of the use of each file.
@@ -142,6 +143,7 @@ class EnvironmentConfig:
     vlsn_cache_size: int = DEFAULT_CACHE_SIZE
     rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
+    extinction_filters: Mapping[str, Callable[[bytes, bytes], bool]] = field(default_factory=dict)
     before_writing: Callable[[Catalog], None] | None = None
     when_counted: Callable[[UtilizationTracker], None] | None = None
     clock: Callable[[], int] | None = None

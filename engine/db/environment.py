@@ -14,6 +14,7 @@ Example::
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from engine.catalog.naming import DatabaseOptions
@@ -22,14 +23,17 @@ from engine.cleaner.cleaner import CleanerStats
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
+from engine.db.record_extinction import RecordExtinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Dependents
-from engine.errors import JetoolError, NotFoundError, UsageError
+from engine.errors import JetoolError, NotFoundError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
+from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
+from engine.tree.keys import unknown_order
 from engine.txn.txn import Durability, Isolation, TxnState
 
 
@@ -221,6 +225,51 @@ class Environment:
                 aborted=lambda: engine.naming.finish_removal(new),
             )
 
+    def discard_extinct(
+        self,
+        databases: Collection[str],
+        *,
+        begin: bytes | None = None,
+        end: bytes | None = None,
+        label: str = "",
+        txn: Transaction | None = None,
+    ) -> int:
+        """Discard all records with ``begin <= key < end``, at no more cost than a scan of the nodes.
+
+        The keys must never be used again: whether a record is there that is read or written after this is undefined.
+        Records that other transactions have locked go when these have ended. See ``engine.db.record_extinction``.
+
+        Arguments:
+            databases: by name.
+            begin, end: None for the first record, and for all after it.
+            label: says in the log what this was.
+
+        Returns:
+            The id of the task; ``extinctions`` has it until it is finished, at the second checkpoint at the latest.
+
+        Raises:
+            UnsupportedError: the environment belongs to a replication group.
+            UnknownOrderError: nobody has registered the order of a database.
+        """
+        engine = self.engine
+        with engine.operation(inner_of(txn)) as locker:
+            extinctions = self._record_extinctions()
+            db_ids = []
+            for name in databases:
+                with self.open_database(name, txn) as db:
+                    learned = db.state.order.learned
+                    if learned is not None:
+                        raise unknown_order(learned.name)
+                    db_ids.append(db.state.id)
+            found = RecordExtinction(0, False, tuple(sorted(set(db_ids))), begin, end, None, label, 0, None)
+            task_id = extinctions.add(found, locker)
+            engine.at_end(locker, committed=extinctions.run)
+        return task_id
+
+    def extinctions(self) -> dict[int, RecordExtinction]:
+        """The tasks of ``discard_extinct``, and of JE, that have committed and are not finished, by id."""
+        return self._record_extinctions().tasks()
+
     def begin(
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
     ) -> Transaction:
@@ -274,6 +323,17 @@ class Environment:
             JetoolError: what a background thread has failed with; then there was no closing checkpoint.
         """
         self.engine.close()
+
+    def _record_extinctions(self) -> RecordExtinctions:
+        self.engine.check_writable()
+        found = self.engine.parts.extinctions
+        if found is None:
+            raise UnsupportedError(
+                "ranges of records cannot be discarded in a replication group",
+                consequence="its other nodes would keep them",
+                hint="delete the records, or let JE discard them",
+            )
+        return found
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:

@@ -4,9 +4,8 @@ Since JE 18 a database that is removed loses its name at once, and its MapLN whe
 what it held; a record of ``_jeExtinctScansDb`` says so until then. When the process stops in between, whoever opens the
 environment next finishes the task: here the MapLN goes, and the record.
 
-Tasks of the other kind, ranges of records that the application has declared extinct, are left as they are: which ones
-these are is said by Java code of the application. Until JE goes on with them the records can be read, as JE's own
-DbDump does. The record of a replicated task belongs to the stream of its group, and stays too.
+Tasks of the other kind, ranges of records that the application has declared extinct, are those of
+``record_extinction``. The record of a replicated task belongs to the stream of its group, and stays too.
 
 Example: ``NameLN_TX (deleted) | Commit | ExtinctScanLN_TX 80: database 7 | Commit | CkptStart .. CkptEnd``, crash. The
 deleted name is in front of the checkpoint, so that recovery does not see it; the task leads to database 7.
@@ -14,19 +13,15 @@ deleted name is in front of the checkpoint, so that recovery does not see it; th
 
 from __future__ import annotations
 
-from typing import Final
-
 from engine.db.parts import EnvironmentParts
+from engine.db.record_extinction import DATABASE_NAME, EXTINCT_SCAN
 from engine.errors import FormatError
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins, slot_data
-from engine.txn.records import LeafKind, Payload
+from engine.txn.records import Payload
 from engine.txn.txn import Durability
-
-DATABASE_NAME: Final = "_jeExtinctScansDb"
-_EXTINCT_SCAN: Final = LeafKind(insert=41, insert_tx=42, update=41, update_tx=42, delete=41, delete_tx=42, embeds=False)
 
 
 def finish_extinctions(parts: EnvironmentParts) -> None:
@@ -45,7 +40,7 @@ def finish_extinctions(parts: EnvironmentParts) -> None:
             # The MapLN before the task: a crash in between leaves the task, which finds nothing left to do.
             parts.naming.finish_removal(db)
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
-        parts.records.delete(scans, key, txn, Payload(None, _EXTINCT_SCAN))
+        parts.records.delete(scans, key, txn, Payload(None, EXTINCT_SCAN))
         parts.txns.commit(txn)
 
 

@@ -24,6 +24,7 @@ from engine.cleaner.selection import CleaningLimits, parse_file_ranges
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
+from engine.db.record_extinction import ExtinctionParts, RecordExtinctions
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -58,6 +59,7 @@ class EnvironmentParts:
     Attributes:
         tail: the end of the log as it was found; None for a new environment.
         writer, cleaner: None in a read-only environment.
+        extinctions: of one that is open for writing and in no group.
         vlsn_index: of a replicated environment that is open for writing.
         stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins after the last.
     """
@@ -80,6 +82,7 @@ class EnvironmentParts:
         self.tail: Tail | None = None
         self.writer: LogWriter | None = None
         self.cleaner: Cleaner | None = None
+        self.extinctions: RecordExtinctions | None = None
         self.vlsn_index: VLSNIndex | None = None
         self.stream_gaps: tuple[tuple[int, int], ...] = ()
         self.locks = LockTable(
@@ -128,6 +131,9 @@ class EnvironmentParts:
         self.ctx.expiring = expiration
         # What it writes is counted by the summaries that follow.
         self.checkpointer.participants += [expiration, self.utilization]
+        if not self.catalog.flags & ENV_REPLICATED:
+            self.extinctions = self._make_extinctions()
+            self.checkpointer.participants.append(self.extinctions)
         # Last: the other parts write first, and its files go when all of them have ended.
         self.cleaner = self._make_cleaner(expiration)
         self.checkpointer.participants.append(self.cleaner)
@@ -199,6 +205,21 @@ class EnvironmentParts:
         )
         records = FileRecords(self.ctx, self.catalog, self.naming, self.records, self.txns)
         return Cleaner(parts, records, expiration, settings)
+
+    def _make_extinctions(self) -> RecordExtinctions:
+        parts = ExtinctionParts(
+            ctx=self.ctx,
+            catalog=self.catalog,
+            naming=self.naming,
+            records=self.records,
+            txns=self.txns,
+            locks=self.locks,
+            utilization=self.utilization,
+            checkpointer=self.checkpointer,
+            filters=self.config.extinction_filters,
+            between=self._keep_budget,
+        )
+        return RecordExtinctions(parts)
 
     def _keep_budget(self) -> None:
         if self.evictor.is_over():

@@ -1,0 +1,156 @@
+"""Ranges of records that are discarded by one task (je-log-format.md 10.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.record_extinction import EXTINCT_SCAN
+from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.format.bytecursor import sorted_pack
+from engine.format.entry.internal_db import RecordExtinction, encode_extinct_scan
+from engine.log.files import list_log_files
+from engine.storage.memory import MemoryStorage
+from engine.tree.keys import serialized_comparator
+from engine.txn.records import Payload, PutMode
+from engine.verify.environment import LEVELS, verify_environment
+from engine.verify.report import NOTE
+
+CONFIG = EnvironmentConfig(
+    create=True, node_max_entries=8, file_max_bytes=20_000, checkpoint_bytes=0, run_cleaner=False
+)
+VALUE = b"v" * 60
+FILTER = serialized_comparator("com.example.Even")
+
+
+def filled(storage: MemoryStorage, config: EnvironmentConfig = CONFIG) -> Environment:
+    """300 records, and pairs in a database with duplicates."""
+    env = Environment(storage, config)
+    with env.create_database("d", DatabaseOptions(max_entries=8)) as db, env.begin() as txn:
+        for key in range(300):
+            db.put(b"%04d" % key, VALUE, txn)
+    with env.create_database("pairs", DatabaseOptions(max_entries=8, duplicates=True)) as db, env.begin() as txn:
+        for key in range(60):
+            db.put(b"%04d" % (key // 3), b"%04d" % key, txn)
+    return env
+
+
+def keys(env: Environment, name: str = "d") -> list[int]:
+    with env.open_database(name) as db:
+        return [int(key) for key, _ in db.items()]
+
+
+def kept(first: int, behind: int) -> list[int]:
+    return [*range(first), *range(behind, 300)]
+
+
+def assert_sound(storage: MemoryStorage) -> None:
+    report = verify_environment(storage, list_log_files(storage), LEVELS)
+    assert [f"{found.code} {found.message}" for found in report.findings if found.severity != NOTE] == []
+
+
+def obsolete(env: Environment) -> int:
+    return sum(counters.obsolete_ln_count for counters in env.engine.utilization.files().values())
+
+
+def test_a_range_goes() -> None:
+    """Keys and counters at once; the task with the next checkpoint."""
+    storage = MemoryStorage()
+    with filled(storage) as env:
+        before, end = obsolete(env), env.end_lsn
+        task = env.discard_extinct(["d", "pairs"], begin=b"0010", end=b"0290", label="drill")
+        assert env.end_lsn - end < 2_000
+        assert keys(env) == kept(10, 290)
+        assert keys(env, "pairs") == [key // 3 for key in range(30)]
+        # Beside the 280 records, summaries and the first version of the task; pairs were obsolete already.
+        assert 280 <= obsolete(env) - before < 300
+        assert env.extinctions()[task].count_complete
+        with env.open_database("d") as db:
+            assert db.stats().bins < 6
+        env.checkpoint(force=True)
+        assert env.extinctions() == {}
+    assert_sound(storage)
+    with Environment(storage) as env:
+        assert keys(env) == kept(10, 290)
+        assert env.discard_extinct(["d"]) == task + 1
+        assert keys(env) == []
+        with pytest.raises(NotFoundError):
+            env.discard_extinct(["e"])
+
+
+def test_with_its_transaction() -> None:
+    storage = MemoryStorage()
+    with filled(storage) as env:
+        txn = env.begin()
+        env.discard_extinct(["d"], end=b"0100", txn=txn)
+        assert keys(env) == kept(0, 0)
+        txn.abort()
+        env.checkpoint(force=True)
+        assert keys(env) == kept(0, 0)
+        with env.begin() as txn:
+            env.discard_extinct(["d"], end=b"0100", txn=txn)
+        assert keys(env) == kept(0, 100)
+
+
+def test_what_is_locked_waits() -> None:
+    storage = MemoryStorage()
+    with filled(storage) as env, env.open_database("d") as db:
+        with env.begin() as txn:
+            db.put(b"0050", b"new", txn)
+            task = env.discard_extinct(["d"], begin=b"0040", end=b"0060")
+            env.checkpoint(force=True)
+            assert list(env.extinctions()) == [task]
+        assert keys(env) == [*range(40), 50, *range(60, 300)]
+        env.checkpoint(force=True)
+        assert keys(env) == kept(40, 60)
+        assert env.extinctions() == {}
+    assert_sound(storage)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_who_opens_it_goes_on(checkpoint: bool) -> None:
+    """A crash after the commit; after the checkpoint's end too, when the task was to be deleted."""
+    storage = MemoryStorage()
+    env = filled(storage)
+    env.checkpoint(force=True)
+    with env.begin() as txn:
+        env.discard_extinct(["d"], begin=b"0100", end=b"0200", txn=txn)
+        # As if the process had ended with the commit.
+        env.engine.parts.extinctions = None
+    if checkpoint:
+        env.checkpoint(force=True)
+    env.sync()
+    env.engine.crash()
+    with Environment(storage) as env:
+        assert keys(env) == kept(100, 200)
+        env.checkpoint(force=True)
+        assert env.extinctions() == {}
+    assert_sound(storage)
+
+
+def test_filters_of_je() -> None:
+    """A task with a filter waits for who knows it."""
+    storage = MemoryStorage()
+    with filled(storage) as env, env.open_database("d") as db, env.begin() as txn:
+        tasks = env.engine.catalog.by_name("_jeExtinctScansDb")
+        assert tasks is not None
+        task = RecordExtinction(0, False, (db.state.id,), b"0100", None, FILTER, "", 0, None)
+        payload = Payload(encode_extinct_scan(task), EXTINCT_SCAN)
+        env.engine.records.put(tasks, sorted_pack(1), payload, txn.inner, PutMode.INSERT_ONLY)
+    with Environment(storage) as env:
+        assert keys(env) == kept(0, 0)
+        assert env.extinctions() == {1: task}
+    known = {"com.example.Even": lambda java, key: java == FILTER and int(key) % 2 == 0}
+    with Environment(storage, EnvironmentConfig(extinction_filters=known)) as env:
+        assert keys(env) == [*range(100), *range(101, 300, 2)]
+    assert_sound(storage)
+
+
+def test_not_in_a_group() -> None:
+    with Environment(MemoryStorage(), EnvironmentConfig(create=True, replicated=True)) as env:
+        with pytest.raises(RefusedError, match="replication group"):
+            env.discard_extinct(["d"])
+        with pytest.raises(UnsupportedError, match="replication group"):
+            env.extinctions()
