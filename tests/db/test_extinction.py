@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.extinction import DATABASE_NAME
+from engine.db.record_extinction import DATABASE_NAME, EXTINCT_SCAN
 from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import DatabaseExtinction, RecordExtinction, encode_extinct_scan
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
-from engine.txn.records import LeafKind, Payload, PutMode
-
-EXTINCT_SCAN = LeafKind(41, 42, 41, 42, 41, 42, False)
+from engine.txn.records import Payload, PutMode
 
 
 def tasks(env: Environment) -> list[bytes]:
@@ -30,7 +28,7 @@ def add_task(env: Environment, number: int, task: DatabaseExtinction | RecordExt
 
 
 def half_removed() -> MemoryStorage:
-    """As JE leaves it: the name has gone in front of the checkpoint, the MapLN has not; a task of the other kind."""
+    """As JE leaves it: the name has gone in front of the checkpoint, the MapLN has not; a task of the other kind, which only JE can do."""
     storage = MemoryStorage()
     env = Environment(storage, EnvironmentConfig(create=True, checkpoint_bytes=0))
     for name in ("gone", "kept"):
@@ -40,7 +38,7 @@ def half_removed() -> MemoryStorage:
     txn = env.engine.txns.begin()
     gone = env.engine.naming.remove("gone", txn)
     env.engine.txns.commit(txn)
-    add_task(env, 7, RecordExtinction(0, False, (gone.id + 1,), b"1", b"2", None, "", 0, None))
+    add_task(env, 7, RecordExtinction(0, False, (gone.id + 1,), b"1", b"2", b"filter", "", 0, None))
     env.checkpoint(force=True)
     add_task(env, 8, DatabaseExtinction(0, gone.id))
     env.checkpoint(force=True)
@@ -76,7 +74,7 @@ def test_a_task_is_never_given_the_id_of_another() -> None:
     """R-REC-15: ids in the recovery range count, not those of the CkptEnd alone."""
     storage = half_removed()
     env = Environment(storage, EnvironmentConfig())
-    add_task(env, 40, RecordExtinction(0, False, (3,), b"1", b"2", None, "", 0, None))
+    add_task(env, 40, RecordExtinction(0, False, (3,), b"1", b"2", b"filter", "", 0, None))
     env.sync()
     env.engine.crash()
     with Environment(storage, EnvironmentConfig()) as again:
