@@ -28,7 +28,7 @@ def add_task(env: Environment, number: int, task: DatabaseExtinction | RecordExt
 
 
 def half_removed() -> MemoryStorage:
-    """As JE leaves it: the name has gone in front of the checkpoint, the MapLN has not; and a task that only JE can do."""
+    """As JE leaves it: the name has gone in front of the checkpoint, the MapLN has not; a task that only JE can do."""
     storage = MemoryStorage()
     env = Environment(storage, EnvironmentConfig(create=True, checkpoint_bytes=0))
     for name in ("gone", "kept"):
