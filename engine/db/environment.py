@@ -261,7 +261,17 @@ class Environment:
                     if learned is not None:
                         raise unknown_order(learned.name)
                     db_ids.append(db.state.id)
-            found = RecordExtinction(0, False, tuple(sorted(set(db_ids))), begin, end, None, label, 0, None)
+            found = RecordExtinction(
+                version=0,
+                count_complete=False,
+                db_ids=tuple(sorted(set(db_ids))),
+                begin_key=begin,
+                end_key=end,
+                filter=None,
+                label=label,
+                flushed_db_id=0,
+                flushed_key=None,
+            )
             task_id = extinctions.add(found, locker)
             engine.at_end(locker, committed=extinctions.run)
         return task_id
