@@ -9,8 +9,7 @@ Modules:
 * ``database``: one database: get, put, delete, ranges, cursors
 * ``engine``: an open environment from inside: its parts, connected, and what those who know them do with them
 * ``environment``: an environment as applications see it: the databases in it, transactions, checkpoints, closing
-* ``extinction``: databases that JE left half removed
-* ``record_extinction``: ranges of records that go without a deletion for each
+* ``extinction``: ranges of records that go without a deletion for each; databases that JE left half removed
 * ``memory``: how much memory there is, and how much of it the cache of an environment takes where nobody has said so
 * ``opening``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected

@@ -23,7 +23,7 @@ from engine.cleaner.cleaner import CleanerStats
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
-from engine.db.record_extinction import RecordExtinctions
+from engine.db.extinction import Extinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Dependents
@@ -237,7 +237,7 @@ class Environment:
         """Discard all records with ``begin <= key < end``, at no more cost than a scan of the nodes.
 
         The keys must never be used again: whether a record is there that is read or written after this is undefined.
-        Records that other transactions have locked go when these have ended. See ``engine.db.record_extinction``.
+        Records that other transactions have locked go when these have ended. See ``engine.db.extinction``.
 
         Arguments:
             databases: by name.
@@ -253,7 +253,7 @@ class Environment:
         """
         engine = self.engine
         with engine.operation(inner_of(txn)) as locker:
-            extinctions = self._record_extinctions()
+            extinctions = self._extinctions()
             db_ids = []
             for name in databases:
                 with self.open_database(name, txn) as db:
@@ -278,7 +278,7 @@ class Environment:
 
     def extinctions(self) -> dict[int, RecordExtinction]:
         """The tasks of ``discard_extinct``, and of JE, that have committed and are not finished, by id."""
-        return self._record_extinctions().tasks()
+        return self._extinctions().tasks()
 
     def begin(
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
@@ -334,7 +334,7 @@ class Environment:
         """
         self.engine.close()
 
-    def _record_extinctions(self) -> RecordExtinctions:
+    def _extinctions(self) -> Extinctions:
         self.engine.check_writable()
         found = self.engine.parts.extinctions
         if found is None:

@@ -1,59 +1,301 @@
-"""Extinction tasks that JE left unfinished (R-REC-61, je-log-format.md 10.4).
+"""Extinction: what goes without a deletion for each record (R-REC-61, je-log-format.md 10.4).
 
-Since JE 18 a database that is removed loses its name at once, and its MapLN when a scan in the background has counted
-what it held; a record of ``_jeExtinctScansDb`` says so until then. When the process stops in between, whoever opens the
-environment next finishes the task: here the MapLN goes, and the record.
+``_jeExtinctScansDb`` holds a record for each task that is not finished. Since JE 18 there are two kinds.
 
-Tasks of the other kind, ranges of records that the application has declared extinct, are those of
-``record_extinction``. The record of a replicated task belongs to the stream of its group, and stays too.
+**Databases** that JE removes lose their name at once, and their MapLN when a scan in the background has counted what
+they held. When the process stops in between, whoever opens the environment next finishes it: here the MapLN goes, and
+the task.
 
 Example: ``NameLN_TX (deleted) | Commit | ExtinctScanLN_TX 80: database 7 | Commit | CkptStart .. CkptEnd``, crash. The
 deleted name is in front of the checkpoint, so that recovery does not see it; the task leads to database 7.
+
+**Ranges of records** (JE's discardExtinctRecords): the application promises never to use these keys again. All that is
+logged is the task, in a transaction of the caller: databases, the first key and the one after the last. When that has
+committed:
+
+1. What the records take is counted as obsolete, by file, without offsets. The counters go to the log, and then the task
+   says so: a crash in between counts twice, which costs work, where the other order would lose space for ever.
+2. Their slots are known deleted, and go when their nodes are compressed. What a transaction has locked waits.
+3. The next checkpoint logs the nodes. When it has ended the task is deleted.
+
+Who opens an environment with tasks, ours or JE's, goes on with them, at 2 when 1 was done. JE's may have a filter, a
+serialized Java object that says which keys of the range go; ``EnvironmentConfig.extinction_filters`` has its equivalent
+by the name of the class. A task with any other filter is left for JE, and its records can be read until then.
+
+The tasks of a replicated environment belong to the stream of its group, and all are left for JE.
+
+Example: ``ExtinctScanLN_TX 3: database 5 [a, c) | Commit | FileSummaryLN | ExtinctScanLN_TX 3: counted | Commit |
+CkptStart .. BIN .. CkptEnd | ExtinctScanLN_TX 3 (deleted) | Commit``.
 """
 
 from __future__ import annotations
 
-from engine.db.parts import EnvironmentParts
-from engine.db.record_extinction import DATABASE_NAME, EXTINCT_SCAN
+import threading
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from engine.catalog.catalog import Catalog
+from engine.catalog.naming import DatabaseOptions, NamingOperations
+from engine.checkpoint.checkpointer import Checkpointer
+from engine.cleaner.tracker import UtilizationTracker
 from engine.errors import FormatError
-from engine.format.entry.db_tree import ENV_REPLICATED
-from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
+from engine.format.bytecursor import PREFIX_ONLY, sorted_pack, sorted_unpack, split_two_part_key
+from engine.format.entry.internal_db import (
+    DatabaseExtinction,
+    RecordExtinction,
+    decode_extinct_scan,
+    encode_extinct_scan,
+)
+from engine.format.entry.node import SLOT_EMBEDDED
+from engine.format.entry_types import EXTINCT_SCAN_LN, EXTINCT_SCAN_LN_TX
+from engine.format.lsn import file_of, is_null
+from engine.tree.apply import covering
+from engine.tree.bin_node import BIN
+from engine.tree.compress import tidy
+from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.tree import bins, slot_data
-from engine.txn.records import Payload
-from engine.txn.txn import Durability
+from engine.tree.keys import Key, comparator_name
+from engine.tree.tree import bins, child_of, root_of, slot_data
+from engine.txn.locks import LockTable
+from engine.txn.manager import TxnManager
+from engine.txn.records import LeafKind, Payload, PutMode, Records
+from engine.txn.txn import Durability, Txn
+
+DATABASE_NAME: Final = "_jeExtinctScansDb"
+EXTINCT_SCAN: Final = LeafKind(
+    insert=EXTINCT_SCAN_LN, insert_tx=EXTINCT_SCAN_LN_TX, update=EXTINCT_SCAN_LN, update_tx=EXTINCT_SCAN_LN_TX,
+    delete=EXTINCT_SCAN_LN, delete_tx=EXTINCT_SCAN_LN_TX, embeds=False,
+)  # fmt: skip
+
+# The serialized filter and a key (of an index: the primary key); whether the record goes.
+ScanFilter = Callable[[bytes, bytes], bool]
+_Work = Callable[[BIN, list[int]], None]
 
 
-def finish_extinctions(parts: EnvironmentParts) -> None:
-    """Finish the removal of databases that have lost their name already."""
-    if parts.catalog.flags & ENV_REPLICATED:
-        return
-    with parts.ctx.latch:
-        scans = parts.catalog.by_name(DATABASE_NAME)
-        found = [] if scans is None else _databases(parts, scans)
-    for key, db_id in found:
-        # Still named: the removal has not committed, and the database stays.
-        if scans is None or parts.naming.names_of(db_id):
-            continue
-        db = parts.catalog.by_id(db_id)
-        if db is not None:
-            # The MapLN before the task: a crash in between leaves the task, which finds nothing left to do.
-            parts.naming.finish_removal(db)
+class ExtinctionParts(NamedTuple):
+    """What tasks work on; ``between`` is called when no node is in use."""
+
+    ctx: TreeContext
+    catalog: Catalog
+    naming: NamingOperations
+    records: Records
+    txns: TxnManager
+    locks: LockTable
+    utilization: UtilizationTracker
+    checkpointer: Checkpointer
+    filters: Mapping[str, ScanFilter]
+    between: Callable[[], None]
+
+
+class Extinctions:
+    """The tasks of one environment that is open for writing and in no group; a checkpoint participant."""
+
+    def __init__(self, parts: ExtinctionParts) -> None:
+        self._parts = parts
+        self._running = threading.Lock()
+        # Their records are gone, which the next checkpoint makes last.
+        self._discarded: set[int] = set()
+        self._handed_over: set[int] = set()
+
+    def finish_removals(self) -> None:
+        """Finish the removal of databases that have lost their name already."""
+        parts = self._parts
+        for task_id, task in self._all():
+            # Still named: the removal has not committed, and the database stays.
+            if isinstance(task, RecordExtinction) or parts.naming.names_of(task.db_id):
+                continue
+            db = parts.catalog.by_id(task.db_id)
+            if db is not None:
+                # The MapLN before the task: a crash in between leaves the task, which finds nothing left to do.
+                parts.naming.finish_removal(db)
+            self._write(task_id, Payload(None, EXTINCT_SCAN))
+
+    def add(self, task: RecordExtinction, locker: Txn) -> int:
+        """Write a task; ``run`` finds it when its transaction has committed. Its id."""
+        parts, checkpointer = self._parts, self._parts.checkpointer
+        with parts.ctx.latch:
+            task_id = max([checkpointer.ids.extinction, *self.tasks()]) + 1
+            checkpointer.ids = checkpointer.ids._replace(extinction=task_id)
+        payload = Payload(encode_extinct_scan(task), EXTINCT_SCAN)
+        parts.records.put(self._database(), sorted_pack(task_id), payload, locker, PutMode.INSERT_ONLY)
+        return task_id
+
+    def tasks(self) -> dict[int, RecordExtinction]:
+        """The ranges whose tasks have committed and are not finished, by id."""
+        return {task_id: task for task_id, task in self._all() if isinstance(task, RecordExtinction)}
+
+    def run(self) -> None:
+        """Discard the records of all tasks, as far as nobody has them locked; one thread at a time."""
+        if not self._running.acquire(blocking=False):
+            return
+        try:
+            for task_id, task in self.tasks().items():
+                if task_id in self._discarded or not self._is_known(task):
+                    continue
+                if not task.count_complete:
+                    self._count(task)
+                    counted = Payload(encode_extinct_scan(task._replace(count_complete=True)), EXTINCT_SCAN)
+                    self._write(task_id, counted)
+                if self._discard(task):
+                    self._discarded.add(task_id)
+        finally:
+            self._running.release()
+
+    # The checkpoint participant.
+
+    def checkpoint_begins(self) -> bool:
+        """Try again what was locked; no file is let go by this part."""
+        self.run()
+        self._handed_over = set(self._discarded)
+        return False
+
+    def checkpoint_started(self) -> None:
+        """Nothing to be made consistent."""
+
+    def before_checkpoint_end(self) -> None:
+        """The tasks are needed until CkptEnd is durable."""
+
+    def checkpoint_ended(self) -> None:
+        """Delete the tasks whose nodes are in the log now."""
+        for task_id in sorted(self._handed_over):
+            self._write(task_id, Payload(None, EXTINCT_SCAN))
+            self._discarded.discard(task_id)
+        self._handed_over = set()
+
+    def _all(self) -> list[tuple[int, RecordExtinction | DatabaseExtinction]]:
+        parts, found = self._parts, []
+        with parts.ctx.latch:
+            state = parts.catalog.by_name(DATABASE_NAME)
+            for node in () if state is None else bins(parts.ctx, state):
+                for index in range(len(node)):
+                    if not node.is_live(index) or not parts.locks.is_free(node.lsns[index]):
+                        continue
+                    try:
+                        task = decode_extinct_scan(slot_data(parts.ctx, node, index) or b"")
+                    except (FormatError, IndexError):
+                        continue
+                    found.append((sorted_unpack(node.keys[index])[0], task))
+        return found
+
+    def _is_known(self, task: RecordExtinction) -> bool:
+        """Whether it can be said which records these are."""
+        if task.filter is not None and comparator_name(task.filter) not in self._parts.filters:
+            return False
+        with self._parts.ctx.latch:
+            dbs = [self._parts.catalog.by_id(db_id) for db_id in task.db_ids]
+        # Without an order of keys there are no ranges.
+        return all(db is None or db.order.learned is None for db in dbs)
+
+    def _goes(self, task: RecordExtinction, node: BIN, index: int) -> bool:
+        """Whether the record of a slot in the range goes."""
+        if task.filter is None:
+            return True
+        key = node.db.order.unwrap(node.keys[index])
+        if node.db.duplicates:
+            key = split_two_part_key(key)[1]
+        return self._parts.filters[comparator_name(task.filter) or ""](task.filter, key)
+
+    def _count(self, task: RecordExtinction) -> None:
+        sizes: Counter[tuple[int, int]] = Counter()
+
+        def work(node: BIN, indexes: list[int]) -> None:
+            # What slots hold, or keys, was obsolete from the beginning (R-CLN-5).
+            if not node.db.duplicates:
+                for index in indexes:
+                    if not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
+                        sizes[file_of(node.lsns[index]), node.sizes[index]] += 1
+
+        self._walk(task, work)
+        utilization = self._parts.utilization
+        with self._parts.ctx.latch:
+            for (number, size), records in sizes.items():
+                if utilization.counts(number):
+                    for _ in range(records):
+                        utilization.counters(number).count_obsolete_ln(size, None)
+        for number in sorted({number for number, _ in sizes}):
+            if utilization.counts(number):
+                utilization.log_if_changed(number)
+
+    def _discard(self, task: RecordExtinction) -> bool:
+        """Make the slots known deleted; whether all of them are."""
+        parts, locked = self._parts, 0
+
+        def work(node: BIN, indexes: list[int]) -> None:
+            nonlocal locked
+            for index in indexes:
+                if parts.locks.is_free(node.lsns[index]):
+                    node.set_known_deleted(index)
+                    # A delta would keep them in the log (R-TREE-32).
+                    node.no_delta = True
+                else:
+                    locked += 1
+            if not node.pins:
+                tidy(parts.ctx, node)
+
+        self._walk(task, work)
+        return not locked
+
+    def _walk(self, task: RecordExtinction, work: _Work) -> None:
+        """Do something with the slots of each bottom node that the task chooses, a node to a latch."""
+        ctx = self._parts.ctx
+        for db_id in task.db_ids:
+            with ctx.latch:
+                db = self._parts.catalog.by_id(db_id)
+            # It has been removed meanwhile.
+            if db is None:
+                continue
+            at = None if task.begin_key is None else _first_of(db, task.begin_key)
+            end = None if task.end_key is None else _first_of(db, task.end_key)
+            more = True
+            while more:
+                with ctx.latch:
+                    node, bound = _leaf(ctx, db, at) if not db.deleted else (None, None)
+                    if node is not None:
+                        first = 0 if at is None else bisect_left(node.keys, at)
+                        behind = len(node) if end is None else bisect_left(node.keys, end)
+                        indexes = [i for i in range(first, behind) if node.is_live(i) and self._goes(task, node, i)]
+                        if indexes:
+                            work(node, indexes)
+                more = bound is not None and (end is None or bound < end) and (at is None or at < bound)
+                at = bound
+                self._parts.between()
+
+    def _write(self, task_id: int, payload: Payload) -> None:
+        """Change the record of a task, or delete it; not in the stream of a group."""
+        parts, state, key = self._parts, self._database(), sorted_pack(task_id)
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
-        parts.records.delete(scans, key, txn, Payload(None, EXTINCT_SCAN))
+        if payload.data is None:
+            parts.records.delete(state, key, txn, payload)
+        else:
+            parts.records.put(state, key, payload, txn, PutMode.UPDATE_ONLY)
         parts.txns.commit(txn)
 
+    def _database(self) -> DatabaseState:
+        """The database of tasks; made where a JE that knew none has made the environment."""
+        parts = self._parts
+        with parts.ctx.latch:
+            state = parts.catalog.by_name(DATABASE_NAME)
+        if state is None:
+            txn = parts.txns.begin(durability=Durability.NO_SYNC)
+            state = parts.naming.create(DATABASE_NAME, DatabaseOptions(), txn, internal=True)
+            parts.txns.commit(txn)
+        return state
 
-def _databases(parts: EnvironmentParts, scans: DatabaseState) -> list[tuple[bytes, int]]:
-    """Key of the task and id of each database that is to go."""
-    found = []
-    for node in bins(parts.ctx, scans):
-        for index in range(len(node)):
-            data = slot_data(parts.ctx, node, index) if node.is_live(index) else None
-            try:
-                task = decode_extinct_scan(data or b"")
-            except (FormatError, IndexError):
-                continue
-            if isinstance(task, DatabaseExtinction):
-                found.append((node.keys[index], task.db_id))
-    return found
+
+def _first_of(db: DatabaseState, key: bytes) -> Key:
+    """Where the records of a key begin."""
+    return db.order.wrap(key + PREFIX_ONLY)[:1] if db.duplicates else db.order.wrap(key)
+
+
+def _leaf(ctx: TreeContext, db: DatabaseState, key: Key | None) -> tuple[BIN | None, Key | None]:
+    """The bottom node of a key, or the first, and the key from which on it is another."""
+    if key is not None:
+        return covering(ctx, db, key)
+    node, bound = root_of(ctx, db), None
+    while node is not None and not isinstance(node, BIN):
+        if len(node.keys) > 1:
+            bound = node.keys[1]
+        node = child_of(ctx, node, 0)
+    return node, bound

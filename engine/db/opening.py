@@ -21,9 +21,8 @@ from engine.catalog.catalog import NULL_REPLICATED_DB_ID, Catalog, empty_root
 from engine.catalog.naming import DatabaseOptions
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
-from engine.db.extinction import finish_extinctions
+from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.parts import EnvironmentParts, make_context
-from engine.db.record_extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.stream import EnvironmentStream
 from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
@@ -374,8 +373,8 @@ def _finish_naming(parts: EnvironmentParts) -> None:
         state = parts.catalog.by_id(db_id)
         if state is not None and state.name != name:
             parts.naming.finish_rename(state, name)
-    finish_extinctions(parts)
     if parts.extinctions is not None:
+        parts.extinctions.finish_removals()
         parts.extinctions.run()
     with parts.ctx.latch:
         found = list(parts.catalog.names())

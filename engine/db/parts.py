@@ -24,7 +24,7 @@ from engine.cleaner.selection import CleaningLimits, parse_file_ranges
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
-from engine.db.record_extinction import ExtinctionParts, RecordExtinctions
+from engine.db.extinction import ExtinctionParts, Extinctions
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -82,7 +82,7 @@ class EnvironmentParts:
         self.tail: Tail | None = None
         self.writer: LogWriter | None = None
         self.cleaner: Cleaner | None = None
-        self.extinctions: RecordExtinctions | None = None
+        self.extinctions: Extinctions | None = None
         self.vlsn_index: VLSNIndex | None = None
         self.stream_gaps: tuple[tuple[int, int], ...] = ()
         self.locks = LockTable(
@@ -206,7 +206,7 @@ class EnvironmentParts:
         records = FileRecords(self.ctx, self.catalog, self.naming, self.records, self.txns)
         return Cleaner(parts, records, expiration, settings)
 
-    def _make_extinctions(self) -> RecordExtinctions:
+    def _make_extinctions(self) -> Extinctions:
         parts = ExtinctionParts(
             ctx=self.ctx,
             catalog=self.catalog,
@@ -219,7 +219,7 @@ class EnvironmentParts:
             filters=self.config.extinction_filters,
             between=self._keep_budget,
         )
-        return RecordExtinctions(parts)
+        return Extinctions(parts)
 
     def _keep_budget(self) -> None:
         if self.evictor.is_over():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.record_extinction import DATABASE_NAME, EXTINCT_SCAN
+from engine.db.extinction import DATABASE_NAME, EXTINCT_SCAN
 from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import DatabaseExtinction, RecordExtinction, encode_extinct_scan
 from engine.storage.memory import MemoryStorage

@@ -7,7 +7,7 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.record_extinction import EXTINCT_SCAN
+from engine.db.extinction import EXTINCT_SCAN
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import RecordExtinction, encode_extinct_scan
