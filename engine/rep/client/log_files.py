@@ -13,12 +13,13 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple
 
 from engine.errors import plural
-from engine.rep.client.call import Call
+from engine.rep.client.call import Call, ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.wire.copying import (
@@ -44,6 +45,7 @@ from engine.rep.wire.copying import (
     ThreadCount,
     file_service,
 )
+from engine.rep.wire.services import Status
 
 _NAME: Final = re.compile(r"(?:data\d{3}/)?[0-7][0-9a-f]{7}\.jdb", re.ASCII)
 _MARKER: Final = "7fffffff.jdb"
@@ -54,6 +56,8 @@ _DIGESTS: Final = {20: "sha1", 32: "sha256"}
 # Numbers of connections that a node of 25.3 itself asks for: small ones.
 _MOST_CHOICES: Final = 100
 _ONE_CONNECTION: Final = 1
+_REGISTERED_S: Final = 5.0
+_PAUSE_S: Final = 0.05
 
 
 class RemoteFile(NamedTuple):
@@ -219,4 +223,12 @@ class RemoteLog:
         if granted < 1:
             raise PeerError(f"{self._call.peer} grants no connection for files", found=str(granted))
         service = file_service(self._client_id, chosen)
-        return Call(self._network, self._address, service, self._timeout_s)
+        until = time.monotonic() + min(self._timeout_s, _REGISTERED_S)
+        while True:
+            try:
+                return Call(self._network, self._address, service, self._timeout_s)
+            except ServiceError as error:
+                # A node grants the connection a moment before it knows the service.
+                if error.status is not Status.UNKNOWN_SERVICE or time.monotonic() >= until:
+                    raise
+                time.sleep(_PAUSE_S)

@@ -23,6 +23,7 @@ class CopyServer:
         files: by name.
         version: the highest that it speaks; ``lowest``: it closes on one below.
         cut_after: the bytes that a connection carries at most, one for each connection in turn; then no limit.
+        late: how often it does not know the service that it has granted.
         spoil: changes an answer before it leaves.
     """
 
@@ -30,6 +31,7 @@ class CopyServer:
     version: int = 2
     lowest: int = 2
     cut_after: list[int] = field(default_factory=list)
+    late: int = 0
     spoil: Callable[[Message], Message] = lambda message: message
     connections: list[CopyConnection] = field(default_factory=list)
     opened: set[str] = field(default_factory=set)
@@ -67,6 +69,9 @@ class CopyConnection:
             if self._service is None:
                 return
             known = self._service == SERVICE or self._service in self._server.opened
+            if known and self._service != SERVICE and self._server.late:
+                self._server.late -= 1
+                known = False
             self._out += b"\0" if known else b"\3"
         while (message := self._inbox.message(LOG_FILES, self._version)) is not None:
             self.messages.append(message)

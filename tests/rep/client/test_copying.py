@@ -80,6 +80,12 @@ def test_a_node_of_25_3_that_closes_on_version_2(tmp_path: Path) -> None:
     assert copy(server, tmp_path / "copy").version == 4
 
 
+def test_a_node_that_grants_a_connection_before_it_knows_the_service(tmp_path: Path) -> None:
+    """One of 25.3 does so now and then."""
+    copied = copy(CopyServer(FILES, version=4, late=2), tmp_path / "copy")
+    assert (copied.version, copied.attempts) == (4, 1)
+
+
 def test_a_node_that_closes_on_version_4(tmp_path: Path) -> None:
     """Then it is asked in version 2, and never in 3."""
     server = CopyServer(FILES, version=2)
