@@ -138,12 +138,19 @@ class NamingOperations:
         """
         _check_name(new)
         state = self._existing(old, txn)
-        gone = Payload(None, NAME, 0, NameLN(state.id, 1), NameOperation(_NONE, None, None))
         # The new name first: when it is taken, the old one has not been touched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
-        self._records.delete(self._catalog.naming, _key(old), txn, gone)
+        self.drop_name(old, state.id, txn)
         return state
+
+    def drop_name(self, name: str, db_id: int, txn: Txn) -> None:
+        """Delete the old name of a renamed database: outside of the stream, where only the new name travels."""
+        vlsn, txn.vlsn = txn.vlsn, NULL_VLSN
+        try:
+            self._records.delete(self._catalog.naming, _key(name), txn, gone_name(db_id))
+        finally:
+            txn.vlsn = vlsn
 
     def truncate(self, name: str, txn: Txn) -> tuple[DatabaseState, DatabaseState]:
         """Give a name a new, empty database. Returns the old and the new one.
@@ -315,6 +322,11 @@ class NamingOperations:
             # Given out for good, also when the transaction aborts: in one log no id may stand for two databases.
             catalog.note_id(db_id)
             return db_id
+
+
+def gone_name(db_id: int) -> Payload:
+    """The deletion of a name whose database has another one."""
+    return Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_NONE, None, None))
 
 
 def _key(name: str) -> bytes:

@@ -7,8 +7,8 @@ A change of the configuration (operation 5: a master has opened a database with 
 NameLN on, whether or not the transaction commits: JE's MapLN is written beside it, outside the transaction. Here it is
 written first, so that no crash comes between them.
 
-A renamed database loses its old name in an entry of its own. A master of jetool has it in the stream; one of JE logs it
-before the new name without a VLSN, and each replica does that, too.
+A renamed database loses its old name in an entry of its own, which has no VLSN: each node logs that for itself. Masters
+of earlier releases of jetool had it in the stream, after the new name; then the old name is put back first.
 
 Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -258, without a root, and its MapLN;
 ``NameLN_TX "users" id -258 update_config {flags=0x14 max_entries=64}`` gives it key prefixing and smaller nodes.
@@ -45,14 +45,13 @@ class AtEnd(Protocol):
         """Run ``committed`` after its commit, ``aborted`` after its abort."""
 
 
-def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd, *, of_je: bool) -> bool:
+def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd) -> bool:
     """Do one NameLN again.
 
     Arguments:
         record, content: the NameLN.
         txn: its transaction, with the VLSN of the entry.
         at_end: runs an action when the transaction commits or aborts.
-        of_je: the master is one of JE.
 
     Returns:
         False when the name is not there, is there already, or stands for another database.
@@ -67,6 +66,8 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
     operation = tail.operation
     name = record.key.decode("utf-8", "surrogateescape")
     if record.data is None or content.deleted:
+        if operation == _NONE:
+            _put_back(naming, name, content.db_id, txn)
         deleted = naming.delete_name(name, Payload(None, NAME, 0, content, tail), txn)
         await_end(naming, record, txn, at_end)
         return deleted
@@ -80,8 +81,9 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
     state = _named(naming, name, content, tail)
     if state is None:
         return False
-    if operation == _RENAME and of_je:
-        _delete_old_name(naming, state.id, txn)
+    if operation == _RENAME:
+        for old in naming.names_of(state.id):
+            naming.drop_name(old, state.id, txn)
     if not naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=operation == _TRUNCATE):
         return False
     # A renamed database has its MapLN; it takes the new name after the commit (R-REC-62).
@@ -91,13 +93,12 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
     return True
 
 
-def _delete_old_name(naming: NamingOperations, db_id: int, txn: Txn) -> None:
-    """Log the deletion of a database's name outside of the stream."""
+def _put_back(naming: NamingOperations, name: str, db_id: int, txn: Txn) -> None:
+    """The stream deletes an old name that went with the rename already: its entry needs something to delete."""
     vlsn, txn.vlsn = txn.vlsn, NULL_VLSN
     try:
-        payload = Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_NONE, None, None))
-        for name in naming.names_of(db_id):
-            naming.delete_name(name, payload, txn)
+        payload = Payload(b"", NAME, 0, NameLN(db_id, 0), NameOperation(_NONE, None, None))
+        naming.put_name(name, payload, txn, replaces=False)
     finally:
         txn.vlsn = vlsn
 

@@ -64,7 +64,7 @@ class AloneGate:
     def committing(self) -> None:
         """Nobody has to be there."""
 
-    def stamp(self) -> Stamp:
+    def stamp(self, *, awaited: bool) -> Stamp:  # noqa: ARG002 - of the protocol
         """What a majority of one has is durable."""
         # Called under the log write latch: this is the VLSN of the entry itself.
         vlsn = self._index.latest_allocated

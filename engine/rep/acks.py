@@ -59,15 +59,23 @@ class GroupGate:
         node_id: the master's.
         policy: for all commits.
         timeout_s: longest wait for replicas, and again for acknowledgements.
+        durable: the DTVLSN that the log says already, below which it never falls again; None where it begins anew with
+            each master.
     """
 
-    def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float) -> None:
+    def __init__(
+        self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int | None = None
+    ) -> None:
         self._index = index
         self._node_id = node_id
         self._policy = policy
         self._timeout_s = timeout_s
         self._changed = threading.Condition()
+        self._durable = durable
         self._acked: dict[str, int] = {}
+        # What replicas have without having been asked for it; not all of it is on their disks.
+        self._reached: dict[str, int] = {}
+        self._awaited: set[int] = set()
         self._connected: set[str] = set()
         self._closed: str | None = None
         self._held = False
@@ -97,10 +105,17 @@ class GroupGate:
                 self._acked[node] = vlsn
                 self._changed.notify_all()
 
+    def reached(self, node: str, vlsn: int) -> None:
+        """A replica says how far it is; that counts for the DTVLSN, and for no commit that waits."""
+        with self._changed:
+            if vlsn <= self._index.latest_allocated and vlsn > self._reached.get(node, NULL_VLSN):
+                self._reached[node] = vlsn
+
     def forget(self, node: str) -> None:
         """A replica rolls back or begins anew: what it had acknowledged may be gone."""
         with self._changed:
             self._acked.pop(node, None)
+            self._reached.pop(node, None)
 
     def hold(self, timeout_s: float) -> None:
         """Let no commit begin, while mastership is being transferred, and wait for those that have.
@@ -152,14 +167,16 @@ class GroupGate:
     @property
     def dtvlsn(self) -> int:
         """The highest VLSN that a majority has; 0 when it is not known yet."""
-        needed = self.electable // 2
+        needed, least = self.electable // 2, self._durable or 0
         if needed == 0:
             # Alone this node is the majority.
             return self._index.range.last
         with self._changed:
-            acked = sorted(self._acked.values(), reverse=True)
+            acked = sorted(
+                (max(vlsn, self._reached.get(node, NULL_VLSN)) for node, vlsn in self._acked.items()), reverse=True
+            )
         # The master has all of them, so the needed-th highest acknowledgement completes a majority.
-        return max(acked[needed - 1], 0) if len(acked) >= needed else 0
+        return max(acked[needed - 1], least) if len(acked) >= needed else least
 
     def committing(self) -> None:
         """Wait until enough replicas are connected.
@@ -195,10 +212,21 @@ class GroupGate:
             hint="commit again when replicas are back, or abort",
         )
 
-    def stamp(self) -> Stamp:
+    def stamp(self, *, awaited: bool) -> Stamp:
         """Under the log write latch."""
         vlsn = self._index.latest_allocated
-        return Stamp(vlsn, self._node_id, vlsn if self.electable < 2 else self.dtvlsn)
+        # Before a feeder can see the entry: it asks for an acknowledgement of what is awaited.
+        if awaited and self.needed:
+            self._awaited.add(vlsn)
+        durable = vlsn if self.electable < 2 else self.dtvlsn
+        if self._durable is not None:
+            # In a group of JE it never falls: replicas would take that for damage.
+            self._durable = durable = max(self._durable, durable)
+        return Stamp(vlsn, self._node_id, durable)
+
+    def is_awaited(self, vlsn: int) -> bool:
+        """Whether a commit waits for acknowledgements of this VLSN."""
+        return vlsn in self._awaited
 
     def committed(self, txn: Txn) -> None:
         """Wait for the acknowledgements of a commit.
@@ -206,14 +234,21 @@ class GroupGate:
         Raises:
             InsufficientAcksError: they have not come in time.
         """
-        needed, vlsn = self.needed, txn.end_vlsn
+        vlsn = txn.end_vlsn
         with self._changed:
             # It is logged, and has its VLSN: ``hold`` need not wait for its acknowledgements.
             self._under_way -= 1
             self._changed.notify_all()
-        if not needed:
+        # A member that has come since it was logged was not asked for it.
+        if vlsn not in self._awaited:
             return
-        deadline = time.monotonic() + self._timeout_s
+        try:
+            self._await_acks(vlsn)
+        finally:
+            self._awaited.discard(vlsn)
+
+    def _await_acks(self, vlsn: int) -> None:
+        needed, deadline = self.needed, time.monotonic() + self._timeout_s
         with self._changed:
             # Replicas that have gone count as well: what they acknowledged is on their disks.
             while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:

@@ -146,7 +146,7 @@ class Replay:
         kind = _KINDS[entry.type_number]
         if isinstance(record.content, NameLN):
             self._check_unlocked(entry, engine.catalog.naming, record.key, txn)
-            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end, of_je=self._of_je)
+            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end)
         else:
             with engine.latch:
                 state = engine.catalog.by_id(record.db_id)

@@ -42,8 +42,8 @@ class CommitGate(Protocol):
     def committing(self) -> None:
         """Before the Commit is logged. Raises RefusedError: there are not enough replicas to acknowledge it."""
 
-    def stamp(self) -> Stamp:
-        """The stamp of the entry that is being logged; under the log write latch."""
+    def stamp(self, *, awaited: bool) -> Stamp:
+        """The stamp of the entry that is being logged, ``awaited`` by a commit; under the log write latch."""
 
     def committed(self, txn: Txn) -> None:
         """The Commit is logged, its locks are still held. Raises RefusedError: too few replicas have acknowledged."""
@@ -195,6 +195,19 @@ class TxnManager:
             self._finish(txn)
         return lsn
 
+    def commit_nothing(self) -> int:
+        """Log a Commit without an LN, for the DTVLSN in it (je-ha-protocol.md 6.4); for a master. Returns its VLSN."""
+        writer = self._ctx.writer
+        assert writer is not None
+        txn = self.begin(durability=Durability.NO_SYNC, replicated=True)
+        try:
+            self._log_end(writer, COMMIT, txn)
+            writer.flush(sync=False)
+        finally:
+            txn.state = TxnState.COMMITTED
+            self._finish(txn)
+        return txn.end_vlsn
+
     def abort(self, txn: Txn) -> None:
         """Abort: log it, take everything back, release the locks (R-TXN-42).
 
@@ -261,15 +274,18 @@ class TxnManager:
             body = encode_local_end(txn.last_lsn, txn.id, self._clock(), writer.version)
             return writer.log(type_number, body, obsolete_lns=obsolete_lns)
         # Encoded under the log write latch, where the VLSN is known (R-LOG-8).
-        return writer.log_in_stream(type_number, lambda: self._stamped_end(txn), txn.vlsn, obsolete_lns=obsolete_lns)
+        awaited = type_number == COMMIT and txn.last_lsn != NULL_LSN
+        return writer.log_in_stream(
+            type_number, lambda: self._stamped_end(txn, awaited=awaited), txn.vlsn, obsolete_lns=obsolete_lns
+        )
 
-    def _stamped_end(self, txn: Txn) -> bytes:
+    def _stamped_end(self, txn: Txn, *, awaited: bool) -> bytes:
         """Under the log write latch: the end of a replicated transaction."""
         if txn.end is not None:
             txn.end_vlsn = txn.vlsn
             return self._encode_end(txn, txn.end)
         assert self.gate is not None
-        txn.end_vlsn, master_id, dtvlsn = self.gate.stamp()
+        txn.end_vlsn, master_id, dtvlsn = self.gate.stamp(awaited=awaited)
         return self._encode_end(txn, StreamEnd(self._clock(), master_id, dtvlsn))
 
     def _encode_end(self, txn: Txn, end: StreamEnd) -> bytes:
