@@ -14,10 +14,12 @@ Modules:
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
 * ``handshake``: how two nodes come to trust each other before anything else is said
 * ``joined``: a node that follows the master of a group of JE
+* ``leading``: the master of a group of JE
 * ``mastership``: one term of a master: the gate of its commits, and the replicas that it feeds
 * ``messages``: what two nodes say after the handshake
 * ``node``: a node of a replication group: one environment, one address, one role at a time
 * ``operator``: questions and requests of an operator to running nodes
+* ``outflow``: what a feeder sends next
 * ``records``: records that are read and written through a running node, which has its environment locked
 * ``remote``: the operator's side of ``engine.rep.records``: one request to a running node, and what came of it
 * ``replay``: replay: what the master has logged is done again on a replica, entry by entry

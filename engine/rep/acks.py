@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 
 from engine.errors import RefusedError, plural
@@ -69,6 +71,7 @@ class GroupGate:
         self._index = index
         self._node_id = node_id
         self._policy = policy
+        self._of_thread = threading.local()
         self._timeout_s = timeout_s
         self._changed = threading.Condition()
         self._durable = durable
@@ -159,10 +162,20 @@ class GroupGate:
 
     @property
     def needed(self) -> int:
-        """How many acknowledgements a commit needs."""
-        if self._policy is AckPolicy.NONE:
+        """How many acknowledgements a commit of this thread needs."""
+        policy: AckPolicy = getattr(self._of_thread, "policy", self._policy)
+        if policy is AckPolicy.NONE:
             return 0
-        return self.electable - 1 if self._policy is AckPolicy.ALL else self.electable // 2
+        return self.electable - 1 if policy is AckPolicy.ALL else self.electable // 2
+
+    @contextmanager
+    def under(self, policy: AckPolicy) -> Iterator[None]:
+        """Commits of this thread have another policy meanwhile: those of the group's own database."""
+        self._of_thread.policy = policy
+        try:
+            yield
+        finally:
+            del self._of_thread.policy
 
     @property
     def dtvlsn(self) -> int:

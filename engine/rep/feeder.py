@@ -20,10 +20,10 @@ from engine.rep import messages
 from engine.rep.acks import GroupGate
 from engine.rep.frames import Channel, DisconnectedError, Frame
 from engine.rep.messages import Heartbeat, Message, nonsense
+from engine.rep.outflow import Outflow
 from engine.rep.restore import send_files
-from engine.rep.stream import StreamEntry, StreamReader, entry_at, of_item
+from engine.rep.stream import StreamEntry, entry_at, to_stream
 from engine.rep.syncup import Answer, AnswerKind, Feeder
-from engine.vlsn.entry_waiters import WaitTimeoutError
 
 _BATCH_BYTES: Final = 1 << 18
 _BATCH_ENTRIES: Final = 1000
@@ -130,7 +130,7 @@ class FeederSession:
             self._channel.send(_ANSWERS[answer.kind], messages.encode_entry(answer.entry))
 
     def _start(self, vlsn: int) -> None:
-        reader = StreamReader(self._engine, vlsn)
+        reader = Outflow(self._engine, vlsn)
         # After the reader is there: a replica that cannot be fed must not let commits begin.
         self.fed = True
         self._gate.connected(self.node)
@@ -138,7 +138,7 @@ class FeederSession:
         self._sender.start()
         self._joined()
 
-    def _send(self, reader: StreamReader) -> None:
+    def _send(self, reader: Outflow) -> None:
         """The sending thread; an error ends the connection, and with it the session."""
         try:
             while True:
@@ -149,37 +149,16 @@ class FeederSession:
             reader.close()
             self.close()
 
-    def _send_some(self, reader: StreamReader) -> None:
+    def _send_some(self, reader: Outflow) -> None:
         """Wait for something, and send what there is."""
-        try:
-            item = self._index.wait_for(reader.next_vlsn, int(self._heartbeat_s * 1000))
-        except WaitTimeoutError:
-            # No heartbeat from a dead environment: the replica shall look for another master.
-            self._gate_check()
-            beat = Heartbeat(int(time.time() * 1000), self._index.range.last, self._gate.dtvlsn)
-            self._channel.send(Message.HEARTBEAT, messages.encode_heartbeat(beat))
-            return
-        batch: list[StreamEntry] = []
-        size = 0
-        while item is not None and size < _BATCH_BYTES and len(batch) < _BATCH_ENTRIES:
-            batch.append(of_item(item))
-            size += len(item.body)
-            reader.skip(item)
-            # A wait of 0 ms would raise when there is nothing more.
-            more = self._index.range.last >= reader.next_vlsn
-            item = self._index.wait_for(reader.next_vlsn, 0) if more else None
+        batch = reader.next_batch(int(self._heartbeat_s * 1000), _BATCH_BYTES, _BATCH_ENTRIES)
         if batch:
-            self._channel.send(Message.ENTRIES, messages.encode_entries(batch))
+            self._channel.send(Message.ENTRIES, messages.encode_entries([to_stream(*entry) for entry in batch]))
             return
-        # The log item cache no longer has the entry (R-VLSN-62): it is read from the log.
-        for entry in reader.read():
-            batch.append(entry)
-            size += len(entry.body)
-            if size >= _BATCH_BYTES or len(batch) >= _BATCH_ENTRIES:
-                self._channel.send(Message.ENTRIES, messages.encode_entries(batch))
-                batch, size = [], 0
-        if batch:
-            self._channel.send(Message.ENTRIES, messages.encode_entries(batch))
+        # No heartbeat from a dead environment: the replica shall look for another master.
+        self._gate_check()
+        beat = Heartbeat(int(time.time() * 1000), self._index.range.last, self._gate.dtvlsn)
+        self._channel.send(Message.HEARTBEAT, messages.encode_heartbeat(beat))
 
     def _gate_check(self) -> None:
         """An environment that has failed, or is closed, feeds nobody."""

@@ -82,11 +82,6 @@ def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamE
     return StreamEntry(vlsn, type_number, encode_body(type_number, WRITTEN_VERSION, record))
 
 
-def of_item(item: LogItem) -> StreamEntry:
-    """The form of an entry that has just been logged here."""
-    return to_stream(item.vlsn, item.type_number, WRITTEN_VERSION, item.body)
-
-
 class StreamReader:
     """Reads the visible stream of an open environment forward, beside its writers.
 
@@ -127,9 +122,14 @@ class StreamReader:
         Raises:
             DamageError: a VLSN is missing, or the log is damaged.
         """
+        for raw in self.raw():
+            yield form_of(raw)
+
+    def raw(self) -> Iterator[RawEntry]:
+        """The same, as the log has it."""
         for raw in self._raw():
             self.next_vlsn = raw.vlsn + 1
-            yield form_of(raw)
+            yield raw
 
     def skip(self, item: LogItem) -> None:
         """The entry at ``next_vlsn`` has been had from elsewhere."""
@@ -211,15 +211,21 @@ def form_of(raw: RawEntry) -> StreamEntry:
 
 
 def entry_at(engine: Engine, vlsn: int) -> tuple[int, StreamEntry]:
-    """LSN and form of the visible entry at a VLSN of the range.
+    """LSN and form of the visible entry at a VLSN of the range; errors as ``raw_at``."""
+    raw = raw_at(engine, vlsn)
+    return raw.lsn, form_of(raw)
+
+
+def raw_at(engine: Engine, vlsn: int) -> RawEntry:
+    """The visible entry at a VLSN of the range.
 
     Raises:
         NotFoundError: the VLSN is not in the range. DamageError: it is not in the log.
     """
     reader = StreamReader(engine, vlsn)
     try:
-        for raw in reader._raw():
-            return raw.lsn, form_of(raw)
+        for raw in reader.raw():
+            return raw
     finally:
         reader.close()
     raise DamageError(f"VLSN {vlsn} is not in the log", file=engine.home, hint="run jetool vlsn check")

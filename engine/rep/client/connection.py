@@ -8,6 +8,7 @@ a deadline, a value of ``time.monotonic``: nothing here waits for ever.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import time
 from typing import Final, Protocol
@@ -39,7 +40,7 @@ class Network(Protocol):
 
 
 class SocketConnection:
-    """A TCP connection.
+    """A TCP connection: one thread may send while another one receives, each with its own deadline.
 
     Arguments:
         sock: connected.
@@ -47,24 +48,31 @@ class SocketConnection:
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
+        # A timeout of the socket itself would be that of both directions.
+        sock.setblocking(False)
         self._socket = sock
         self._peer = peer
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of it."""
-        try:
-            self._socket.settimeout(_left(deadline, self._peer))
-            self._socket.sendall(data)
-        except OSError as error:
-            raise _gone(self._peer, error) from error
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except BlockingIOError:
+                self._await(select.POLLOUT, deadline)
+            except OSError as error:
+                raise _gone(self._peer, error) from error
 
     def receive(self, deadline: float) -> bytes:
         """What has come; empty when the other side has closed."""
-        try:
-            self._socket.settimeout(_left(deadline, self._peer))
-            return self._socket.recv(_RECEIVE_BYTES)
-        except OSError as error:
-            raise _gone(self._peer, error) from error
+        while True:
+            try:
+                return self._socket.recv(_RECEIVE_BYTES)
+            except BlockingIOError:
+                self._await(select.POLLIN, deadline)
+            except OSError as error:
+                raise _gone(self._peer, error) from error
 
     def close(self) -> None:
         """End it; another thread that waits here is told so."""
@@ -72,6 +80,14 @@ class SocketConnection:
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
             self._socket.close()
+
+    def _await(self, event: int, deadline: float) -> None:
+        try:
+            poll = select.poll()
+            poll.register(self._socket, event)
+            poll.poll(_left(deadline, self._peer) * 1000)
+        except (OSError, ValueError) as error:  # ValueError: it was closed by another thread.
+            raise DisconnectedError(f"the connection with {self._peer} has ended", found=_words(error)) from error
 
 
 class SocketNetwork:

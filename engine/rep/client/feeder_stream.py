@@ -16,6 +16,7 @@ from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
     FEEDER,
     AlternateMatchpoint,
+    Commit,
     Entry,
     EntryNotFound,
     EntryRequest,
@@ -88,6 +89,8 @@ class FeederStream:
         for one in self._call.stream(self._version, _SILENCE_S):
             if isinstance(one, WireEntry | Heartbeat):
                 yield one
+            elif isinstance(one, Commit):
+                yield one.entry
             elif isinstance(one, ShutdownRequest):
                 self._call.send(FEEDER, self._version, ShutdownResponse())
                 raise DisconnectedError(f"{self.peer} is being shut down")

@@ -1,8 +1,8 @@
 """Messages of a stream by the thousand: entries straight from the bytes, without a message for each.
 
 General twin: ``messages.Table.decode``, which decides wherever a frame is not plainly an Entry or a Commit as
-je-ha-protocol.md 5.3 and 6 have them. What an EXTERNAL node has no use for, whether a Commit awaits an
-acknowledgement and how it was synced, is checked and left out.
+je-ha-protocol.md 5.3 and 6 have them. A Commit that awaits an acknowledgement stays a message; how another one was
+synced is checked and left out. ``join_stream`` is the feeder's side: what leaves is read again by the same twin.
 
 ======  =====  ===================================================
 offset  type   frame of an Entry; a Commit has 2 bytes more at 6
@@ -19,21 +19,24 @@ offset  type   frame of an Entry; a Commit has 2 bytes more at 6
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
 from engine.errors import FormatError
-from engine.format.entry_types import ENTRY_TYPES
+from engine.format.entry_types import COMMIT, ENTRY_TYPES
 from engine.format.versions import NEWEST_VERSION
 from engine.rep.wire.entries import WireEntry
-from engine.rep.wire.feeder import FEEDER, WRITE_NO_SYNC, Commit, Entry
+from engine.rep.wire.feeder import FEEDER, NO_SYNC, WRITE_NO_SYNC, Commit, Entry
 from engine.rep.wire.messages import FRAME, Message
 
 Arrived = WireEntry | Message
 _HEAD: Final = Struct("<BiiQ")
 _FRAME_BYTES: Final = FRAME.size
+_CARRIERS: Final = (Entry.OP, Commit.OP)
 # needsAck and sync policy.
 _COMMIT_BYTES: Final = 2
+_NOT_AWAITED: Final = bytes((0, NO_SYNC))
 _SINCE: Final = {kind.number: kind.since for kind in ENTRY_TYPES if kind.replicable}
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
@@ -58,11 +61,11 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
         op, length = FRAME.unpack_from(data, at)
         body = at + _FRAME_BYTES
         after = body + length
-        if op in (Entry.OP, Commit.OP) and 0 <= length <= Entry.LIMIT:
+        if op in _CARRIERS and 0 <= length <= Entry.LIMIT:
             if after > end:
                 break
             entry = _entry(data, body + _COMMIT_BYTES if op == Commit.OP else body, after)
-            plain = op == Entry.OP or (length >= _COMMIT_BYTES and data[body] <= 1 and data[body + 1] <= WRITE_NO_SYNC)
+            plain = op == Entry.OP or (length >= _COMMIT_BYTES and not data[body] and data[body + 1] <= WRITE_NO_SYNC)
             if entry is not None and plain:
                 found.append(entry)
                 at = after
@@ -74,9 +77,42 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
         if after > end:
             break
         message = FEEDER.decode(op, data[body:after], version, client=False)
-        found.append(message.entry if isinstance(message, Entry | Commit) else message)
+        found.append(carried(message))
         at = after
     return found, at
+
+
+def carried(message: Message) -> Arrived:
+    """What a message of the stream brings: its entry, unless that awaits an acknowledgement."""
+    if isinstance(message, Entry) or (isinstance(message, Commit) and not message.needs_ack):
+        return message.entry
+    return message
+
+
+def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
+    """The messages of a feeder for entries: a Commit that awaits an acknowledgement is its message, others are entries.
+
+    Raises:
+        FormatError: one of them does not give an equal one when it is read again, or is no entry of a stream.
+    """
+    frames: list[bytes] = []
+    for one in sent:
+        if isinstance(one, Commit):
+            frames.append(FEEDER.encode(one, version, client=False))
+            continue
+        vlsn, type_number, log_version, body = one
+        length = _HEAD.size + len(body)
+        if type_number == COMMIT:
+            frames.append(FRAME.pack(Commit.OP, length + _COMMIT_BYTES) + _NOT_AWAITED)
+        else:
+            frames.append(FRAME.pack(Entry.OP, length))
+        frames.append(_HEAD.pack(type_number, log_version, len(body), vlsn))
+        frames.append(body)
+    data = b"".join(frames)
+    found, taken = split_stream(data, version)
+    if found != list(sent) or taken != len(data):
+        raise FormatError("entries do not survive their encoding", found=f"{len(found)} of {len(sent)}")
+    return data
 
 
 def _entry(data: bytes, at: int, end: int) -> WireEntry | None:

@@ -1,0 +1,87 @@
+"""Entries of this node's log as a feeder of JE 18.3 sends them (je-ha-protocol.md 6.2).
+
+============================  =====================================================================
+entry                         form
+============================  =====================================================================
+LN without abort information  as the log has it
+other LN                      for replication: no LSNs, no abort information
+Commit, Abort                 for replication, but for a null transaction, which names no entry
+============================  =====================================================================
+
+That is for a stream of version 16, which JE 18.3 agrees on with nodes of its own release and later ones; bodies of LNs
+did not change from 16 to 17, and an entry says its own version. For an earlier version every entry is written anew.
+
+What JE's replicas do not know never leaves, since it would stop them: a Matchpoint, by which masters of jetool begin in
+groups of their own, and the old name of a database that an earlier release of jetool has renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.errors import UnsupportedError
+from engine.format.codecs import decode_body, encode_body
+from engine.format.entry.ln import HAS_ABORT_DATA, HAS_ABORT_KEY, LN
+from engine.format.entry.ln_content import OPERATIONS, NameOperation
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_types import MATCHPOINT, NAME_LNS, TXN_ENDS, type_name
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import LN_FLAGS_FIRST
+from engine.rep.wire.entries import WireEntry, for_replication
+
+# The highest that JE 18.3 streams; the lowest that JE speaks at all.
+STREAM_VERSION: Final = 16
+OLDEST_STREAM: Final = 8
+_ABORT_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA
+_NULL_BYTE: Final = 0xFF
+_OLDEST_ENTRY: Final = 8
+
+
+def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int) -> WireEntry:
+    """The form in which an entry leaves.
+
+    Arguments:
+        version: of the body.
+        stream: the version that was agreed on.
+
+    Raises:
+        UnsupportedError: no replica of JE can take it.
+        FormatError: the body is malformed.
+    """
+    if type_number == MATCHPOINT or version < _OLDEST_ENTRY:
+        raise _not_for_je(vlsn, type_number, f"log version {version}")
+    if type_number in NAME_LNS:
+        _check_name(vlsn, type_number, decode_body(type_number, version, body))
+    if stream >= STREAM_VERSION:
+        # One byte tells: the last LSN of what has written nothing is the null LSN; flags come first in an LN.
+        if type_number in TXN_ENDS:
+            whole = body[0] == _NULL_BYTE
+        else:
+            whole = not body[0] & _ABORT_FLAGS
+        if whole or version < STREAM_VERSION:
+            return WireEntry(vlsn, type_number, version, body)
+    elif version <= stream:
+        return WireEntry(vlsn, type_number, version, body)
+    record = decode_body(type_number, version, body)
+    if isinstance(record, LN):
+        record = record._replace(abort_key=None, abort_data=None)
+    elif isinstance(record, TxnEnd):
+        record = record._replace(last_lsn=NULL_LSN)
+    written = WireEntry(vlsn, type_number, stream, encode_body(type_number, stream, record))
+    return for_replication(written) if stream >= LN_FLAGS_FIRST else written
+
+
+def _check_name(vlsn: int, type_number: int, record: object) -> None:
+    tail = record.tail if isinstance(record, LN) else None
+    if isinstance(tail, NameOperation) and OPERATIONS[tail.operation] == "none":
+        raise _not_for_je(vlsn, type_number, "the old name of a renamed database")
+
+
+def _not_for_je(vlsn: int, type_number: int, found: str) -> UnsupportedError:
+    return UnsupportedError(
+        "the log has an entry that replicas of JE cannot take",
+        expected="a log that was written by JE, or by jetool for a group of JE",
+        found=f"VLSN {vlsn} {type_name(type_number)}: {found}",
+        consequence="the replica is not fed, since it would stop",
+        hint="jetool group reset makes a new group of this environment; a copy of its files has all records",
+    )
