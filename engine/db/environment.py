@@ -23,6 +23,7 @@ from engine.cleaner.cleaner import CleanerStats
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
+from engine.db.extinction import DATABASE_NAME as EXTINCT_SCANS
 from engine.db.extinction import Extinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
@@ -202,6 +203,7 @@ class Environment:
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""
         engine = self.engine
+        self._prepare_extinction(name)
         with engine.operation(inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
             # Only with the commit: until then an abort must find the records again.
@@ -217,6 +219,7 @@ class Environment:
     def truncate_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove all records of a database."""
         engine = self.engine
+        self._prepare_extinction(name)
         with engine.operation(inner_of(txn)) as locker:
             old, new = engine.naming.truncate(name, locker)
             engine.at_end(
@@ -344,6 +347,15 @@ class Environment:
                 hint="delete the records, or let JE discard them",
             )
         return found
+
+    def _prepare_extinction(self, name: str) -> None:
+        """In a group, make the database of extinctions: a replica of JE that has to go without it stops."""
+        engine = self.engine
+        if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
+            return
+        # In a transaction of its own, as JE's masters make it, whatever becomes of the removal.
+        with engine.operation(None) as locker:
+            engine.naming.create(EXTINCT_SCANS, DatabaseOptions(), locker, internal=True)
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:

@@ -237,6 +237,11 @@ class GroupGate:
             self._durable = durable = max(self._durable, durable)
         return Stamp(vlsn, self._node_id, durable)
 
+    @property
+    def stamped(self) -> int:
+        """The last DTVLSN that a Commit or Abort was given, or that was in the log before."""
+        return self._durable or 0
+
     def is_awaited(self, vlsn: int) -> bool:
         """Whether a commit waits for acknowledgements of this VLSN."""
         return vlsn in self._awaited
