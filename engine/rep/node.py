@@ -335,6 +335,7 @@ class RepNode:
                 late = terms.term < self._floor
             if late:
                 term.close(_DEPOSED)
+            self.problem = None
             self._become(Role.MASTER)
         with self._changed:
             self._changed.wait_for(

@@ -1,99 +1,322 @@
-"""A node that leads a group of JE."""
+"""A node that leads a group of JE, by hand: it is told to, and nobody elects it.
+
+* In an empty directory it makes a new group, whose only member it is. Nodes of JE join it as they join any master.
+* In the environment of a group it leads when no other node does, and when a majority of the electable members answers,
+  none of which has a later Commit: then no commit that was acknowledged is lost. A group of which it is the only
+  electable member needs nobody else.
+* The electable members elect another master when this one is gone, as they do for a master of JE. When they have done
+  so while it was cut off, it hears of that, acknowledges nothing any more, and stops: ``failure`` says so. Commits
+  that need a majority were not acknowledged meanwhile.
+
+Example: ``LeadingNode`` with group ``G`` in an empty directory logs VLSN 1 to 11; a JVM that has it as its helper joins
+as ELECTABLE, and is a member with VLSN 16.
+"""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import JetoolError, RefusedError
+from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError, plural
 from engine.events import SILENT, Listener
-from engine.rep.client.connection import Address
-from engine.rep.group import check_name
+from engine.format.versions import WRITTEN_VERSION
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.looking import MASTER, NodeLook, check_group, look
+from engine.rep.frames import PeerError, address_text
+from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.membership import form_group
-from engine.rep.leading.term import LeadConfig, Leadership
+from engine.rep.leading.term import LeadConfig, Leadership, check_member
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
+from engine.rep.restore import holds_log
 from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
-from engine.rep.serving.port import Port
+from engine.rep.serving.port import Port, Service
 from engine.rep.serving.questions import NodeFacts, Questions
 from engine.rep.settings import Role
-from engine.rep.wire.election_lines import MasterAnswer, Proposal, Suggestion
+from engine.rep.wire.election_lines import MasterAnswer, Proposal, Result, Suggestion
 from engine.rep.wire.group_lines import Members
 from engine.storage.base import Storage
-from engine.vlsn.vlsn_range import VLSNRange
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+_MACHINE_BITS: Final = 128
+_PAUSE_S: Final = 0.01
 
 
-@dataclass(frozen=True)
-class LeaderConfig:
+@dataclass(frozen=True, slots=True)
+class LeadingConfig:
+    """How a node leads a group of JE.
+
+    Attributes:
+        name: of the node.
+        listen: where it listens; the address that the group knows.
+        group: its name; None to take it from the environment.
+        lead: the policy of its commits.
+        force: lead also when too few members answer to compare them; never beside another master.
+        timeout_s: the longest wait for each answer of another member.
+        environment: how the environment is opened.
+    """
+
     name: str
     listen: Address
-    group: str
-    lead: LeadConfig = LeadConfig()
+    group: str | None = None
+    lead: LeadConfig = field(default_factory=LeadConfig)
+    force: bool = False
+    timeout_s: float = 5.0
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
 
 
 class LeadingNode:
-    def __init__(self, storage: Storage, config: LeaderConfig, listener: Listener = SILENT) -> None:
+    """A running node; ``start`` begins, ``stop`` ends.
+
+    Arguments:
+        storage: the directory of the environment, made when it is missing.
+        config: how it leads.
+        network: how to get to other members.
+        listener: hears the steps of recovery.
+
+    Attributes:
+        failure: what stopped the node, or None.
+        problem: what went wrong with a replica last, or None.
+    """
+
+    def __init__(self, storage: Storage, config: LeadingConfig, network: Network, listener: Listener = SILENT) -> None:
         check_name("node", config.name)
+        if config.group is not None:
+            check_group(config.group)
         self.config = config
         self._storage = storage
+        self._network = network
         self._listener = listener
-        self.env: Environment | None = None
-        self.term: Leadership | None = None
+        self._env: Environment | None = None
+        self._term: Leadership | None = None
+        self._elected: MasterAnswer | None = None
         self._since = time.time()
+        self._changed = threading.Condition()
         self._copies = LogFileServer(self)
-        self._questions = Questions(self.facts)
+        self._questions = Questions(self.facts, self._heard)
         self._port = Port(config.listen, self._services)
         self.failure: Exception | None = None
-        self.problem: JetoolError | None = None
-        self._changed = threading.Condition()
-        self._elected: MasterAnswer | None = None
+
+    # What callers use.
+
+    @property
+    def role(self) -> Role:
+        """What it is now."""
+        return Role.MASTER if self._term is not None and self.failure is None else Role.UNKNOWN
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """What went wrong with a replica last."""
+        return self._term.problem if self._term is not None else None
+
+    @property
+    def environment(self) -> Environment:
+        """The environment, to read and to write.
+
+        Raises:
+            RefusedError: the node is not running.
+        """
+        if self._env is None:
+            raise RefusedError("the node is not running")
+        return self._env
 
     def start(self) -> None:
+        """Open or make the environment, and lead.
+
+        Raises:
+            JetoolError: as ``Environment``; StorageError when the address cannot be listened on. RefusedError: it may
+                not lead; nothing was changed. UsageError: the environment is not replicated, or a new group has no
+                name.
+        """
         config = self.config
-        self.env = env = Environment(self._storage, replica_config(config.environment), self._listener)
-        if env.engine.stream_range.is_empty:
-            form_group(env, config.group, config.name, config.listen)
+        if config.group is None and not holds_log(self._storage):
+            raise UsageError("a new group needs a name", hint="give --group")
+        # First of all: where the address is taken nothing is to be made.
         self._port.start()
-        self.term = Leadership(env, config.name, config.listen, config.lead)
-        value = Suggestion(*config.listen, config.name, self.term.pair.id)
-        self._elected = MasterAnswer(proposal=Proposal(int(time.time() * 1000), 1, 1), value=value)
+        try:
+            env = Environment(self._storage, replica_config(config.environment), self._listener)
+        except JetoolError:
+            self._port.close()
+            raise
+        try:
+            self._check(env)
+            if env.engine.stream_range.is_empty:
+                form_group(env, config.group or "", config.name, config.listen)
+            term = Leadership(env, config.name, config.listen, config.lead)
+        except JetoolError:
+            self._port.close()
+            env.close()
+            raise
+        self._env, self._term = env, term
+        value = Suggestion(*config.listen, config.name, term.pair.id)
+        # As the result of an election: later than those before, on whatever machine.
+        proposal = Proposal(int(time.time() * 1000), secrets.randbits(_MACHINE_BITS), 1)
+        self._elected = MasterAnswer(proposal=proposal, value=value)
 
     def stop(self) -> None:
-        if self.term is not None:
-            self.term.close("the node is being stopped")
+        """End all connections and close the environment."""
+        if self._term is not None:
+            self._term.close("the node is being stopped")
         self._port.close()
         self._copies.end_all()
-        if self.env is not None:
-            self.env.close()
+        env, self._env = self._env, None
+        if env is not None and self.failure is None:
+            env.close()
+        elif env is not None:
+            # What another master has may part from here on: nothing more is logged.
+            env.engine.crash()
 
-    def _services(self):
-        found = {**self._questions.services, **self._copies.services}
-        return {**found, **self.term.services} if self.term is not None else found
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until the node has failed; False when it has not in that time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.failure is not None, timeout_s)
+
+    def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
+        """Wait until the node has a VLSN."""
+        deadline = time.monotonic() + timeout_s
+        while self.stream_range().last < vlsn:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
+
+    def status(self) -> NodeStatus:
+        """What the node says of itself."""
+        found, term = self.stream_range(), self._term
+        return NodeStatus(
+            group=term.group.name or "" if term is not None else self.config.group or "",
+            node=self.config.name,
+            role=self.role.value,
+            master=address_text(self.config.listen) if self.role is Role.MASTER else "",
+            first_vlsn=found.first,
+            last_vlsn=found.last,
+            last_sync=found.last_sync,
+            last_txn_end=found.last_txn_end,
+            dtvlsn=term.gate.dtvlsn if term is not None else 0,
+            replicas=term.replicas() if term is not None else (),
+        )
+
+    # What others ask for.
 
     def facts(self) -> NodeFacts:
-        found, term = self.stream_range(), self.term
+        """What the node answers to others."""
+        found, term = self.stream_range(), self._term
+        leads = term is not None and self.role is Role.MASTER
         return NodeFacts(
-            group=self.config.group, node=self.config.name, master=self.config.name if term else "", state="MASTER" if term else "UNKNOWN",
-            joined_ms=int(self._since * 1000), commit_vlsn=found.last_txn_end, master_commit_vlsn=0,
-            members=Members(*term.members) if term else None, node_id=term.pair.id if term else -1, elected=self._elected, feeders=self.feeders(),
+            group=term.group.name or "" if term is not None else self.config.group or "",
+            node=self.config.name,
+            master=self.config.name if leads else "",
+            state=MASTER if leads else "UNKNOWN",
+            joined_ms=int(self._since * 1000),
+            commit_vlsn=max(found.last_txn_end, 0),
+            master_commit_vlsn=0,
+            members=Members(*term.members) if term is not None else None,
+            node_id=self.node_id(),
+            elected=self._elected,
+            feeders=self.feeders(),
         )
 
     def node_id(self) -> int:
-        return self.term.pair.id if self.term else -1
+        """Its id in the group."""
+        return self._term.pair.id if self._term is not None else -1
 
     def feeders(self) -> int:
-        return self.term.feeders if self.term else 0
+        """How many replicas it feeds."""
+        return self._term.feeders if self._term is not None else 0
 
     def stream_range(self) -> VLSNRange:
-        assert self.env is not None
-        return self.env.engine.stream_range
+        """What part of the stream it has."""
+        return self._env.engine.stream_range if self._env is not None else EMPTY_RANGE
 
     def begin_copy(self) -> FileList:
-        env = self.env
-        if env is None:
-            raise RefusedError("this node has no log yet")
-        return EngineFiles(env.engine, lambda: self.env.engine if self.env is not None else None)
+        """Begin a copy of the log files."""
+        engine = self.environment.engine
+        return EngineFiles(engine, lambda: self._env.engine if self._env is not None else None)
+
+    def _services(self) -> dict[str, Service]:
+        term = self._term
+        feeder = term.services if term is not None and self.role is Role.MASTER else {}
+        return {**self._questions.services, **self._copies.services, **feeder}
+
+    def _heard(self, result: Result) -> None:
+        """The result of an election: of a later one than the term of this node it ends that."""
+        elected = self._elected
+        if elected is None or result.proposal <= elected.proposal or result.value.node == self.config.name:
+            return
+        with self._changed:
+            self._elected = MasterAnswer(proposal=result.proposal, value=result.value)
+            self.failure = RefusedError(
+                f"{result.value.node} at {result.value.host}:{result.value.port} was elected master",
+                consequence="this node leads no more, and has stopped; commits without an acknowledgement may be lost",
+                hint="jetool group show names the master; node run --join follows it under another name",
+            )
+            self._changed.notify_all()
+        if self._term is not None:
+            self._term.gate.close("another node was elected")
+            threading.Thread(target=self._term.close, args=("another node was elected",), daemon=True).start()
+
+    # Whether it may lead.
+
+    def _check(self, env: Environment) -> None:
+        config = self.config
+        if not env.replicated:
+            raise UsageError("the environment is not replicated", file=self._storage.root)
+        if env.engine.log_version > WRITTEN_VERSION:
+            raise UnsupportedError(
+                "a group cannot be led from a log of this version", file=self._storage.root,
+                expected=f"log version {WRITTEN_VERSION} or earlier", found=str(env.engine.log_version),
+                consequence="entries would lose the times that later versions keep; nothing was changed",
+            )  # fmt: skip
+        members = committed_members(env.engine)
+        if members is None:
+            return
+        if config.group is not None and config.group != members.group.name:
+            raise RefusedError(
+                "the environment is of another group", file=self._storage.root, expected=config.group,
+                found=members.group.name, consequence="it does not lead; nothing was changed",
+            )  # fmt: skip
+        check_member(env, config.name, config.listen)
+        voters = [node for node in members.nodes if node.type == ELECTABLE and not node.removed]
+        others = [(node.host or "", node.port) for node in voters if node.name != config.name]
+        if others:
+            self._compare(env, members.group.name or "", others)
+
+    def _compare(self, env: Environment, group: str, others: list[Address]) -> None:
+        """Refuse to lead beside another master, or without what a majority may have."""
+        try:
+            found = [node for node in look(self._network, others, group, self.config.timeout_s).nodes if node.said]
+        except (NotFoundError, PeerError):
+            found = []
+        found = [node for node in found if node.address in others]
+        consequence = "it does not lead; nothing was changed"
+        for node in found:
+            if node.state == MASTER:
+                raise RefusedError(
+                    f"{node.name} is the master of the group", file=env.home, consequence=consequence,
+                    hint="jetool node run --join follows it under another name",
+                )  # fmt: skip
+        mine = env.engine.stream_range.last_txn_end
+        later = [node for node in found if _commit_vlsn(node) > mine]
+        if later:
+            raise RefusedError(
+                f"{later[0].name} has later commits", file=env.home, expected=f"none after VLSN {mine}",
+                found=f"VLSN {_commit_vlsn(later[0])}", consequence=consequence,
+                hint="start that node; a majority of electable nodes elects the master",
+            )  # fmt: skip
+        # This node is one of them.
+        if 2 * (len(found) + 1) <= len(others) + 1 and not self.config.force:
+            raise RefusedError(
+                "too few members answer to know that none has later commits", file=env.home,
+                expected=f"more than half of {plural(len(others) + 1, 'electable member')}, this one included",
+                found=", ".join(node.name for node in found) or "none", consequence=consequence,
+                hint="start the others; or, where they are lost for good, add --force",
+            )  # fmt: skip
+
+
+def _commit_vlsn(node: NodeLook) -> int:
+    return node.said.commit_vlsn if node.said is not None else 0

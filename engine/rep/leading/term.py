@@ -23,6 +23,7 @@ from engine.format.entry.txn_end import decode_txn_end
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
+from engine.rep.frames import DisconnectedError
 from engine.rep.group import ELECTABLE, Membership, committed_members
 from engine.rep.leading.feeding import HEARTBEAT_S, ReplicaFeed
 from engine.rep.leading.handshake import greet
@@ -187,7 +188,7 @@ class Leadership:
         try:
             feed.run()
         except JetoolError as error:
-            if feed.problem is not None:
+            if feed.problem is not None and not isinstance(error, DisconnectedError):
                 self.problem = error
             raise
         finally:

@@ -3,8 +3,8 @@
 ``Learner``, ``Group``, ``NodeState`` and ``BinaryNodeState`` (DbPing, ``group show``). Nothing that is asked here
 changes anything; what would have to be done by the master is refused as JE's replicas refuse it.
 
-* The Learner says who the master is only while this node is the master, or follows it. Results of elections that
-  anybody could send are not believed by a node without a vote, and a request to stop is not heard.
+* The Learner says who the master is only while this node is the master, or follows it. Results of elections, which
+  anybody could send, are not believed by a node without a vote; a request to stop is never heard.
 * A line in a lower version of the protocol is answered in that version; one in a higher, or of another group, or of a
   sender that is no member, or malformed, is answered by what is wrong, with the node's own version, group and id.
 """
@@ -19,7 +19,7 @@ from engine.errors import FormatError
 from engine.rep.client.handshake import LOG_VERSION, NEW_NODE, RELEASE
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
-from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Result
 from engine.rep.wire.group_lines import (
     GROUP,
     STATE,
@@ -82,13 +82,15 @@ class Questions:
 
     Arguments:
         facts: of the node, at the moment.
+        heard: gets the results of elections; a node without it hears none.
 
     Attributes:
         services: by name.
     """
 
-    def __init__(self, facts: Callable[[], NodeFacts]) -> None:
+    def __init__(self, facts: Callable[[], NodeFacts], heard: Callable[[Result], None] = lambda _: None) -> None:
         self._facts = facts
+        self._heard = heard
         self.services = {NODE_STATE.service: Service(self._tell_state, _PLACES)}
         for table in (LEARNER, GROUP, STATE):
             self.services[table.service] = Service(self._of(table), _PLACES)
@@ -137,6 +139,9 @@ class Questions:
 
     def _answer(self, asked: Envelope, message: TextMessage, facts: NodeFacts) -> TextMessage | None:
         """None: closed without a line, as a node of JE closes that does not know, or is not the one to ask."""
+        if isinstance(message, Result):
+            self._heard(message)
+            return None
         if isinstance(message, MasterQuery):
             return facts.elected if facts.state in _ACTIVE else None
         if isinstance(message, StateRequest):
@@ -150,6 +155,8 @@ class Questions:
                 return GroupFailure(text="no group info yet", reason="DEFAULT")
             return GroupResponse(members=_in_format(facts.members, asked.version))
         if type(message) in _CHANGES:
+            if facts.state == "MASTER":
+                return GroupFailure(text="this master does not do that", reason="DEFAULT")
             return GroupFailure(text="this can be done at the master only", reason=_IS_REPLICA)
         return None
 

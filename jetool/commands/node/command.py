@@ -12,6 +12,8 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
+from engine.rep.leading.node import LeadingConfig, LeadingNode
+from engine.rep.leading.term import LeadConfig
 from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
@@ -31,27 +33,40 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
 
 _OWN_GROUP: Final = "jetool"
 _SECONDARY: Final = "secondary"
-# What means something in a group of jetool nodes only.
-_OWN_OPTIONS: Final = (
-    "peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy",
-)  # fmt: skip
-_JOIN_OPTIONS: Final = ("node_type", "force")
+# What means something in a group of jetool nodes, for a node that joins a group of JE, and for one that leads one.
+_OWN, _JOINS, _LEADS = "own", "joins", "leads"
+_TAKEN: Final = {
+    _OWN: ("peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy", "restore"),
+    _JOINS: ("node_type", "force", "restore"),
+    _LEADS: ("leads", "policy", "force"),
+}
+_FOREIGN: Final = {
+    _OWN: "has no meaning without --join",
+    _JOINS: "is for groups of jetool nodes; leave it out with --join",
+    _LEADS: "has no meaning for the master of a group of JE; --secret-file is for groups of jetool nodes",
+}
+
+
+def _kind(join: tuple[tuple[str, int], ...], secret_file: str | None, *, leads: bool) -> str:
+    """Whose group it is, and what the node is there."""
+    if join:
+        return _JOINS
+    return _LEADS if leads and secret_file is None else _OWN
 
 
 def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None, **options: Any) -> None:
     options["secret_file"] = secret_file
     ctx = click.get_current_context()
     texts = {param.name: param.opts[0] for param in ctx.command.params}
-    foreign = _OWN_OPTIONS if join else _JOIN_OPTIONS
-    given = [texts[name] for name in foreign if options[name] not in (None, False, ())]
-    if given and join:
-        raise click.UsageError(f"{given[0]} is for groups of jetool nodes; leave it out with --join", ctx)
+    kind = _kind(join, secret_file, leads=options["leads"])
+    known = dict.fromkeys(name for taken in _TAKEN.values() for name in taken)
+    given = [name for name in known if options[name] not in (None, False, ()) and name not in _TAKEN[kind]]
     if given:
-        raise click.UsageError(f"{given[0]} has no meaning without --join", ctx)
-    if not join:
-        refuse_tls("a node of a group of jetool nodes")
-    if not join and secret_file is None:
-        raise click.UsageError("give --secret-file, or --join for a group of JE", ctx)
+        raise click.UsageError(f"{texts[given[0]]} {_FOREIGN[kind]}", ctx)
+    if kind != _JOINS:
+        refuse_tls("a node of a group of jetool nodes" if kind == _OWN else "the master of a group of JE")
+    if kind == _OWN and secret_file is None:
+        raise click.UsageError("give --secret-file, or --join or --master for a group of JE", ctx)
 
 
 @command(
@@ -71,6 +86,8 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --elect"),
         ("A copy of a group of JE that follows its master",
          "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010"),
+        ("A new group of JE, which JVMs join with this node as their helper",
+         "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master"),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
@@ -80,7 +97,8 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
         " a release of JE outside of 7.3 to 25.3",
         exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed;"
         " the node took part in elections, and is started without --elect; --join: another group, a name that is"
-        " taken, clocks too far apart",
+        " taken, clocks too far apart; --master for a group of JE: another node is its master, has later commits, was"
+        " elected meanwhile, or too few members answer",
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
         " listened on",
     },
@@ -95,9 +113,13 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
 @click.option("--type", "node_type", type=click.Choice([_SECONDARY]),
               help="With --join: a secondary follows the master and has no vote.  [default: secondary]")  # fmt: skip
 @click.option("--group", "group_name", metavar="NAME",
-              help="The group.  [default: jetool; with --join what the environment or the nodes say]")  # fmt: skip
+              help="The group.  [default: jetool; of JE what the environment or the nodes say]")  # fmt: skip
 @click.option(
-    "--master", "leads", is_flag=True, help="Lead: without --elect the only way to become master without a transfer."
+    "--master",
+    "leads",
+    is_flag=True,
+    help="Lead: without --elect the only way to become master without a transfer."
+    " Without --secret-file a group of JE: a new one, or the one of the environment when nobody else leads it.",
 )
 @click.option(
     "--elect",
@@ -120,7 +142,12 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
 @click.option("--rollback-limit", type=click.IntRange(0), default=DEFAULT_ROLLBACK_LIMIT, metavar="N",
               help="Durable commits that this node may give up to join.  [default: 10]")  # fmt: skip
 @click.option("--restore", is_flag=True, help="Replace the log by the master's when nothing else helps; it is kept.")
-@click.option("--force", is_flag=True, help="With --join: also a release of JE outside of 7.3 to 25.3.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="With --join: also a release of JE outside of 7.3 to 25.3."
+    " With --master for a group of JE: also when too few members answer to know who has the latest commits.",
+)
 def node_run(
     run: Run,
     env: str,
@@ -152,9 +179,20 @@ def node_run(
     is, and nothing is written in the group. An empty directory is filled by a copy of a node's log files, or from the
     beginning of the stream. What it has can be read while it runs (jetool scan, jetool get), and JE opens it afterwards
     as the same member. Commits are taken back only for a master that a majority follows.
+
+    With --master and no --secret-file it leads a group of JE: nodes of JE join it as electable or secondary with its
+    address as their helper, acknowledge its commits, and restore their files from it. It does not take part in
+    elections: when it is gone, a majority of the electable nodes elects another master, and when that has happened
+    while it was cut off, it stops. It leads again when no other node does and a majority answers without later commits.
     """
     running: RunningNode
-    if secret_file is None:
+    kind = _kind(join, secret_file, leads=leads)
+    if kind == _LEADS:
+        leading = LeadingConfig(
+            name, listen, group_name, LeadConfig(AckPolicy(policy) if policy else AckPolicy.SIMPLE_MAJORITY), force
+        )
+        running = LeadingNode(DiskStorage(env), leading, SocketNetwork(), run.listener)
+    elif secret_file is None:
         joining = JoinConfig(
             name, listen, join, (node_type or _SECONDARY).upper(), group_name, rollback_limit, restore=restore,
             force=force, tls=tls_files(run),

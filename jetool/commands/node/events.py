@@ -24,7 +24,7 @@ EVENT: Final = Shape(
         Field("master", "text", "address of the master; null while it is not known", null=True),
         Field("last_vlsn", "vlsn", "the end of its part of the stream", null=True),
         Field("term", "int", "the highest that it knows; null where masters are named by hand", null=True),
-        Field("problem", "text", "why it has no master; null otherwise", null=True),
+        Field("problem", "text", "why it has no master, or feeds a replica no more; null otherwise", null=True),
     ),
 )
 STOPPED: Final = Shape(
@@ -39,7 +39,10 @@ class RunningNode(Protocol):
     """A node of a group of jetool nodes, or of a group of JE."""
 
     failure: Exception | None
-    problem: JetoolError | None
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """Why it has no master, or feeds a replica no more."""
 
     def start(self) -> None:
         """Begin."""
@@ -86,7 +89,7 @@ def report(run: Run, running: RunningNode, stopping: threading.Event) -> None:
     with run.out.stream(EVENT, line=event_line) as events:
         while not stopping.is_set() and running.failure is None:
             status = running.status()
-            problem = running.problem if running.role is Role.UNKNOWN else None
+            problem = running.problem if running.role is not Role.REPLICA else None
             term = status.term if status.elects else None
             now = (running.role, status.master, term, str(problem) if problem is not None else None)
             # The end of the stream moves all the time; only a change of role is an event.
