@@ -117,28 +117,21 @@ class GroupDatabase:
             node = node._replace(id=group.last_node_id)
         self._check_address(node)
         node = node._replace(change_version=group.change_version, quorum_ack=False)
-        with self._gate.under(policy):
-            self._put(group, node)
-        node = node._replace(quorum_ack=True)
-        with self._gate.under(AckPolicy.NONE):
-            if forget:
-                with self._env.open_database(DATABASE_NAME) as db, self._env.begin() as txn:
-                    db.delete(string_key(node.name or ""), txn)
-            else:
-                self._put(None, node)
-        self._refresh()
-        return node
-
-    def _put(self, group: RepGroup | None, node: GroupNode | None) -> None:
-        """One commit; the members are what it has made them, also when nobody acknowledges it."""
         try:
-            with self._env.open_database(DATABASE_NAME) as db, self._env.begin() as txn:
-                if group is not None:
-                    db.put(string_key(GROUP_KEY), encode_group(group), txn)
-                if node is not None:
-                    db.put(string_key(node.name or ""), encode_group_node(node), txn)
+            with self._gate.under(policy):
+                put_records(self._env, group, node)
+            node = node._replace(quorum_ack=True)
+            with self._gate.under(AckPolicy.NONE):
+                if forget:
+                    with self._env.open_database(DATABASE_NAME) as db, self._env.begin() as txn:
+                        db.delete(string_key(node.name or ""), txn)
+                else:
+                    put_records(self._env, None, node)
         finally:
-            self._refresh()
+            # After both, as JE counts; and what the first one has made them, also when nobody acknowledged it.
+            self._members = self._read()
+            self._count()
+        return node
 
     def _check_address(self, node: GroupNode) -> None:
         for other in self._members.nodes:
@@ -147,10 +140,6 @@ class GroupDatabase:
                     f"New or moved node:{node.name}, is configured with the socket address: {node.host}:{node.port}."
                     f"  It conflicts with the socket already used by the member: {other.name}"
                 )
-
-    def _refresh(self) -> None:
-        self._members = self._read()
-        self._count()
 
     def _read(self) -> Membership:
         found = committed_members(self._env.engine)
@@ -194,11 +183,16 @@ def form_group(env: Environment, group: str, node: str, listen: Address) -> None
         (none_yet, None), (of_one, mine), (None, mine._replace(quorum_ack=True)), (raised, None),
     )  # fmt: skip
     for record, member in steps:
-        with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-            if record is not None:
-                db.put(string_key(GROUP_KEY), encode_group(record), txn)
-            if member is not None:
-                db.put(string_key(node), encode_group_node(member), txn)
+        put_records(env, record, member)
+
+
+def put_records(env: Environment, group: RepGroup | None, node: GroupNode | None) -> None:
+    """One commit of the group database."""
+    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
+        if group is not None:
+            db.put(string_key(GROUP_KEY), encode_group(group), txn)
+        if node is not None:
+            db.put(string_key(node.name or ""), encode_group_node(node), txn)
 
 
 def described(name: str, host: str, port: int, node_type: int, je_version: str | None, now_ms: int) -> GroupNode:

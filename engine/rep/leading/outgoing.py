@@ -21,17 +21,18 @@ from typing import Final
 
 from engine.errors import UnsupportedError
 from engine.format.codecs import decode_body, encode_body
-from engine.format.entry.ln import HAS_ABORT_DATA, HAS_ABORT_KEY, LN
+from engine.format.entry.ln import HAS_ABORT_DATA, HAS_ABORT_KEY, HAS_EXPIRATION, LN
 from engine.format.entry.ln_content import OPERATIONS, NameOperation
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import MATCHPOINT, NAME_LNS, TXN_ENDS, type_name
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_FLAGS_FIRST
-from engine.rep.wire.entries import WireEntry, for_replication
+from engine.rep.wire.entries import WireEntry
 
-# The highest that JE 18.3 streams; the lowest that JE speaks at all.
+# The highest that JE 18.3 streams, and the lowest in which an entry loses nothing; JE 7.5, the least of a group,
+# reads 14.
 STREAM_VERSION: Final = 16
-OLDEST_STREAM: Final = 8
+OLDEST_STREAM: Final = LN_FLAGS_FIRST
 _ABORT_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA
 _NULL_BYTE: Final = 0xFF
 _OLDEST_ENTRY: Final = 8
@@ -64,11 +65,11 @@ def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int
         return WireEntry(vlsn, type_number, version, body)
     record = decode_body(type_number, version, body)
     if isinstance(record, LN):
-        record = record._replace(abort_key=None, abort_data=None)
+        # What the flags leave out is not written, whatever the fields hold.
+        record = record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, flags3=0, last_lsn=NULL_LSN)
     elif isinstance(record, TxnEnd):
         record = record._replace(last_lsn=NULL_LSN)
-    written = WireEntry(vlsn, type_number, stream, encode_body(type_number, stream, record))
-    return for_replication(written) if stream >= LN_FLAGS_FIRST else written
+    return WireEntry(vlsn, type_number, stream, encode_body(type_number, stream, record))
 
 
 def _check_name(vlsn: int, type_number: int, record: object) -> None:

@@ -1,0 +1,172 @@
+"""A node that leads a group of JE: when it may, who follows it, and what ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.catalog.naming import DatabaseOptions
+from engine.db.environment import Environment
+from engine.errors import JetoolError, RefusedError, StorageError, UsageError
+from engine.events import SILENT
+from engine.rep.acks import AckPolicy, InsufficientReplicasError
+from engine.rep.client.call import ask
+from engine.rep.client.connection import SocketNetwork
+from engine.rep.client.looking import look
+from engine.rep.frames import PeerError
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.node import JoinedNode
+from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.leading.node import LeadingNode
+from engine.rep.settings import Role
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Proposal, Result, Suggestion
+from engine.storage.memory import MemoryStorage
+from tests.db.workload import SMALL
+from tests.rep.changes.group_double import GroupDouble, NodeDouble
+from tests.rep.joined.playing import described, opened, operations
+from tests.rep.leading.leaders import GROUP, PATIENCE_S, follower, leading
+from tests.rep.nodes import eventually, free_ports
+
+
+def work(env: Environment) -> None:
+    """What can be done to records and databases."""
+    with env.create_database("x") as x, env.create_database("dups", DatabaseOptions(duplicates=True)) as dups:
+        for number in range(40):
+            with env.begin() as txn:
+                x.put(b"k%d" % (number % 7), b"v%d" % number, txn)
+                dups.put(b"d%d" % (number % 3), b"%d" % number, txn)
+        x.delete(b"k3")
+        txn = env.begin()
+        x.put(b"never", b"v", txn)
+        env.sync()
+        txn.abort()
+    for name in ("old", "removed", "emptied"):
+        with env.create_database(name) as db:
+            db.put(b"k", name.encode())
+    env.rename_database("old", "new")
+    env.remove_database("removed")
+    env.truncate_database("emptied")
+    with env.open_database("emptied") as db:
+        db.put(b"again", b"v")
+
+
+def test_a_secondary_of_ours_follows_it() -> None:
+    """By JE's protocol on both sides: everything comes, what is done while it follows, too."""
+    ours, port = free_ports(2)
+    with leading(listen=ours) as node:
+        work(node.environment)
+        config = JoinConfig("copy", port, (ours,), environment=SMALL)
+        copy = JoinedNode(MemoryStorage(), config, SocketNetwork())
+        copy.start()
+        try:
+            assert copy.await_vlsn(node.stream_range().last, PATIENCE_S), copy.failure or copy.problem
+            with node.environment.create_database("later") as db:
+                db.put(b"k", b"v")
+            assert copy.await_vlsn(node.stream_range().last, PATIENCE_S), copy.failure
+            assert copy.environment is not None
+            assert described(copy.environment) == described(node.environment)
+            found = look(SocketNetwork(), [port], None, 5)
+            assert found.master_address == ours
+            assert [(one.name, one.state) for one in found.nodes] == [("n1", "MASTER"), ("copy", "REPLICA")]
+            assert node.status().replicas[0].node == "copy"
+        finally:
+            copy.stop()
+
+
+def test_its_files_are_copied_by_a_network_restore() -> None:
+    target = MemoryStorage()
+    with leading() as node:
+        work(node.environment)
+        NetworkRestore(target, SocketNetwork(), 10, SILENT, lambda: False).run(node.config.listen)
+        expected = described(node.environment)
+    restored = opened(target)
+    assert described(restored) == expected
+    restored.close()
+
+
+def with_member() -> tuple[MemoryStorage, tuple[str, int]]:
+    """The directory of the master of two."""
+    storage, (listen,) = MemoryStorage(), free_ports(1)
+    with leading(storage, listen=listen) as node:
+        replica = follower(node, port=7002)
+        eventually(lambda: node.stream_range().last == 16)
+        replica.close()
+    return storage, listen
+
+
+def group_now(master: str = "", last: int = 9, down: str = "") -> GroupDouble:
+    """What the other member says."""
+    return GroupDouble([NodeDouble("n2", 7002, operations()[:last])], master, down={down})
+
+
+@pytest.mark.parametrize(
+    ("network", "text"),
+    [
+        (lambda: group_now("n2"), "n2 is the master of the group"),
+        (lambda: group_now(last=60), "n2 has later commits"),
+        (lambda: group_now(down="n2"), "too few members answer"),
+    ],
+    ids=["another master", "later commits", "nobody answers"],
+)
+def test_it_does_not_lead_where_commits_might_be_lost(network: Callable[[], GroupDouble], text: str) -> None:
+    storage, listen = with_member()
+    before = {name: storage.stat(name) for name in storage.names() if name.endswith(".jdb")}
+    with pytest.raises(RefusedError, match=text), leading(storage, network(), listen=listen):
+        pass
+    assert {name for name in storage.names() if name.endswith(".jdb")} == set(before)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_it_leads_again(force: bool) -> None:
+    """Where the other member answers without later commits; by force also where it does not answer."""
+    storage, listen = with_member()
+    network = group_now(down="n2") if force else group_now()
+    with leading(storage, network, AckPolicy.NONE, listen=listen, force=force) as node:
+        assert node.role is Role.MASTER
+        node.environment.create_database("x").close()
+        assert node.stream_range().last == 18
+
+
+def test_under_another_name_or_address_it_does_not_lead() -> None:
+    storage, listen = with_member()
+    for name, address, group in (("n3", listen, GROUP), ("n1", free_ports(1)[0], GROUP), ("n1", listen, "OTHER")):
+        with pytest.raises(RefusedError), leading(storage, group_now(), name=name, listen=address, group=group):
+            pass
+
+
+def test_what_cannot_begin_makes_nothing() -> None:
+    storage, (listen,) = MemoryStorage(), free_ports(1)
+    with pytest.raises(UsageError, match="needs a name"), leading(storage, group=None, listen=listen):
+        pass
+    with leading(listen=listen), pytest.raises(StorageError, match="cannot listen"), leading(storage, listen=listen):
+        pass
+    assert [name for name in storage.names() if name.endswith(".jdb")] == []
+
+
+def told(node: LeadingNode, proposal: Proposal, winner: str) -> None:
+    """The result of an election arrives."""
+    result = Result(proposal=proposal, value=Suggestion("localhost", 7002, winner, 2))
+    assert ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, result, 5) is None
+
+
+def test_an_election_ends_it() -> None:
+    """That of another node, and of a later time; then nothing is committed any more."""
+    with leading(policy=AckPolicy.NONE) as node:
+        db = node.environment.create_database("x")
+        answer = ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, MasterQuery(), 5)
+        assert answer is not None
+        assert isinstance(answer[1], MasterAnswer)
+        mine = answer[1].proposal
+        told(node, mine._replace(time_ms=mine.time_ms - 5), "n2")
+        told(node, mine._replace(time_ms=mine.time_ms + 5), "n1")
+        assert not node.await_end(0.05)
+        assert db.put(b"k", b"v")
+        told(node, mine._replace(time_ms=mine.time_ms + 5), "n2")
+        assert node.await_end(5)
+        assert "n2 at localhost:7002 was elected master" in str(node.failure)
+        with pytest.raises((RefusedError, InsufficientReplicasError), match="no longer the master"):
+            db.put(b"k", b"w")
+        with pytest.raises((PeerError, JetoolError)):
+            follower(node, "copy", "EXTERNAL")
+        db.close()
