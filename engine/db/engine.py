@@ -363,6 +363,12 @@ class Engine:
                 for action in self._ends.pop(locker.id, []):
                     action.committed()
 
+    def commit_nothing(self) -> int:
+        """A Commit without an LN, for the DTVLSN in it; for a master. Returns its VLSN."""
+        vlsn = self.txns.commit_nothing()
+        self.after_write()
+        return vlsn
+
     def at_end(
         self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
     ) -> None:

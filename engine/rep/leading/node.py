@@ -30,7 +30,7 @@ from engine.rep.client.looking import MASTER, NodeLook, check_group, look
 from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.membership import form_group
-from engine.rep.leading.term import LeadConfig, Leadership, check_member
+from engine.rep.leading.term import LeadConfig, Leadership, check_member, stream_of
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -145,7 +145,7 @@ class LeadingNode:
             raise
         try:
             self._check(env)
-            if env.engine.stream_range.is_empty:
+            if stream_of(env).is_empty:
                 form_group(env, config.group or "", config.name, config.listen)
             term = Leadership(env, config.name, config.listen, config.lead)
         except JetoolError:
@@ -231,7 +231,7 @@ class LeadingNode:
 
     def stream_range(self) -> VLSNRange:
         """What part of the stream it has."""
-        return self._env.engine.stream_range if self._env is not None else EMPTY_RANGE
+        return stream_of(self._env) if self._env is not None else EMPTY_RANGE
 
     def begin_copy(self) -> FileList:
         """Begin a copy of the log files."""
@@ -300,7 +300,7 @@ class LeadingNode:
                     f"{node.name} is the master of the group", file=env.home, consequence=consequence,
                     hint="jetool node run --join follows it under another name",
                 )  # fmt: skip
-        mine = env.engine.stream_range.last_txn_end
+        mine = stream_of(env).last_txn_end
         later = [node for node in found if _commit_vlsn(node) > mine]
         if later:
             raise RefusedError(

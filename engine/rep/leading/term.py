@@ -34,6 +34,7 @@ from engine.rep.serving.port import Service
 from engine.rep.stream import raw_at
 from engine.rep.wire.feeder import FEEDER, SYNC
 from engine.rep.wire.values import NameIdPair
+from engine.vlsn.vlsn_range import VLSNRange
 
 _PLACES: Final = 64
 # Ids of nodes that are no stored members, from the last one downward.
@@ -203,6 +204,7 @@ class Leadership:
     # Commits of nothing.
 
     def _tick(self) -> None:
+        engine = self._env.engine
         stable_since, seen, own = time.monotonic(), NULL_VLSN, NULL_VLSN
         while not self._over.wait(HEARTBEAT_S):
             durable = self.gate.dtvlsn
@@ -216,7 +218,7 @@ class Leadership:
                 and time.monotonic() - stable_since >= _STABLE_S
             ):
                 try:
-                    own = self._env.engine.txns.commit_nothing()
+                    own = engine.commit_nothing()
                 except JetoolError as error:
                     self.problem = error
                     return
@@ -242,9 +244,14 @@ def check_member(env: Environment, name: str, listen: Address) -> GroupNode:
     return mine
 
 
+def stream_of(env: Environment) -> VLSNRange:
+    """The part of the stream that an environment has."""
+    return env.engine.stream_range
+
+
 def _logged_dtvlsn(env: Environment) -> int:
     """The DTVLSN of the last Commit or Abort in the log; 0 for none."""
-    last = env.engine.stream_range.last_txn_end
+    last = stream_of(env).last_txn_end
     if last <= 0:
         return 0
     raw = raw_at(env.engine, last)
