@@ -27,6 +27,7 @@ from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import MASTER, NodeLook, check_group, look
+from engine.rep.client.tls import TlsFiles, server_context
 from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.membership import form_group
@@ -58,6 +59,7 @@ class LeadingConfig:
         lead: the policy of its commits.
         force: lead also when too few members answer to compare them; never beside another master.
         timeout_s: the longest wait for each answer of another member.
+        tls: what callers are shown, and which are trusted; None: without TLS.
         environment: how the environment is opened.
     """
 
@@ -67,6 +69,7 @@ class LeadingConfig:
     lead: LeadConfig = field(default_factory=LeadConfig)
     force: bool = False
     timeout_s: float = 5.0
+    tls: TlsFiles | None = None
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
 
 
@@ -99,7 +102,8 @@ class LeadingNode:
         self._changed = threading.Condition()
         self._copies = LogFileServer(self)
         self._questions = Questions(self.facts, self._heard)
-        self._port = Port(config.listen, self._services)
+        tls = server_context(config.tls) if config.tls is not None else None
+        self._port = Port(config.listen, self._services, tls)
         self.failure: Exception | None = None
 
     # What callers use.

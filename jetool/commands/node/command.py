@@ -63,8 +63,8 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     given = [name for name in known if options[name] not in (None, False, ()) and name not in _TAKEN[kind]]
     if given:
         raise click.UsageError(f"{texts[given[0]]} {_FOREIGN[kind]}", ctx)
-    if kind != _JOINS:
-        refuse_tls("a node of a group of jetool nodes" if kind == _OWN else "the master of a group of JE")
+    if kind == _OWN:
+        refuse_tls("a node of a group of jetool nodes")
     if kind == _OWN and secret_file is None:
         raise click.UsageError("give --secret-file, or --join or --master for a group of JE", ctx)
 
@@ -189,9 +189,10 @@ def node_run(
     kind = _kind(join, secret_file, leads=leads)
     if kind == _LEADS:
         leading = LeadingConfig(
-            name, listen, group_name, LeadConfig(AckPolicy(policy) if policy else AckPolicy.SIMPLE_MAJORITY), force
-        )
-        running = LeadingNode(DiskStorage(env), leading, SocketNetwork(), run.listener)
+            name, listen, group_name, LeadConfig(AckPolicy(policy) if policy else AckPolicy.SIMPLE_MAJORITY),
+            force=force, tls=tls_files(run),
+        )  # fmt: skip
+        running = LeadingNode(DiskStorage(env), leading, network_of(run), run.listener)
     elif secret_file is None:
         joining = JoinConfig(
             name, listen, join, (node_type or _SECONDARY).upper(), group_name, rollback_limit, restore=restore,
