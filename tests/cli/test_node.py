@@ -88,6 +88,35 @@ def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
     assert run("node", "run", tmp_path / "new", *words[1:], "127.0.0.1:1").code == 4
 
 
+def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
+    """A new group; a secondary of ours, which is another process, follows it."""
+    lead, copy = address(), address()
+    words = (tmp_path / "m1", "--node", "m1", "--listen", lead)
+    refused = run("node", "run", *words, "--master")
+    assert (refused.code, "a new group needs a name" in refused.err) == (2, True)
+    master = Process(*words, "--group", "STORE", "--master", "--policy", "none")
+    assert master.popen.stdout is not None
+    event = json.loads(master.popen.stdout.readline())
+    assert (event["role"], event["master"], event["last_vlsn"]) == ("master", lead, 11)
+    follower = Process(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead)
+    shown = await_members(copy)
+    assert {node["name"]: node["state"] for node in shown["nodes"]} == {"m1": "MASTER", "copy": "REPLICA"}
+    assert follower.stop()[0] == 0
+    assert master.stop()[0] == 0
+    assert run("diff", tmp_path / "m1", tmp_path / "copy").code == 0
+
+
+def await_members(place: str) -> dict[str, Any]:
+    """The group as a node shows it, when all follow."""
+    for _ in range(100):
+        found = run("group", "show", place, "--format", "json")
+        if found.code == 0:
+            shown: dict[str, Any] = json.loads(found.out)
+            return shown
+        time.sleep(0.1)
+    raise AssertionError(found.err)
+
+
 def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
     words = ("node", "run", tmp_path / "n", "--node", "n", "--listen", "localhost:1")
     for more, said in (
@@ -95,7 +124,10 @@ def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
         (("--join", "h:1", "--elect"), "--elect is for"),
         (("--secret-file", secret, "--type", "secondary"), "--type has no meaning without --join"),
         (("--secret-file", secret, "--force"), "--force has no meaning"),
-        ((), "give --secret-file, or --join"),
+        ((), "give --secret-file, or --join or --master for a group of JE"),
+        (("--master", "--elect"), "--elect has no meaning for the master of a group of JE"),
+        (("--master", "--restore"), "--restore has no meaning for the master of a group of JE"),
+        (("--secret-file", secret, "--master", "--force"), "--force has no meaning without --join"),
     ):
         result = run(*words, *more)
         assert (result.code, said in result.err) == (2, True), result.err
