@@ -141,7 +141,8 @@ class RemoteLog:
         if said.name != name or not 0 <= said.length < _LONGEST_FILE or (digest and len(said.digest) not in _DIGESTS):
             raise PeerError(f"{self._call.peer} answers about another file", expected=name, found=str(said)[:200])
         self._listed[name] = said.length
-        return RemoteFile(name, said.length, said.digest)
+        # A node says the digest unasked that it has computed for another copy.
+        return RemoteFile(name, said.length, said.digest if digest else b"")
 
     def read(self, name: str) -> Iterator[bytes]:
         """The bytes of a file of the list, piece by piece; it has been asked for by ``file`` before.

@@ -24,6 +24,7 @@ class CopyServer:
         version: the highest that it speaks; ``lowest``: it closes on one below.
         cut_after: the bytes that a connection carries at most, one for each connection in turn; then no limit.
         late: how often it does not know the service that it has granted.
+        sent: names of files that some copy has got.
         spoil: changes an answer before it leaves.
     """
 
@@ -36,6 +37,7 @@ class CopyServer:
     connections: list[CopyConnection] = field(default_factory=list)
     opened: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    sent: set[str] = field(default_factory=set)
 
     def connect(self, address: Address, deadline: float) -> CopyConnection:
         """A connection to it."""
@@ -114,7 +116,9 @@ class CopyConnection:
                 self.ended = True
                 return
             data = server.files[message.name]
-            digest = self._digest(data) if message.with_digest else b""
+            # As JE: a digest that is known is said, asked for or not.
+            known = message.with_digest or message.name in server.sent
+            digest = self._digest(data) if known else b""
             self._say(c.FileInfoResp(name=message.name, length=len(data), modified_ms=5, digest=digest))
         elif isinstance(message, c.FileReq):
             if message.name not in server.files:
@@ -124,6 +128,7 @@ class CopyConnection:
             server.asked.append(message.name)
             self._say(c.FileStart(name=message.name, length=len(data), modified_ms=5))
             self._out += data
+            server.sent.add(message.name)
             self._say(c.FileEnd(name=message.name, length=len(data), modified_ms=5, digest=self._digest(data)))
         elif isinstance(message, c.ThreadCount):
             self._counts.append(message.count)

@@ -163,15 +163,15 @@ def test_copies_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     check(storage, log)
     late = group_of(log[COMMITTED - 1 :])
-    behind = MemoryStorage()
-    followed(group_of(log[:20]), behind)
-    error = failure_of(late, behind, files)
+    replica = MemoryStorage()
+    followed(group_of(log[:20]), replica)
+    error = failure_of(late, replica, files)
     assert "nothing in common" in str(error)
     assert isinstance(error, RefusedError)
     assert "--restore" in (error.hint or "")
-    followed(late, behind, files, restore=True)
-    assert "replaced" in behind.names()
-    check(behind, log)
+    followed(late, replica, files, restore=True)
+    assert "replaced" in replica.names()
+    check(replica, log)
 
 
 def test_no_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
