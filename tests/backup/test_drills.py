@@ -54,10 +54,14 @@ def records_of_backups(tmp_path: Path, kills: int) -> list[int]:
             time.sleep(0.05)
         chance = random.Random(kills)
         words = [sys.executable, "-m", "jetool", "-q", "backup", str(env), str(place)]
+        began = time.monotonic()
+        subprocess.run([*words, "-n"], env=environ, stdout=subprocess.DEVNULL, check=True)
+        # About what a backup takes, on a busy machine too.
+        span = time.monotonic() - began
         for at in range(kills):
             follow = ["--follow", "--every", "0.01", "--format", "ndjson"] if at % 2 else []
             taking = subprocess.Popen([*words, *follow], env=environ, stdout=subprocess.DEVNULL)
-            time.sleep(chance.uniform(0.2, 0.9))
+            time.sleep(span * chance.uniform(0.5, 2))
             _kill(taking)
         assert writer.poll() is None
         assert run("backup", env, place).code == exits.DONE
