@@ -209,24 +209,30 @@ class LogWriter:
                     observer.obsolete_node(lsn, is_delta=is_delta)
                 for lsn, ln_size in obsolete_lns:
                     observer.obsolete_ln(lsn, ln_size)
-            if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
-                self._flip()
-            # After the flip, which may have changed the number, and as plain arithmetic: every entry comes by here.
-            lsn = self._number << 32 | self._offset
-            if observer is not None:
-                observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
-                if not isinstance(body, bytes):
-                    data = body()
+            lsn = self._place(type_number, size, born_obsolete)
+            if observer is not None and not isinstance(body, bytes):
+                data = body()
             # Most entries are not provisional, and asking an Enum for its hash takes as long as all the rest.
             flags = 0 if provisional is Provisional.NO else _FLAGS[provisional]
-            self._append(type_number, flags, data, vlsn)
-            # Under the latch with the append: whoever sees this LSN finds the entry in the buffer.
-            self.last_lsn = lsn
-            self.entries += 1
-            # Somebody is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
-            if self._offset - self._buffer_start >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
-                self._write_out()
+            self._take(type_number, flags, data, vlsn, lsn)
             return lsn
+
+    def log_all(self, type_number: int, bodies: list[bytes], born_obsolete: list[bool]) -> list[int]:
+        """Append entries of one type, which replace nothing, one after the other.
+
+        Arguments:
+            bodies, born_obsolete: of each, as for ``log``.
+
+        Returns, raises: as ``log``; after an error some may have been appended.
+        """
+        lsns: list[int] = []
+        with self.latch:
+            self.check()
+            for at, body in enumerate(bodies):
+                lsn = self._place(type_number, HEADER_BYTES + len(body), born_obsolete[at])
+                self._take(type_number, 0, body, NULL_VLSN, lsn)
+                lsns.append(lsn)
+        return lsns
 
     def log_in_stream(
         self,
@@ -349,6 +355,26 @@ class LogWriter:
                 # Also after a failure: the handle must not outlive the lock on the environment.
                 self._let_go()
                 self._access.unwritten = None
+
+    def _place(self, type_number: int, size: int, born_obsolete: bool) -> int:
+        """The LSN of the next entry, which is counted; in a new file when it does not fit."""
+        if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
+            self._flip()
+        # After the flip, which may have changed the number, and as plain arithmetic: every entry comes by here.
+        lsn = self._number << 32 | self._offset
+        if self.observer is not None:
+            self.observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
+        return lsn
+
+    def _take(self, type_number: int, flags: int, data: bytes, vlsn: int, lsn: int) -> None:
+        """Put an entry into the buffer, at the place that it got."""
+        self._append(type_number, flags, data, vlsn)
+        # Under the latch with the append: whoever sees this LSN finds the entry in the buffer.
+        self.last_lsn = lsn
+        self.entries += 1
+        # Somebody is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
+        if self._offset - self._buffer_start >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
+            self._write_out()
 
     def _append(self, type_number: int, flags: int, body: bytes, vlsn: int = NULL_VLSN) -> None:
         entry = sealed(type_number, flags, self._prev_offset, body, vlsn)

@@ -18,7 +18,6 @@ from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_KEY_FIRST
-from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.split import bin_for_insert
@@ -48,28 +47,33 @@ def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes
     plain, embedded = (
         encode_user_fields(flags, 0, db.id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
     )  # fmt: skip
-    node: BIN | None = None
+    most, done = ctx.max_embedded, 0
     with ctx.latch:
-        for key, data, expiration in records:
-            if node is None or len(node.keys) >= node.max_entries:
-                if node is not None:
-                    ctx.account(node)
-                node = bin_for_insert(ctx, db, key)
-            count = len(node.keys)
-            if count and key <= node.keys[count - 1]:
-                raise RefusedError("records do not come in the order of their keys", found=key.hex())
-            fits = len(data) <= ctx.max_embedded
-            if expiration:
-                flags = HAS_EXPIRATION | (EMBEDDED if fits else 0)
-                rare = encode_rare(flags, 0, None, 0, expiration, 0, -1)
-                body = encode_user_fields(flags, 0, db.id, _NO_TXN, rare, data, key)
-            else:
-                body = (embedded if fits else plain) + pack(len(data)) + data + key
-            # Nobody reads an embedded record by its LSN (R-CLN-5).
-            lsn = writer.log(INS_LN, body, born_obsolete=fits)
-            size = HEADER_BYTES + len(body)
-            if expiration and ctx.expiring is not None:
-                ctx.expiring.expires(lsn, expiration, size)
-            node.put(count, key, False, lsn, SLOT_EMBEDDED if fits else 0, data if fits else None, size, expiration)
-        if node is not None:
+        while done < len(records):
+            node = bin_for_insert(ctx, db, records[done][0])
+            last = node.keys[-1] if node.keys else b""
+            # As many as the node takes.
+            taken = records[done : done + node.max_entries - len(node.keys)]
+            done += len(taken)
+            bodies: list[bytes] = []
+            fitting: list[bool] = []
+            for key, data, expiration in taken:
+                if key <= last and (bodies or node.keys):
+                    raise RefusedError("records do not come in the order of their keys", found=key.hex())
+                last, fits = key, len(data) <= most
+                if expiration:
+                    flags = HAS_EXPIRATION | (EMBEDDED if fits else 0)
+                    rare = encode_rare(flags, 0, None, 0, expiration, 0, -1)
+                    bodies.append(encode_user_fields(flags, 0, db.id, _NO_TXN, rare, data, key))
+                else:
+                    bodies.append((embedded if fits else plain) + pack(len(data)) + data + key)
+                # Nobody reads an embedded record by its LSN (R-CLN-5).
+                fitting.append(fits)
+            for at, lsn in enumerate(writer.log_all(INS_LN, bodies, fitting)):
+                key, data, expiration = taken[at]
+                size = HEADER_BYTES + len(bodies[at])
+                if expiration and ctx.expiring is not None:
+                    ctx.expiring.expires(lsn, expiration, size)
+                state, value = (SLOT_EMBEDDED, data) if fitting[at] else (0, None)
+                node.put(len(node.keys), key, False, lsn, state, value, size, expiration)
             ctx.account(node)

@@ -274,9 +274,11 @@ def test_sorting_in_runs() -> None:
         )
         rows.append((source.randrange(3), key, source.randrange(2), part))
     held, spilled = SortedVersions([commits] * 2), SortedVersions([commits] * 2, most_bytes=20_000)
+    # No more than two runs can be merged at a time.
+    large = SortedVersions([commits] * 2, most_bytes=20_000, merge_bytes=1)
     for database, key, node, part in rows:
-        held.add(database, key, node, part, 100)
-        spilled.add(database, key, node, part, 100)
+        for sort in (held, spilled, large):
+            sort.add(database, key, node, part, 100)
     fates = TxnFates([commits] * 2, [TxnLsns()] * 2, [[0], [1]])
 
     def said(sort: SortedVersions) -> list[Any]:
@@ -287,8 +289,10 @@ def test_sorting_in_runs() -> None:
 
     everything = said(held)
     assert everything == said(spilled)
+    assert everything == said(large)
     assert [one[:3] for one in everything] == sorted({row[:3] for row in rows})
     spilled.close()
+    large.close()
 
 
 def fates_of(*committed: int) -> TxnFates:

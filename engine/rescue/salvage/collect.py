@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.scan import key_and_data
 from engine.errors import JetoolError
@@ -29,7 +28,7 @@ from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
 from engine.rescue.salvage.scan import SalvageDb, decoded, end_of, ln_version, node_versions
 from engine.rescue.salvage.sorting import SortedVersions
-from engine.rescue.salvage.sources import SalvageNode, SalvageSource
+from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
 from engine.rescue.salvage.verdict import TxnFates
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SLOT_BYTES, tree_version
@@ -122,7 +121,7 @@ class Salvage:
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
         vlsn = node.survey.last_vlsn
-        with Environment(node.env, EnvironmentConfig(read_only=True)) as env:
+        with Environment(node.env, READER) as env:
             for name in env.database_names():
                 with env.open_database(name) as db:
                     state = db.state

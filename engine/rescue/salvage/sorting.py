@@ -1,9 +1,9 @@
 """Versions by database and key in order, with bounded memory.
 
 What is read goes into tables by database and node. When they hold as much as they may, their rows go in order to a
-nameless temporary file as a run; at the end the runs are merged. Runs are merged in two levels when there are many, so
-that the number of open files is bounded too. Versions that are no longer of interest, since a newer one has committed,
-stay out of the runs.
+nameless temporary file as a run; at the end the runs are merged, a batch of rows of each at a time. Some are merged
+before when there are many of them, or when their records are so large that a batch of each would be too much. Versions
+that are no longer of interest, since a newer one has committed, stay out of the runs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import struct
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
 from engine.errors import StorageError, caused_by
 from engine.recovery.result import TxnLsns
@@ -27,9 +26,19 @@ Group = tuple[int, bytes, list[tuple[int, KeyVersions]]]
 Table = dict[bytes, KeyVersions]
 
 MOST_BYTES: Final = 192 << 20
-_MOST_RUNS: Final = 64
+_MOST_RUNS: Final = 128
+# Of the batches that are held when runs are merged.
+_MERGE_BYTES: Final = 64 << 20
 _BATCH: Final = 256
+_BATCH_BYTES: Final = 1 << 18
 _LENGTH: Final = struct.Struct("<Q")
+
+
+class _Run(NamedTuple):
+    """Rows in order in a file; the largest of its batches has so many bytes."""
+
+    file: IO[bytes]
+    largest: int
 
 
 class SortedVersions:
@@ -38,16 +47,18 @@ class SortedVersions:
     Arguments:
         commits: by node, its transactions that committed, as far as the log was read.
         most_bytes: what may be held in memory, about.
+        merge_bytes: what batches of runs may take when they are merged.
 
     Attributes:
         held: bytes that are held; who adds versions counts them here, and calls ``make_room`` then.
     """
 
-    def __init__(self, commits: list[TxnLsns], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, commits: list[TxnLsns], most_bytes: int = MOST_BYTES, merge_bytes: int = _MERGE_BYTES) -> None:
+        self._merge_bytes = merge_bytes
         self._commits = commits
         self._most_bytes = most_bytes
         self._tables: dict[tuple[int, int], Table] = {}
-        self._runs: list[IO[bytes]] = []
+        self._runs: list[_Run] = []
         self._count = 0
         self.held: int = 0
 
@@ -83,15 +94,14 @@ class SortedVersions:
             table.clear()
         self.held = 0
         if len(self._runs) >= _MOST_RUNS:
-            merged = _written(_merged([_read(run) for run in self._runs]))
-            self.close()
-            self._runs.append(merged)
+            self._merge_runs(1)
 
     def groups(self) -> Iterator[Group]:
         """Database, key, and what each node holds of it; in order, once."""
         if not self._runs and len({node for _, node in self._tables}) == 1:
             yield from self._groups_of_one()
             return
+        self._merge_runs(_MOST_RUNS)
         sources = [_read(run) for run in self._runs]
         rows = _merged([*sources, _batches(self._sorted())]) if sources else self._sorted()
         at, last, nodes = -1, b"", [(0, KeyVersions())]
@@ -117,8 +127,25 @@ class SortedVersions:
     def close(self) -> None:
         """Give the temporary files back."""
         for run in self._runs:
-            run.close()
+            run.file.close()
         self._runs.clear()
+
+    def _merge_runs(self, most: int) -> None:
+        """Merge runs until there are so many at most, and a batch of each can be held; of two that is not asked."""
+        while len(self._runs) > most or (
+            len(self._runs) > 2 and sum([run.largest for run in self._runs]) > self._merge_bytes
+        ):
+            self._runs.sort(key=_largest)
+            count, held = 0, 0
+            for run in self._runs:
+                held += run.largest
+                if count >= 2 and held > self._merge_bytes:
+                    break
+                count += 1
+            merged = _written(_merged([_read(run) for run in self._runs[:count]]))
+            for run in self._runs[:count]:
+                run.file.close()
+            self._runs = [*self._runs[count:], merged]
 
     def _sorted(self) -> Iterator[Row]:
         """What is held, in order."""
@@ -148,7 +175,11 @@ def _of_interest(lns: list[LNVersion], commits: TxnLsns) -> list[LNVersion]:
     return [row for row in lns if row[0] >= newest or row[0] not in older]
 
 
-def _written(rows: Iterable[Row]) -> IO[bytes]:
+def _largest(run: _Run) -> int:
+    return run.largest
+
+
+def _written(rows: Iterable[Row]) -> _Run:
     try:
         return _run_of(rows)
     except OSError as error:
@@ -193,13 +224,15 @@ def _merged(sources: list[Iterator[list[Row]]]) -> Iterator[Row]:
         yield from taken
 
 
-def _run_of(rows: Iterable[Row]) -> IO[bytes]:
+def _run_of(rows: Iterable[Row]) -> _Run:
     # Without a name: it is gone with the process, however that ends.
     file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
+    largest = 0
     try:
         for batch in _batches(rows):
             # In one piece: from a file, marshal would read every number with a call of its own.
             data = marshal.dumps(batch)
+            largest = max(largest, len(data))
             file.write(_LENGTH.pack(len(data)))
             file.write(data)
         # A length of 0 ends the run.
@@ -208,16 +241,27 @@ def _run_of(rows: Iterable[Row]) -> IO[bytes]:
     except BaseException:
         file.close()
         raise
-    return file
+    return _Run(file, largest)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    iterator = iter(rows)
-    while batch := list(islice(iterator, _BATCH)):
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        lns, slot, _, _ = row[4]
+        size += len(row[1]) + (0 if slot is None else len(slot[2]))
+        for ln in lns:
+            size += len(ln[2])
+        if len(batch) == _BATCH or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
         yield batch
 
 
-def _read(file: IO[bytes]) -> Iterator[list[Row]]:
+def _read(run: _Run) -> Iterator[list[Row]]:
+    file = run.file
     file.seek(0)
     while (length := _LENGTH.unpack(file.read(_LENGTH.size))[0]) > 0:
         batch: list[Row] = marshal.loads(file.read(length))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
@@ -25,6 +25,10 @@ from engine.log.tail import Tail, find_end
 from engine.rescue.salvage import scan
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
+
+# A salvage takes the same memory everywhere, whatever the machine has.
+CACHE_BYTES: Final = 64 << 20
+READER: Final = EnvironmentConfig(read_only=True, cache_bytes=CACHE_BYTES, cache_is_fixed=True)
 
 
 class SalvageNode(NamedTuple):
@@ -86,7 +90,7 @@ def problem_of(env: str) -> str:
             return f"{stand} after damage in the last file"
         if tail.damage is not None and _is_cut_off(storage, tail):
             return "records without transactions, or a checkpoint, stand after damage in the last file"
-        with Environment(env, EnvironmentConfig(read_only=True)) as opened:
+        with Environment(env, READER) as opened:
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Reads every record: damage below any node shows here.

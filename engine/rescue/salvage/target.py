@@ -17,6 +17,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.rescue.salvage.results import SalvagedDatabase, SalvagedRecord
+from engine.rescue.salvage.sources import CACHE_BYTES
 from engine.storage.base import Storage
 from engine.txn.appending import append, can_append
 from engine.txn.txn import Durability
@@ -30,7 +31,7 @@ class NewEnvironment:
     """
 
     def __init__(self, storage: Storage) -> None:
-        self._env = Environment(storage, EnvironmentConfig(create=True))
+        self._env = Environment(storage, EnvironmentConfig(create=True, cache_bytes=CACHE_BYTES))
         self._db: tuple[str, Database] | None = None
         # The open database takes records at its end.
         self._appends = False
@@ -45,7 +46,7 @@ class NewEnvironment:
         engine = self._env.engine
         if self._appends:
             engine.check_writes()
-            append(engine.ctx, db.state, [(record.key, record.data, record.expiration) for record in records])
+            append(engine.ctx, db.state, [record[1:4] for record in records])
             engine.keep_budget()
             return
         with self._env.begin(durability=Durability.NO_SYNC) as txn:
