@@ -39,6 +39,9 @@ def _is_spare_root(node: IN) -> bool:
 def strip(node: BIN) -> bool:
     """Drop cached data that is not embedded; whether there was any."""
     freed = False
+    # Most BINs have none: who recovers reads no records.
+    if not node.data_bytes:
+        return False
     for index, value in enumerate(node.values):
         # Embedded data is nowhere else; a slot without an LSN cannot be read again.
         if value and not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):

@@ -62,6 +62,7 @@ _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
 _BATCH: Final = 200_000
 _WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
+_NEVER_FULL: Final = 1 << 62
 
 
 def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
@@ -114,6 +115,8 @@ class LNPasses:
         self._ctx = ctx
         self._keep_room = _no_room_is_kept if keeper is None else keeper.keep_room
         self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
+        # Beside the trees a batch must fit in.
+        self._full_bytes = keeper.budget_bytes - self._batch_bytes if keeper is not None else _NEVER_FULL
         self._catalog = catalog
         self._result = result
         self._rollback = RollbackScan(ctx, catalog, tracker)
@@ -316,8 +319,8 @@ class LNPasses:
         ctx = self._ctx
         batches, self._waiting, self._in_batch = self._waiting, {}, 0
         waiting, self._waiting_bytes = self._waiting_bytes, 0
-        # Nodes have left already: with every further batch most of the tree would come and go once more.
-        if self._runs is None and ctx.spill is not None and ctx.spill.nodes:
+        # The cache is full: with every further batch most nodes would come and go once more.
+        if self._runs is None and ctx.spill is not None and ctx.used_bytes >= self._full_bytes:
             self._runs = RedoRuns()
         if self._runs is not None:
             for db_id, batch in batches.items():
