@@ -27,6 +27,7 @@ Also here:
 * ``log_rows``: rows of log entries as Arrow batches, and what the sources take for paths and schemas
 * ``log_source``: ``spark.read.format("jelog")``: the entries of the logs of many environments as rows
 * ``log_stream_source``: ``spark.readStream.format("jelog")``: entries that are appended to the logs of environments
+* ``record_limits``: what conditions on rows of ``jerecords`` say of where to look
 * ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
   them
 * ``shipping``: the package as a zip, for executors that do not have it

@@ -14,17 +14,20 @@
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
   known. With ``auto`` they are null where nobody recognises an environment.
 
+Conditions on environment, db and key limit what is opened and which keys are read (``record_limits``): one key of a
+large database is found by its search.
+
 Nothing is changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from engine.db.config import EnvironmentConfig
@@ -35,6 +38,7 @@ from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of
+from engine.pipeline.record_limits import RecordLimits, limits_of
 from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
 from engine.rescue.points import Point, as_of, parse_point
@@ -125,6 +129,12 @@ class RecordSourceReader(DataSourceReader):
         self._ignore_damage = ignore_damage
         self._decode = decode
         self._point = point
+        self._limits = RecordLimits()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Note where to look; Spark tests every row all the same."""
+        self._limits = limits_of(filters)
+        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """Key ranges of every database.
@@ -134,7 +144,12 @@ class RecordSourceReader(DataSourceReader):
                 damaged. JetoolError: one cannot be recovered.
         """
         found: list[KeyRange] = []
+        is_there = False
         for env in self._environments:
+            if self._limits.environments is not None and env not in self._limits.environments:
+                # Whether it has the database does not matter.
+                is_there = True
+                continue
             end_lsn = None if self._point is None else view_at(DiskStorage(env), self._point)[1].end_lsn
             with _opened(env, end_lsn) as opened:
                 if opened.unseen and not self._ignore_damage:
@@ -148,10 +163,12 @@ class RecordSourceReader(DataSourceReader):
                 names = [
                     name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)
                 ]
+                is_there = is_there or bool(names)
                 for name in names:
-                    found += self._cut(opened, env, end_lsn, name)
+                    if self._limits.dbs is None or name in self._limits.dbs:
+                        found += self._cut(opened, env, end_lsn, name)
         # An environment without the database is left out; only when all are is the name wrong.
-        if not found and self._db is not None:
+        if not is_there and self._db is not None:
             raise NotFoundError(
                 f"no database of the name {self._db!r}",
                 file=", ".join(self._environments[:3]),
@@ -173,9 +190,15 @@ class RecordSourceReader(DataSourceReader):
     def _cut(self, opened: Environment, env: str, end_lsn: int | None, name: str) -> list[KeyRange]:
         log_bytes = sum(file.size_bytes for file in opened.engine.log_files())
         wanted = self._ranges or max(1, log_bytes // LEAST_TASK_BYTES)
+        low, high = self._limits.low, self._limits.high
         with opened.open_database(name) as db:
-            keys: list[bytes | None] = list(cut_keys(opened.engine, db, wanted)) if wanted > 1 else []
-        bounds = [None, *keys, None]
+            if db.state.order.comparator is not None:
+                low = high = None
+            elif self._limits.no_key:
+                return []
+            keys = cut_keys(opened.engine, db, wanted) if wanted > 1 else []
+        within = [key for key in keys if (low is None or key > low) and (high is None or key < high)]
+        bounds = [low, *within, high]
         return [KeyRange(env, end_lsn, name, low, high) for low, high in pairwise(bounds)]
 
     def _to_arrow(

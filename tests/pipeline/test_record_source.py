@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from engine import Environment, EnvironmentConfig
+from engine.catalog.naming import DatabaseOptions
 from engine.inspect.key_ranges import cut_keys
+from engine.pipeline.record_source import RecordSourceReader
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from tests.harness import run
@@ -67,6 +82,47 @@ def test_ranges_cover_every_record_once(tmp_path: Path) -> None:
                 assert max(sizes) < 4 * 3000 / len(sizes)
 
 
+CONDITIONS: list[tuple[list[Filter], Callable[[str, bytes], bool]]] = [
+    ([EqualTo(("key",), bytearray(b"000700"))], lambda _, key: key == b"000700"),
+    ([EqualTo(("key",), b"0007")], lambda _, key: key == b"0007"),
+    ([In(("key",), (b"000007", None, b"002999"))], lambda _, key: key in (b"000007", b"002999")),
+    (
+        [GreaterThan(("key",), b"002990"), LessThanOrEqual(("key",), b"002995")],
+        lambda _, key: b"002990" < key < b"002996",
+    ),
+    ([GreaterThanOrEqual(("key",), b"002990")], lambda _, key: key >= b"002990"),
+    ([LessThan(("key",), b"000003"), EqualTo(("db",), "d")], lambda db, key: db == "d" and key < b"000003"),
+    ([EqualTo(("key",), b"000001"), EqualTo(("key",), b"000002")], lambda _, key: False),
+    ([In(("db",), ("e", "none")), Not(EqualTo(("key",), b"000001"))], lambda db, key: db == "e" and key != b"000001"),
+    ([EqualTo(("environment",), "elsewhere")], lambda _, key: False),
+    ([StringStartsWith(("environment",), "/"), LessThan(("data",), b"v")], lambda _, key: True),
+]
+
+
+def test_conditions_say_where_to_look(tmp_path: Path) -> None:
+    """Every row that meets them is read, and of one key little more; with duplicates, and in the order of a class."""
+    rows: list[tuple[str, bytes]] = []
+    with Environment(str(tmp_path), EnvironmentConfig(create=True, node_max_entries=8)) as env:
+        for name, options in (("d", DatabaseOptions()), ("e", DatabaseOptions(duplicates=True))):
+            with env.create_database(name, options) as db, env.begin() as txn:
+                for number in range(3000):
+                    db.put(b"%06d" % (number // 2 if name == "e" else number), b"%d" % number, txn)
+                rows += [(name, key) for key, _ in db.items(txn=txn)]
+    schema = StructType([StructField(name, kind) for name, kind in (("db", StringType()), ("key", BinaryType()))])
+    for filters, meets in CONDITIONS:
+        reader = RecordSourceReader(schema, [str(tmp_path)], None, 5)
+        assert list(reader.pushFilters(filters)) == filters
+        found = [
+            (row["db"], row["key"])
+            for partition in reader.partitions()
+            for batch in reader.read(partition)
+            for row in batch.to_pylist()
+        ]
+        assert [row for row in found if meets(*row)] == [row for row in rows if meets(*row)], filters
+        if any(isinstance(one, EqualTo) and one.attribute == ("key",) for one in filters):
+            assert len(found) <= 3, filters
+
+
 @pytest.mark.parametrize("point", ["commits:-3", "txn:{txn}", "lsn:0x1/0x0"])
 def test_records_as_of_a_point(session: Session, corpus: Path, tmp_path: Path, point: str) -> None:
     """As ``scan --as-of`` prints them, of every database, whatever the number of tasks."""
@@ -93,6 +149,18 @@ def test_records_as_of_a_point(session: Session, corpus: Path, tmp_path: Path, p
     assert wanted
     # The renaming is a later transaction.
     assert {name for name, _, _ in wanted} <= {"one", "two"}
+
+
+def test_one_key_of_many(session: Session, corpus: Path) -> None:
+    """Spark hands the condition over, and the answer is that of a whole read."""
+    register(session.spark)
+    frame = session.spark.read.format("jerecords").load(str(corpus / "je/je-18.3.20/dups/env"))
+    rows = frame.collect()
+    wanted = rows[len(rows) // 2]
+    condition = f"key = X'{bytes(wanted['key']).hex()}' and db = '{wanted['db']}'"
+    assert frame.where(condition).collect() == [
+        row for row in rows if row["key"] == wanted["key"] and row["db"] == wanted["db"]
+    ]
 
 
 def test_a_point_that_is_none(session: Session, golden_dir: Path) -> None:
