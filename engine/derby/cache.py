@@ -12,19 +12,19 @@ full cache go in batches then, since each batch costs a sync.
 from __future__ import annotations
 
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from engine.derby.containers import Container, Containers
 from engine.derby.format import container, page
 from engine.derby.format.container import ContainerKey
 from engine.derby.page_copies import PageCopies, PageCopy
 from engine.derby.pages import LivePage, Page, decode_page, fresh_page
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, caused_by
 
-DEFAULT_PAGES = 4096
+DEFAULT_PAGES: Final = 4096
 # Share of a full cache whose changed pages are written together, and the size at which copies are begun again.
-_BATCH_SHARE = 8
-_MOST_COPIES_BYTES = 1 << 24
+_BATCH_SHARE: Final = 8
+_MOST_COPIES_BYTES: Final = 1 << 24
 
 
 class CacheKey(NamedTuple):
@@ -220,9 +220,10 @@ class PageCache:
         try:
             return decode_page(data, found.header.minimum_record_size)
         except FormatError as error:
-            raise DamageError(
+            damage = DamageError(
                 f"page {number} of {found.key} cannot be used: {error}",
                 file=found.path,
                 consequence="recovery cannot go on",
                 hint="restore the file from a backup, with the log files written since",
-            ) from error
+            )
+            raise caused_by(damage, error) from error

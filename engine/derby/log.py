@@ -26,17 +26,17 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.database import LOG_DIRECTORY, DerbyDatabase
 from engine.derby.format import instant, log_file
 from engine.derby.format.log_file import ENVELOPE, HEADER_SIZE, OVERHEAD, TRAILER, LogFileHeader
 from engine.derby.format.operations.transaction import CRC32, Checksum
 from engine.derby.format.record import CHECKSUM, Record, decode_body
-from engine.errors import DamageError, FormatError, NotFoundError, plural
+from engine.errors import DamageError, FormatError, NotFoundError, caused_by, plural
 from engine.storage.base import ReadFile
 
-_WINDOW = 1 << 20
+_WINDOW: Final = 1 << 20
 
 
 class ScanEnd(NamedTuple):
@@ -124,7 +124,7 @@ class DerbyLogFiles:
         try:
             header = log_file.decode(self.read(number, 0, HEADER_SIZE))
         except FormatError as error:
-            raise _damaged(self, instant.make(number, 0), str(error)) from error
+            raise caused_by(_damaged(self, instant.make(number, 0), str(error)), error) from error
         if header.number != number:
             raise _damaged(self, instant.make(number, 0), f"the header says that this is log file {header.number}")
         return header

@@ -9,7 +9,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
@@ -69,7 +69,7 @@ class RecordSelection(NamedTuple):
         return not self.pages or getattr(operation, "page", None) in self.pages
 
 
-ALL = RecordSelection()
+ALL: Final = RecordSelection()
 
 
 def walk(log: DerbyLogFiles, selection: RecordSelection = ALL) -> Iterator[Record | DerbyDamage]:

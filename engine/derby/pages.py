@@ -15,7 +15,7 @@ follow from ``layout`` alone.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from engine.derby.format import allocation, page, row
 from engine.derby.format.allocation import AllocationPage, BitSet
@@ -23,8 +23,8 @@ from engine.derby.format.codec import FieldCursor
 from engine.derby.format.page import PageHeader, StoredPage, StoredRow
 from engine.errors import FormatError, plural
 
-_LEAST_ON_OVERFLOW = 17
-FRESH = PageHeader(
+_LEAST_ON_OVERFLOW: Final = 17
+FRESH: Final = PageHeader(
     page_format=page.STORED,
     spare=0,
     overflow=False,

@@ -18,18 +18,19 @@ in an allocation that the buffer does not back.
 from __future__ import annotations
 
 import struct
+from typing import Final
 
-from engine.errors import FormatError, plural
+from engine.errors import FormatError, caused_by, plural
 
-INT = struct.Struct(">i")
-LONG = struct.Struct(">q")
-_SHORT = struct.Struct(">H")
-_UINT = struct.Struct(">I")
-_ULONG = struct.Struct(">Q")
-_FOUR_SHORTS = struct.Struct(">HHHH")
+INT: Final = struct.Struct(">i")
+LONG: Final = struct.Struct(">q")
+_SHORT: Final = struct.Struct(">H")
+_UINT: Final = struct.Struct(">I")
+_ULONG: Final = struct.Struct(">Q")
+_FOUR_SHORTS: Final = struct.Struct(">HHHH")
 
-MAX_CINT = 2**31 - 1
-MAX_CLONG = 2**63 - 1
+MAX_CINT: Final = 2**31 - 1
+MAX_CLONG: Final = 2**63 - 1
 
 
 class FieldCursor:
@@ -155,7 +156,7 @@ class FieldCursor:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise FormatError("a string is not UTF-8", found=raw.hex()) from error
+            raise caused_by(FormatError("a string is not UTF-8", found=raw.hex()), error) from error
 
 
 def put_short(out: bytearray, value: int) -> None:

@@ -6,14 +6,15 @@ Comparing two instants as numbers compares log order. They print as Derby prints
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from engine.errors import UsageError
 
-NONE = 0
-MAX_FILE = 2**31 - 1
-MAX_POSITION = 0x0FFFFFFF
+NONE: Final = 0
+MAX_FILE: Final = 2**31 - 1
+MAX_POSITION: Final = 0x0FFFFFFF
 
-_TEXT = re.compile(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?")
+_TEXT: Final = re.compile(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?")
 
 
 def make(file: int, position: int) -> int:

@@ -18,24 +18,24 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import FormatError, plural
 
-FORMAT_ID = 128
-OBSOLETE_VERSION = 9
+FORMAT_ID: Final = 128
+OBSOLETE_VERSION: Final = 9
 
-_HEADER = struct.Struct(">iiqq")
-HEADER_SIZE = _HEADER.size
+_HEADER: Final = struct.Struct(">iiqq")
+HEADER_SIZE: Final = _HEADER.size
 assert HEADER_SIZE == 24
 
-ENVELOPE = struct.Struct(">iq")
-TRAILER = struct.Struct(">i")
-OVERHEAD = ENVELOPE.size + TRAILER.size
+ENVELOPE: Final = struct.Struct(">iq")
+TRAILER: Final = struct.Struct(">i")
+OVERHEAD: Final = ENVELOPE.size + TRAILER.size
 assert OVERHEAD == 16
-END_MARKER = bytes(4)
+END_MARKER: Final = bytes(4)
 
-_NAME = re.compile(r"log([1-9]\d{0,9})\.dat")
+_NAME: Final = re.compile(r"log([1-9]\d{0,9})\.dat")
 
 
 class LogFileHeader(NamedTuple):

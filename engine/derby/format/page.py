@@ -28,25 +28,25 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import FormatError, plural
 
-STORED = 117
-ALLOCATION = 118
+STORED: Final = 117
+ALLOCATION: Final = 118
 
-NEVER_INITIALISED = 0
-VALID = 1
-INVALID = 2
+NEVER_INITIALISED: Final = 0
+VALID: Final = 1
+INVALID: Final = 2
 
-FIRST_RECORD_ID = 6
+FIRST_RECORD_ID: Final = 6
 
-_HEADER = struct.Struct(">HH?BqHiiiqHHiqq")
-HEADER_SIZE = _HEADER.size
+_HEADER: Final = struct.Struct(">HH?BqHiiiqHHiqq")
+HEADER_SIZE: Final = _HEADER.size
 assert HEADER_SIZE == 60
-_SLOT = struct.Struct(">HHH")
-SLOT_SIZE = _SLOT.size
-CHECKSUM_SIZE = 8
+_SLOT: Final = struct.Struct(">HHH")
+SLOT_SIZE: Final = _SLOT.size
+CHECKSUM_SIZE: Final = 8
 
 
 class PageHeader(NamedTuple):

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
@@ -41,22 +41,23 @@ from engine.derby.format.operations import transaction
 from engine.derby.format.operations.registry import Operation, read_operation, write_operation
 from engine.errors import FormatError, plural
 
-FORMAT_ID = 129
-_FRONT = struct.Struct(">HH")
+FORMAT_ID: Final = 129
+_new_tuple: Final = tuple.__new__
+_FRONT: Final = struct.Struct(">HH")
 
-FIRST = 0x001
-LAST = 0x002
-COMPENSATION = 0x004
-BEFORE_IMAGE = 0x008
-COMMIT = 0x010
-ABORT = 0x020
-PREPARED = 0x040
-NEED_LOCK = 0x080
-RAW_STORE = 0x100
-FILE_RESOURCE = 0x400
-CHECKSUM = 0x800
+FIRST: Final = 0x001
+LAST: Final = 0x002
+COMPENSATION: Final = 0x004
+BEFORE_IMAGE: Final = 0x008
+COMMIT: Final = 0x010
+ABORT: Final = 0x020
+PREPARED: Final = 0x040
+NEED_LOCK: Final = 0x080
+RAW_STORE: Final = 0x100
+FILE_RESOURCE: Final = 0x400
+CHECKSUM: Final = 0x800
 
-GROUP_NAMES = {
+GROUP_NAMES: Final = {
     FIRST: "first",
     LAST: "last",
     COMPENSATION: "compensation",
@@ -71,8 +72,8 @@ GROUP_NAMES = {
 }
 
 # Envelope and body of a checksum record: what the first record of a log buffer reserves in front of itself.
-CHECKSUM_BODY_SIZE = 21
-CHECKSUM_RECORD_SIZE = CHECKSUM_BODY_SIZE + OVERHEAD
+CHECKSUM_BODY_SIZE: Final = 21
+CHECKSUM_RECORD_SIZE: Final = CHECKSUM_BODY_SIZE + OVERHEAD
 assert CHECKSUM_RECORD_SIZE == 37
 
 
@@ -125,15 +126,8 @@ def decode_body(instant: int, body: bytes) -> Record:
             data = cursor.byte_array()
     if cursor.remaining():
         raise FormatError("bytes are left over after a log record", found=plural(cursor.remaining(), "byte"))
-    return Record(
-        instant=instant,
-        length=len(body),
-        group=group,
-        transaction=number,
-        operation=operation,
-        data=data,
-        undo_instant=undo_instant,
-    )
+    # As Record(...), without the call of a Python function that a NamedTuple's constructor is.
+    return _new_tuple(Record, (instant, len(body), group, number, operation, data, undo_instant))
 
 
 def encode_body(

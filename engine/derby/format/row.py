@@ -24,24 +24,25 @@ Field numbers are absolute for the whole row; a piece on an overflow page says w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError, plural
 
-DELETED = 0x01
-OVERFLOW = 0x02
-HAS_FIRST_FIELD = 0x04
+_new_tuple: Final = tuple.__new__
+DELETED: Final = 0x01
+OVERFLOW: Final = 0x02
+HAS_FIRST_FIELD: Final = 0x04
 
-FIELD_NULL = 0x01
-FIELD_OVERFLOW = 0x02
-FIELD_NOT_NULLABLE = 0x04
-FIELD_FIXED = 0x20
-FIELD_UNCHANGED = FIELD_NULL | FIELD_NOT_NULLABLE
+FIELD_NULL: Final = 0x01
+FIELD_OVERFLOW: Final = 0x02
+FIELD_NOT_NULLABLE: Final = 0x04
+FIELD_FIXED: Final = 0x20
+FIELD_UNCHANGED: Final = FIELD_NULL | FIELD_NOT_NULLABLE
 
 # A row has 1012 columns at most in Derby; more fields than this on one page cannot be real.
-_MAX_FIELDS = 1 << 16
+_MAX_FIELDS: Final = 1 << 16
 
 
 class RowHeader(NamedTuple):
@@ -97,15 +98,11 @@ def read_header(cursor: FieldCursor) -> RowHeader:
         field_count = cursor.count()
     if field_count > _MAX_FIELDS:
         raise FormatError("a row has too many fields", found=str(field_count))
-    return RowHeader(
-        status=status,
-        record_id=record_id,
-        overflow_page=overflow_page,
-        overflow_id=overflow_id,
-        first_field=first_field,
-        field_count=field_count,
-        length=cursor.position - start,
-    )
+    length = cursor.position - start
+    # As RowHeader(...), without the call of a Python function that a NamedTuple's constructor is.
+    return _new_tuple(
+        RowHeader, (status, record_id, overflow_page, overflow_id, first_field, field_count, length)
+    )  # fmt: skip
 
 
 def encode_header(header: RowHeader) -> bytes:
@@ -126,9 +123,9 @@ def read_field(cursor: FieldCursor) -> RowField:
     """The field at the cursor, in either form."""
     status = cursor.byte()
     if status & FIELD_NULL:
-        return RowField(status & ~FIELD_FIXED, None)
+        return _new_tuple(RowField, (status & ~FIELD_FIXED, None))
     length = cursor.short() if status & FIELD_FIXED else cursor.cint()
-    return RowField(status & ~FIELD_FIXED, cursor.raw(length))
+    return _new_tuple(RowField, (status & ~FIELD_FIXED, cursor.raw(length)))
 
 
 def put_field(out: bytearray, field: RowField) -> None:
@@ -158,7 +155,7 @@ def encode_logged(row: DecodedRow) -> bytes:
 def read_row(cursor: FieldCursor) -> DecodedRow:
     """The row at the cursor."""
     header = read_header(cursor)
-    return DecodedRow(header, tuple(read_field(cursor) for _ in range(header.field_count)))
+    return DecodedRow(header, tuple([read_field(cursor) for _ in range(header.field_count)]))
 
 
 def decode_row(data: bytes) -> DecodedRow:

@@ -30,7 +30,7 @@ from engine.derby.format.operations import registry
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import Page
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, caused_by
 
 
 class Redo:
@@ -69,7 +69,7 @@ class Redo:
             else:
                 return
         except FormatError as error:
-            raise _stopped(one, str(error)) from error
+            raise caused_by(_stopped(one, str(error)), error) from error
         self.seen += 1
         if done:
             self.applied += 1

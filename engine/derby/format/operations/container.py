@@ -6,19 +6,19 @@ create and remove leave it (R-DRB-35).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError, plural
 
-CREATE = 1
-DROP = 2
-REMOVE = 4
-KIND_NAMES = {CREATE: "create", DROP: "drop", REMOVE: "remove"}
+CREATE: Final = 1
+DROP: Final = 2
+REMOVE: Final = 4
+KIND_NAMES: Final = {CREATE: "create", DROP: "drop", REMOVE: "remove"}
 
 # The header (derby-log-format.md 12.1) is in the create record, so that recovery can make the file again (R-DRB-33).
-CREATION_HEADER_SIZE = 80
+CREATION_HEADER_SIZE: Final = 80
 
 
 class ContainerOperation(NamedTuple):

@@ -14,16 +14,16 @@ instant     object: format id 130, clong file, clong position; null allowed wher
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.derby.format import codec, instant
 from engine.derby.format.codec import FieldCursor
 from engine.errors import FormatError, plural
 
-NULL_ID = 0
-BTREE_UNDO_ID = 95
-INSTANT_ID = 130
-GLOBAL_ID = 328
+NULL_ID: Final = 0
+BTREE_UNDO_ID: Final = 95
+INSTANT_ID: Final = 130
+GLOBAL_ID: Final = 328
 
 
 class GlobalId(NamedTuple):

@@ -6,24 +6,24 @@ Every record starts with the page key and ``version``, the version that the page
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
 
-INSERT_DEFAULT = 0x01
-INSERT_UNDO_WITH_PURGE = 0x02
-INSERT_CONDITIONAL = 0x04
-INSERT_OVERFLOW = 0x08
-INSERT_SPLIT = 0x10
+INSERT_DEFAULT: Final = 0x01
+INSERT_UNDO_WITH_PURGE: Final = 0x02
+INSERT_CONDITIONAL: Final = 0x04
+INSERT_OVERFLOW: Final = 0x08
+INSERT_SPLIT: Final = 0x10
 
-INIT_REUSE = 0x1
-INIT_OVERFLOW = 0x2
-INIT_RESTART_IDS = 0x4
+INIT_REUSE: Final = 0x1
+INIT_OVERFLOW: Final = 0x2
+INIT_RESTART_IDS: Final = 0x4
 
-ALLOCATED = 0
-DEALLOCATED = 1
-FREE = 2
+ALLOCATED: Final = 0
+DEALLOCATED: Final = 1
+FREE: Final = 2
 
 
 class Insert(NamedTuple):

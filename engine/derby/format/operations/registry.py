@@ -7,16 +7,16 @@ Scanner, dump, recovery dispatch and statistics all read ``BY_ID`` and ``BY_CLAS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import container, layout, page, transaction
 from engine.errors import FormatError
 
-CONTAINER = "container"
-TRANSACTION = "transaction"
-PAGE = "page"
+CONTAINER: Final = "container"
+TRANSACTION: Final = "transaction"
+PAGE: Final = "page"
 
 PageOperation: TypeAlias = (
     page.Insert
@@ -96,7 +96,7 @@ def _simple(number: int, name: str, family: str, record: Callable[..., Any], kin
     return OperationType(number, name, family, record, read, write)
 
 
-_LOGICAL = "cint logical "
+_LOGICAL: Final = "cint logical "
 
 _TYPES = (
     _keyed(97, "ChainAllocPage", page.ChainAllocationPage, "clong clong"),

@@ -8,7 +8,7 @@ The checkpoint's table lists every transaction that has written and not ended, t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.format import codec
 from engine.derby.format.codec import FieldCursor
@@ -16,16 +16,16 @@ from engine.derby.format.operations import layout
 from engine.derby.format.operations.layout import GlobalId
 from engine.errors import FormatError
 
-ABORTED = 1
-PREPARED = 2
-COMMITTED = 4
-INTERNAL = 0x10
+ABORTED: Final = 1
+PREPARED: Final = 2
+COMMITTED: Final = 4
+INTERNAL: Final = 0x10
 
-CRC32 = 1
+CRC32: Final = 1
 
-TRANSACTION_ID = 147
-TABLE_ID = 262
-ENTRY_ID = 261
+TRANSACTION_ID: Final = 147
+TABLE_ID: Final = 262
+ENTRY_ID: Final = 261
 
 
 class Begin(NamedTuple):
