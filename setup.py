@@ -156,7 +156,11 @@ class BuildNative(build_ext):
 
 
 def _say(error: BaseException) -> None:
-    sys.stderr.write(f"jetool: no native build ({type(error).__name__}: {error}); the pure one is installed\n")
+    _say_why(f"{type(error).__name__}: {error}")
+
+
+def _say_why(reason: str) -> None:
+    sys.stderr.write(f"jetool: no native build ({reason}); the pure one is installed\n")
 
 
 def main() -> None:
@@ -167,7 +171,9 @@ def main() -> None:
         if "bdist_wheel" in sys.argv:
             # Objects of an earlier build in the checkout must not end up in this wheel.
             more["options"] = {"build": {"build_base": directory}}
-            if wanted:
+            if not wanted:
+                _say_why("no C compiler is there, or JETOOL_PURE is set")
+            else:
                 more |= {"ext_modules": modules(directory), "cmdclass": {"build_ext": BuildNative}}
         setup(**more)
 
