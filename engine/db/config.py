@@ -69,6 +69,8 @@ class EnvironmentConfig:
             nothing can be logged, kept in the system's temporary directory. A share of the free memory unless it is
             given (``engine.db.memory``); je.maxMemoryPercent is the share of a JVM's heap.
         cache_is_fixed: je.properties does not change it.
+        read_ahead_bytes: recovery of a log of so many bytes may fork a process that reads ahead, in programs of one
+            thread; 0 for never.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
         mark_damage: a bad entry that is met in a file after opening makes the environment invalid, and leaves the
@@ -133,6 +135,7 @@ class EnvironmentConfig:
     flush_no_sync_ms: int = 0
     cache_bytes: int = field(default_factory=default_cache_bytes)
     cache_is_fixed: bool = False
+    read_ahead_bytes: int = 0
     halt_on_commit_after_bad: bool = True
     mark_damage: bool = False
     force_checkpoint: bool = False

@@ -11,6 +11,7 @@ Also here:
 * ``legacy_dups``: duplicates of log versions 6 and 7, brought into the form of later versions
 * ``manager``: recovery, pass by pass
 * ``node_replay``: replaying INs
+* ``redo_ahead``: reading ahead for redo, in a forked process
 * ``redo_runs``: records that wait for redo and are more than memory holds
 * ``redo_undo``: undo and redo of LNs
 * ``result``: what recovery knows and what it reports

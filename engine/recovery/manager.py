@@ -57,6 +57,7 @@ class Recovery:
         hook: hears every entry from CkptStart on.
         refuse_changed: refuse, where there is no checkpoint, when entries before the last file have changed (D-16).
         keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
+        read_ahead_bytes: redo of so many bytes may take a process of its own to read ahead; 0 for never.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Recovery:
         hook: RecoveryHook | None = None,
         refuse_changed: bool = False,
         keeper: CacheKeeper | None = None,
+        read_ahead_bytes: int = 0,
     ) -> None:
+        self._read_ahead_bytes = read_ahead_bytes
         self._ctx = ctx
         self._tail = tail
         self._comparators = comparators
@@ -125,6 +128,7 @@ class Recovery:
         self._seen.nodes = NodeLog()
         lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
+        lns.read_ahead_bytes = self._read_ahead_bytes
         # Undo first: redo must find no version of an unfinished transaction in its way.
         lns.undo(self._listener)
         lns.redo(self._listener)

@@ -9,6 +9,8 @@ uncommon only, or where the hook has to hear of it. Redo collects and brings in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from engine.catalog.catalog import Catalog
@@ -21,7 +23,7 @@ from engine.format.entry_types import COMMON_PUTS, REDO_LNS, TRANSACTIONAL, UNDO
 from engine.format.fast.header import header_lengths, item_size
 from engine.format.fast.ln import plain_fields, transaction_of
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
 from engine.log.passes import (
     LogRange,
@@ -36,6 +38,7 @@ from engine.log.passes import (
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
+from engine.recovery.redo_ahead import can_fork, messages_of_fork
 from engine.recovery.redo_runs import RedoRuns
 from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
@@ -63,6 +66,10 @@ _BATCH: Final = 200_000
 _WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
 _NEVER_FULL: Final = 1 << 62
+# Entries in a message of the process that reads ahead that this one looks at itself, two numbers for each.
+_MOST_OTHERS: Final = 40_000
+_KEY: Final = itemgetter(0)
+_LSN: Final = itemgetter(1)
 
 
 def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
@@ -100,6 +107,11 @@ class LNPasses:
         legacy: duplicates of v6 and v7.
         hook: hears of every LN that is redone or undone.
         keeper: lets nodes leave memory.
+
+    Attributes:
+        replicated: unfinished replicated transactions stay open.
+        read_ahead_bytes: redo of so many bytes may take a process of its own to read ahead (``redo_ahead``); 0 for
+            never.
     """
 
     def __init__(
@@ -126,7 +138,11 @@ class LNPasses:
         self._waiting: dict[int, list[Redo]] = {}
         self._runs: RedoRuns | None = None
         self._in_batch = self._waiting_bytes = 0
+        # In the process that reads ahead: entries that this one has to look at.
+        self._others: list[int] | None = None
+        self._holds_back = False
         self.replicated = False
+        self.read_ahead_bytes = 0
 
     def undo(self, listener: Listener = SILENT) -> None:
         """Take back what unfinished transactions and rollback periods left in the trees."""
@@ -207,9 +223,12 @@ class LNPasses:
         # The fast way looks neither at transactions that were resurrected nor at LSNs that were rolled back.
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
         extent = LogRange(result.first_active_lsn, result.end_lsn)
-        progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
+        size_bytes = bytes_of(self._ctx.access, extent)
+        progress = Progress(listener, "REDO_DATA_RECORDS", size_bytes)
         try:
-            for piece in forward_pieces(self._ctx.access, extent):
+            if 0 < self.read_ahead_bytes <= size_bytes and not closely and can_fork():
+                extent = self._redo_ahead(extent, count, progress)
+            for piece in forward_pieces(self._ctx.access, extent) if extent.start < extent.end else ():
                 found = positions(piece, REDO_LNS)
                 if closely:
                     for pos in found:
@@ -223,6 +242,58 @@ class LNPasses:
         finally:
             if self._runs is not None:
                 self._runs.close()
+
+    def _redo_ahead(self, extent: LogRange, count: PassCount, progress: Progress) -> LogRange:
+        """Bring in what another process finds; what it has left of the range."""
+        access = self._ctx.access
+        for end, size_bytes, read, others, batches in messages_of_fork(partial(self._found_ahead, extent)):
+            count.read += read
+            # Before the batch is whole none of it may be brought in: a deletion must not come before the insertion.
+            self._holds_back = True
+            for at in range(0, len(others), 2):
+                lsn, size = others[at], others[at + 1]
+                number = file_of(lsn)
+                data = access.handle(number).read(offset_of(lsn), size)
+                self._redo_one(RangePiece(lsn, access.version_of(number), data), 0, count)
+            self._holds_back = False
+            for db_id, rows in batches:
+                count.read += len(rows)
+                count.processed += len(rows)
+                waiting = self._waiting.setdefault(db_id, rows)
+                if waiting is not rows:
+                    # By key again only after they are in log order, which those of one key keep.
+                    waiting += rows
+                    waiting.sort(key=_LSN)
+                self._in_batch += len(rows)
+                self._waiting_bytes += _WAITING_BYTES * len(rows) + sum([len(row[0]) for row in rows])
+            self._apply_batch()
+            progress.add(size_bytes)
+            extent = LogRange(end, extent.end)
+        return extent
+
+    def _found_ahead(self, extent: LogRange) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, list[Redo]]]]]:
+        """In the process that reads ahead: how far it has come, and what it has found since the message before."""
+        others: list[int] = []
+        self._others = others
+        count = PassCount("", 0, 0)
+        size_bytes, end = 0, extent.start
+        for piece in forward_pieces(self._ctx.access, extent):
+            self._redo_piece(piece, positions(piece, REDO_LNS), count)
+            size_bytes += len(piece.data)
+            end = piece.lsn + len(piece.data)
+            if self._is_full() or len(others) >= _MOST_OTHERS:
+                yield end, size_bytes, count.read - count.processed, others[:], self._taken()
+                size_bytes = count.read = count.processed = 0
+                others.clear()
+        yield extent.end, size_bytes, count.read - count.processed, others, self._taken()
+
+    def _taken(self) -> list[tuple[int, list[Redo]]]:
+        """What waits, by key; nothing waits afterwards."""
+        batches, self._waiting = list(self._waiting.items()), {}
+        self._in_batch = self._waiting_bytes = 0
+        for _, rows in batches:
+            rows.sort(key=_KEY)
+        return batches
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
         """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
@@ -246,7 +317,10 @@ class LNPasses:
                 count.read += 1
                 continue
             if flags < 0 or flags & _NOT_PLAIN or length < 0 or (db := self._plain(db, db_id)) is None:
-                self._redo_one(piece, pos, count)
+                if self._others is not None:
+                    self._others += (lsn, end - pos)
+                else:
+                    self._redo_one(piece, pos, count)
                 # The long way may have created or removed databases, so this one is looked up again.
                 db = None
                 continue
@@ -264,7 +338,10 @@ class LNPasses:
         if before is not None and before.id == db_id:
             return before
         db = self._catalog.by_id(db_id)
-        return db if db is not None and self._is_batched(db) and not db.duplicates else None
+        if db is None or not self._is_batched(db) or db.duplicates:
+            return None
+        # Keys that a class compares are objects, which no pipe takes.
+        return db if self._others is None or db.order.plain else None
 
     def _is_batched(self, db: DatabaseState) -> bool:
         # Names take effect at once, old duplicates have no tree yet, and a learned order cannot be sorted by.
@@ -311,8 +388,11 @@ class LNPasses:
         """One more record waits, with so many bytes of key and data."""
         self._in_batch += 1
         self._waiting_bytes += _WAITING_BYTES + size_bytes
-        if self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes:
+        if self._is_full() and self._others is None and not self._holds_back:
             self._apply_batch()
+
+    def _is_full(self) -> bool:
+        return self._in_batch >= _BATCH or self._waiting_bytes >= self._batch_bytes
 
     def _apply_batch(self) -> None:
         """Bring in what has been collected, or keep it until all has."""

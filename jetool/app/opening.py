@@ -45,6 +45,8 @@ P = ParamSpec("P")
 WRITER_BYTE: Final = 0
 BACKUPS: Final = ".jetool-backup"
 _POLL_S: Final = 0.05
+# Of a smaller log all is recovered by the time that a process has been made.
+_READ_AHEAD_BYTES: Final = 32 << 20
 
 WRITE_EXITS: Final = {
     exits.REFUSED: "the environment is locked or must not be opened, or committed work stands after a bad entry",
@@ -69,7 +71,7 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     """How a command opens an environment: with these settings, and the cache that the user gave."""
-    config = EnvironmentConfig(**settings)
+    config = EnvironmentConfig(read_ahead_bytes=_READ_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0, **settings)
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
 
 

@@ -1,0 +1,135 @@
+"""Redo with a process that reads ahead comes to what redo alone comes to, also when that process dies on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import StorageError
+from engine.log.files import list_log_files
+from engine.recovery.redo_ahead import messages_of_fork
+from engine.storage.base import ReadFile, Storage
+from engine.storage.memory import MemoryStorage
+from engine.storage.overlay import WrappedStorage
+from tests.db.busy import BusyWorkload, open_busy
+from tests.db.workload import TINY_CACHE, State, contents
+from tests.recovery.test_progress import Steps
+from tests.recovery.test_small_cache import fill
+
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture(scope="module")
+def case() -> tuple[MemoryStorage, State]:
+    """Many small files after the last checkpoint, with all kinds of records."""
+    storage = MemoryStorage()
+    env = open_busy(storage)
+    workload = BusyWorkload(5)
+    workload.start(env)
+    workload.run(env, 60)
+    fill(env, "big", 600)
+    env.sync()
+    env.engine.crash()
+    model = dict(workload.committed)
+    model["big"] = {b"%05d" % number: b"v" * 30 for number in range(600) if number % 7}
+    return storage, model
+
+
+def recovered(storage: Storage, cache_bytes: int, read_ahead_bytes: int) -> tuple[dict[str, int], State, list[object]]:
+    """The sizes of log files afterwards, the records, and what each pass has counted."""
+    config = EnvironmentConfig(
+        cache_bytes=cache_bytes, checkpoint_bytes=0, read_ahead_bytes=read_ahead_bytes, clock=lambda: NOW_MS
+    )
+    steps = Steps()
+    with Environment(storage, config, steps) as env:
+        result = env.engine.recovery
+        assert result is not None
+        found = contents(env), [one.fields() for one in result.passes]
+    files = {file.path: file.size_bytes for file in list_log_files(storage).files}
+    return files, found[0], [*found[1], steps.heard["REDO_DATA_RECORDS"][-1]]
+
+
+@pytest.mark.parametrize("cache_bytes", [TINY_CACHE, 40_000, 64 << 20])
+def test_the_same_log_comes_of_it(
+    case: tuple[MemoryStorage, State], cache_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records, counts, the size of the log with its closing checkpoint."""
+    forks: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        forks.append(os.getpid())
+        return fork()
+
+    monkeypatch.setattr(os, "fork", counted)
+    alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
+    assert forks == []
+    ahead = recovered(MemoryStorage(case[0].contents()), cache_bytes, 1)
+    assert forks == [os.getpid()]
+    assert ahead[1] == alone[1] == case[1]
+    assert ahead[2] == alone[2]
+    assert ahead[0] == alone[0]
+
+
+class FailingFile:
+    """A file whose reads fail in forks of a process, once they have been so many."""
+
+    def __init__(self, file: ReadFile, left: list[int]) -> None:
+        self._file, self._left, self._parent = file, left, os.getpid()
+
+    def read(self, offset: int, length: int) -> bytes:
+        if os.getpid() != self._parent:
+            self._left[0] -= 1
+            if self._left[0] < 0:
+                raise StorageError("no more reads")
+        return self._file.read(offset, length)
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class FailingStorage(WrappedStorage):
+    def __init__(self, base: Storage, reads: int) -> None:
+        super().__init__(base)
+        self._left = [reads]
+
+    def open(self, path: str) -> ReadFile:
+        return FailingFile(super().open(path), self._left)
+
+
+@pytest.mark.parametrize("reads", [0, 1, 7, 20])
+def test_a_process_that_dies_is_as_if_it_had_never_been(case: tuple[MemoryStorage, State], reads: int) -> None:
+    alone = recovered(MemoryStorage(case[0].contents()), TINY_CACHE, 0)
+    storage = MemoryStorage(case[0].contents())
+    dying = recovered(FailingStorage(storage, reads), TINY_CACHE, 1)
+    assert dying[1:] == alone[1:]
+
+
+def test_messages_come_in_order_as_far_as_they_come() -> None:
+    def some() -> Iterator[tuple[int, bytes]]:
+        for number in range(5):
+            # Larger than a pipe, and than what is read at once.
+            yield number, b"%d" % number * 3_000_000
+        raise ValueError("not heard of")
+
+    assert list(messages_of_fork(some)) == [(number, b"%d" % number * 3_000_000) for number in range(5)]
+    assert list(messages_of_fork(lambda: ())) == []
+
+
+def test_nothing_is_left_of_a_process_that_is_not_heard_out() -> None:
+    messages = messages_of_fork(lambda: iter(int, 1))
+    assert next(messages) == 0
+    del messages
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
