@@ -145,6 +145,8 @@ def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
         for one in found:
             storage = DiskStorage(one.env)
             assert one.report == verify_environment(storage, list_log_files(storage), levels), one.env
+    # Alone an environment has all cores for its trees.
+    assert verify.verify_fleet(session, fleet[:1], LEVELS) == found[:1]
 
 
 def test_the_journals_of_frontends_are_in_the_report(session: Session, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
    among tasks: a large environment keeps as many cores busy as many small ones do.
 2. Environments. A task gets what was found in all files of one, in order, judges how they hang together, reads its
    rollback periods, and checks its trees where that is wanted. Recovery and the walk over trees are one task: they need
-   the whole log.
+   the whole log. On this machine, with fewer environments than cores, each task takes its share of them for its trees.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def verify_fleet(
     # All that was found in the files of one environment goes to one task.
     whole = parallel(session, list(enumerate(known))).cogroup(checked, max(1, len(known)))
     with explained("the verification failed", consequence=UNCHANGED):
-        job = whole.map(partial(_judge_task, tuple(levels)))
+        # Elsewhere a task has the one core that Spark gives it.
+        jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
+        job = whole.map(partial(_judge_task, tuple(levels), jobs))
         found = {one.env: one for one in session.run(job.collect, "verify", listener, tally)}
     return [found.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]
 
@@ -90,7 +92,7 @@ def _check_task(tally: Tally, parts: Sequence[_NumberedPart]) -> Iterator[tuple[
 
 
 def _judge_task(
-    levels: tuple[str, ...], found: tuple[int, tuple[Iterable[tuple[str, LogFiles]], Iterable[_Checked]]]
+    levels: tuple[str, ...], jobs: int, found: tuple[int, tuple[Iterable[tuple[str, LogFiles]], Iterable[_Checked]]]
 ) -> EnvironmentVerdict:
     settle_worker()
     ((env, files),), checked = found[1]
@@ -102,6 +104,7 @@ def _judge_task(
     # A shuffle keeps no order.
     results.sort(key=lambda result: result.file.number)
     try:
-        return EnvironmentVerdict(env, verify_environment(DiskStorage(env), files, levels, results=results), None)
+        report = verify_environment(DiskStorage(env), files, levels, jobs=jobs, results=results)
+        return EnvironmentVerdict(env, report, None)
     except JetoolError as error:
         return EnvironmentVerdict(env, None, error)
