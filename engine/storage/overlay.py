@@ -184,7 +184,13 @@ class OverlayStorage:
         """Nothing to do in memory."""
 
     def free_bytes(self) -> int | None:
-        return self._base.free_bytes()
+        """What would be free with these changes."""
+        free = self._base.free_bytes()
+        if free is None:
+            return None
+        taken = sum(content.length for content in list(self._files.values()))
+        before = [self._base.stat(path) for path in {*self._files, *self._gone}]
+        return max(0, free - taken + sum(found.size_bytes for found in before if found is not None))
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
         """No lock is taken: nobody else sees the changes."""

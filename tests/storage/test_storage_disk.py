@@ -17,12 +17,14 @@ from engine.log.check import check_file
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 _HOLD = """
 import sys
 from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
 lock = DiskStorage(sys.argv[1]).lock("je.lck", int(sys.argv[2]), exclusive=sys.argv[3] == "x")
 print("held", flush=True)
 sys.stdin.read()
@@ -32,6 +34,7 @@ _TRY = """
 import sys
 from engine.errors import RefusedError
 from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
 try:
     DiskStorage(sys.argv[1]).lock("je.lck", int(sys.argv[2]), exclusive=sys.argv[3] == "x")
     print("got it")
@@ -206,3 +209,21 @@ def test_a_dropped_file_gives_its_descriptor_back(tmp_path: Path) -> None:
         storage.open("00000000.jdb").read(0, 1)
     opened = [os.path.realpath(handle) for handle in Path("/proc/self/fd").glob("*")]
     assert not [path for path in opened if path.endswith("00000000.jdb")]
+
+
+def test_an_overlay_says_what_would_be_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a dry run finds room, or none, where the real run does."""
+    for name in ("cut", "gone", "kept", "moved"):
+        (tmp_path / name).write_bytes(bytes(1000))
+    monkeypatch.setattr(DiskStorage, "free_bytes", lambda _: 10_000)
+    overlay = OverlayStorage(DiskStorage(tmp_path))
+    assert overlay.free_bytes() == 10_000
+    overlay.open_rw("new", create=True).write(0, bytes(3000))
+    assert overlay.free_bytes() == 7_000
+    overlay.remove("gone")
+    overlay.rename("moved", "there")
+    assert overlay.free_bytes() == 8_000
+    overlay.open_rw("cut").truncate(400)
+    assert overlay.free_bytes() == 8_600
+    overlay.open_rw("new").write(0, bytes(20_000))
+    assert overlay.free_bytes() == 0
