@@ -362,7 +362,7 @@ def test_plain_records_are_judged_as_all_others() -> None:
         for key, part in parts:
             rows.add(0, key, 0, part, 1)
         fates = TxnFates([commits], [TxnLsns()], [[0]])
-        return Judge(sources, databases, fates, [commits], [taker], counts, 0), rows, counts
+        return Judge(sources, databases, fates, [commits], [taker], counts, 0, {}), rows, counts
 
     judge_all, rows, counts = judged()
     judge_each, rows_again, counts_again = judged()

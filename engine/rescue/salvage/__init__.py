@@ -6,6 +6,7 @@
 * ``taking``: versions out of stretches of intact entries, by the million
 * ``sorting``: versions by database and key, with memory bounded by files of sorted runs
 * ``verdict``: which version of a record counts, in one log and in those of several nodes
+* ``extinct``: ranges of records that an application has discarded at one go
 * ``judging``: one record after the other: what counts, what is lost, what is in doubt
 * ``results``: records, and what is to be said of them
 * ``collect``: salvage: records in order

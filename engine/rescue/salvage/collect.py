@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from engine.db.environment import Environment
+from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.scan import key_and_data
 from engine.errors import JetoolError
 from engine.events import SILENT, Listener
@@ -24,13 +25,14 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
 from engine.rescue.salvage.scan import SalvageDb, decoded, end_of, ln_version, node_versions
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
-from engine.rescue.salvage.verdict import TxnFates
+from engine.rescue.salvage.verdict import COMMITTED, TxnFates
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage
 from engine.tree.bin_node import is_expired
@@ -50,7 +52,8 @@ class Salvage:
         databases: of the result, complete once the logs are read.
         counts: by word, while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``, ``stood-in``,
             ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed`` (of databases
-            that were removed).
+            that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records that a filter of
+            the application may have discarded.
     """
 
     def __init__(
@@ -62,6 +65,8 @@ class Salvage:
         self.databases: list[SalvagedDatabase] = []
         self.counts: Counter[str] = Counter()
         self._numbers: dict[tuple[int, str], int] = {}
+        # By node that recovery reads: there the finished tasks have left nothing.
+        self._unfinished: dict[int, list[ExtinctRange]] = {}
         # By node of all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
         self._commits = [TxnLsns() for _ in self._nodes]
@@ -92,11 +97,25 @@ class Salvage:
                     self.counts["removed"] += self._takers[number].removed
             self._listener.step("read", total, total)
             judge = Judge(
-                self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms
-            )
+                self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
+                self._extinct(),
+            )  # fmt: skip
             yield from judge.batches(self._rows)
         finally:
             self._rows.close()
+
+    def _extinct(self) -> dict[tuple[int, int], list[ExtinctRange]]:
+        """Ranges that were discarded, by database and node, as far as their tasks have committed."""
+        found: dict[tuple[int, int], list[ExtinctRange]] = {}
+        for number, (_, node) in enumerate(self._nodes):
+            for one in self._unfinished.get(number, node.survey.extinct):
+                if one.txn is not None and self._fates.fate(number, one.txn) != COMMITTED:
+                    continue
+                for db_id in one.db_ids:
+                    if db_id in node.survey.dbs:
+                        database = self._numbered(number, db_id)
+                        found.setdefault((database, number), []).append(one)
+        return found
 
     def newest_bins(self) -> Iterator[int]:
         """LSN of the newest complete version of each BIN of users' databases, once the logs are read."""
@@ -118,10 +137,16 @@ class Salvage:
             return db
         return db._replace(name=f"{db.name} ({node.env})")
 
+    def _numbered(self, number: int, db_id: int) -> int:
+        """The number of a database of a node by its id."""
+        at, node = self._nodes[number]
+        return self._database(at, self._own(number, db_id, node.survey.dbs[db_id]))
+
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
         vlsn = node.survey.last_vlsn
         with Environment(node.env, READER) as env:
+            self._unfinished[number] = _tasks(env)
             for name in env.database_names():
                 with env.open_database(name) as db:
                     state = db.state
@@ -183,14 +208,11 @@ class Salvage:
             # No MapLN of others is legible: they go the general way.
             return IGNORED if db_id in survey.internal else REMOVED if db_id in survey.removed else GENERAL
 
-        def number_of(db_id: int) -> int:
-            return self._database(self._nodes[number][0], self._own(number, db_id, survey.dbs[db_id]))
-
         low = min((period[0] for period in survey.periods), default=NULL_LSN)
         high = max((period[1] for period in survey.periods), default=NULL_LSN)
         return VersionTaker(
-            self._rows, number, self._commits[number], kind_of, number_of, partial(self._read_entry, number),
-            (low, high), _last_gap(self._nodes[number][1]),
+            self._rows, number, self._commits[number], kind_of, partial(self._numbered, number),
+            partial(self._read_entry, number), (low, high), _last_gap(self._nodes[number][1]),
         )  # fmt: skip
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
@@ -236,6 +258,15 @@ class Salvage:
         for key, slot in found.rows:
             database = self._database(at, self._own(number, found.db_id, node.survey.dbs[found.db_id]))
             self._rows.add(database, key, number, ([], slot, item.lsn, found.node), SLOT_BYTES + len(slot[2]))
+
+
+def _tasks(env: Environment) -> list[ExtinctRange]:
+    """Ranges whose tasks have committed, and are not finished."""
+    if EXTINCTIONS not in env.database_names(internal=True):
+        return []
+    with env.open_database(EXTINCTIONS) as db:
+        found = [range_of(data, env.end_lsn, None) for _, data in db.items()]
+    return [one for one in found if one is not None]
 
 
 def _last_gap(node: SalvageNode) -> int:

@@ -11,6 +11,7 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.extinct import EXTINCT, ExtinctRange, word_for
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
@@ -38,6 +39,7 @@ class Judge:
         takers: by node, what has read its log.
         counts: by word; added to.
         now_ms: by which records expire.
+        extinct: ranges of records that were discarded, by database and node.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Judge:
         takers: list[VersionTaker],
         counts: Counter[str],
         now_ms: int,
+        extinct: dict[tuple[int, int], list[ExtinctRange]],
     ) -> None:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
@@ -58,6 +61,10 @@ class Judge:
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
+        self._ordered = [not database.db.comparator for database in databases]
+        self._extinct = extinct
+        # What is in none of these databases takes the short way.
+        self._has_extinct = frozenset(database for database, _ in extinct)
         self._fates = fates
         self._commits = commits
         self._counts = counts
@@ -76,7 +83,8 @@ class Judge:
                     batch = []
                 held, last = 0, database
             size = -1
-            if len(found) == 1 and self._floors[database] is None and not self._duplicates[database]:
+            plain = len(found) == 1 and self._floors[database] is None and not self._duplicates[database]
+            if plain and database not in self._has_extinct:
                 size = self._take_plain(database, key, found[0][0], found[0][1], batch)
             if size < 0:
                 size = 0
@@ -192,6 +200,13 @@ class Judge:
                 key, data = split_two_part_key(key)
             except (FormatError, IndexError):
                 self._counts["malformed"] += 1
+                return None
+        ranges = self._extinct.get((database, node))
+        if ranges is not None:
+            word = word_for(ranges, key, version.lsn, ordered=self._ordered[database])
+            if word:
+                self._counts[word] += 1
+            if word == EXTINCT:
                 return None
         self._counts["records"] += 1
         origin = _ORIGINS[version.kind]

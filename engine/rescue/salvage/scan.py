@@ -27,6 +27,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
     BIN_TYPE,
     DEL_DUP_LNS,
+    EXTINCT_SCAN_LNS,
     MAP_LN,
     MAP_LNS,
     ROLLBACKS,
@@ -41,12 +42,13 @@ from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
+from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
 
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
-_FEW: Final = MAP_LNS | ROLLBACKS
+_FEW: Final = MAP_LNS | ROLLBACKS | EXTINCT_SCAN_LNS
 _FEW_AND_LNS: Final = _FEW | STREAM_LNS
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
@@ -76,6 +78,7 @@ class LogSurvey(NamedTuple):
         damages: stretches of damage, and files that cannot be read (length 0).
         group: the replication group that its records name, or None.
         last_vlsn: the last visible one; NULL_VLSN without one.
+        extinct: ranges of records that were discarded, whether that has committed or not.
     """
 
     dbs: dict[int, SalvageDb]
@@ -85,6 +88,7 @@ class LogSurvey(NamedTuple):
     damages: tuple[Damage, ...]
     group: GroupName | None
     last_vlsn: int
+    extinct: tuple[ExtinctRange, ...] = ()
 
 
 class NodeVersions(NamedTuple):
@@ -112,7 +116,7 @@ def survey_log(env: str) -> LogSurvey:
     """
     files = list_log_files(DiskStorage(env))
     maps: dict[int, tuple[int, MapLN, bool]] = {}
-    periods = []
+    periods, extinct = [], []
     damages: list[Damage] = []
     group, last_vlsn = None, NULL_VLSN
     for item in _items(env, files.files, files.end_file()):
@@ -135,6 +139,8 @@ def survey_log(env: str) -> LogSurvey:
                 maps[record.content.database.db_id] = (entry.lsn, record.content, record.data is None)
             elif isinstance(record, RollbackStart):
                 periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
+            elif entry.type_number in EXTINCT_SCAN_LNS and isinstance(record, LN) and not entry.invisible:
+                extinct.append(range_of(record.data or b"", entry.lsn, record.txn_id))
     dbs, removed, internal = _databases(maps)
     return LogSurvey(
         dbs=dbs,
@@ -144,6 +150,7 @@ def survey_log(env: str) -> LogSurvey:
         damages=tuple(damages),
         group=group,
         last_vlsn=last_vlsn,
+        extinct=tuple(one for one in extinct if one is not None),
     )
 
 

@@ -97,7 +97,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
     run.out.document(SALVAGED, SALVAGED.row((
         to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["stood-in"],
         counts["in-doubt"], counts["orphans"], counts["deleted"], counts["expired"], counts["aborted"], counts["open"],
-        counts["rolled-back"], counts["removed"], counts["malformed"], result, _nodes(sources),
+        counts["rolled-back"], counts["removed"], counts["extinct"], counts["maybe-extinct"], counts["malformed"],
+        result, _nodes(sources),
     )))  # fmt: skip
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
     gave_up = counts["lost"] or counts["in-doubt"] or any(node.problem for source in sources for node in source.nodes)

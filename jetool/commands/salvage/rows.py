@@ -47,6 +47,8 @@ SALVAGED: Final = Shape(
         Field("open", "int", "versions passed over since their transaction has no end"),
         Field("rolled_back", "int", "versions passed over since a rollback took them back"),
         Field("removed", "int", "records of databases that were removed"),
+        Field("extinct", "int", "records that the application has discarded, a range at a time"),
+        Field("maybe_extinct", "int", "records saved that a filter of the application may have discarded"),
         Field("malformed", "int", "records whose key and data cannot be told apart"),
         Field("databases", "records", "databases of the result", fields=_DATABASE),
         Field("environments", "records", "environments that were read", fields=_NODE),
