@@ -35,8 +35,9 @@ def environment(home: Path, *, filter_: bytes | None = None, commits: bool = Tru
         ids = (db.state.id, pairs.state.id)
         if not finished:
             # As if the process had ended with the commit.
-            env.engine.parts.checkpointer.participants.remove(env.engine.parts.extinctions)
-            env.engine.parts.extinctions = None
+            extinctions = env.engine.parts.extinctions
+            assert extinctions is not None
+            env.engine.parts.checkpointer.participants.remove(extinctions)
         tasks = env.engine.catalog.by_name("_jeExtinctScansDb")
         assert tasks is not None
         txn = env.begin()
