@@ -16,7 +16,7 @@ from engine.rep.messages import Message
 from engine.rep.node import RepNode
 from engine.rep.operator import OPERATOR
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest, Refusal, WriteReceipt
-from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
+from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record, with_secret
 from tests.db.workload import contents
 from tests.rep.nodes import SECRET, eventually, group_of
 
@@ -33,7 +33,7 @@ def pair() -> Iterator[list[RepNode]]:
 
 
 def written(nodes: list[RepNode], key: bytes, data: bytes, *, to: int = 0, name: str = "t") -> remote.RemoteWrite:
-    return put_record(nodes[to].config.listen, SECRET, PutRequest(name, key, data, True), 10)
+    return put_record(nodes[to].config.listen, with_secret(SECRET), PutRequest(name, key, data, True), 10)
 
 
 def test_written_through_either_node_and_read_from_both(pair: list[RepNode]) -> None:
@@ -43,13 +43,13 @@ def test_written_through_either_node_and_read_from_both(pair: list[RepNode]) -> 
         assert done.master == master
         assert done.written == WriteReceipt(pair[0].status().last_vlsn, 1)
         for address in (master, replica):
-            assert get_record(address, SECRET, GetRequest("t", b"k", done.written.vlsn, 5000), 10) == [
+            assert get_record(address, with_secret(SECRET), GetRequest("t", b"k", done.written.vlsn, 5000), 10) == [
                 b"through %d" % to
             ]
-    done = delete_record(replica, SECRET, DeleteRequest("t", b"k", None), 10)
+    done = delete_record(replica, with_secret(SECRET), DeleteRequest("t", b"k", None), 10)
     assert done.written.records == 1
     with pytest.raises(NotFoundError, match="no record with this key"):
-        get_record(replica, SECRET, GetRequest("t", b"k", done.written.vlsn, 5000), 10)
+        get_record(replica, with_secret(SECRET), GetRequest("t", b"k", done.written.vlsn, 5000), 10)
 
 
 def test_duplicates(pair: list[RepNode]) -> None:
@@ -57,9 +57,9 @@ def test_duplicates(pair: list[RepNode]) -> None:
     for item in (b"blue", b"red", b"green"):
         written(pair, b"car", item, name="tags")
     written(pair, b"card", b"x", name="tags")
-    assert get_record(address, SECRET, GetRequest("tags", b"car", 0, 0), 10) == [b"blue", b"green", b"red"]
-    assert delete_record(address, SECRET, DeleteRequest("tags", b"car", b"red"), 10).written.records == 1
-    assert delete_record(address, SECRET, DeleteRequest("tags", b"car", None), 10).written.records == 2
+    assert get_record(address, with_secret(SECRET), GetRequest("tags", b"car", 0, 0), 10) == [b"blue", b"green", b"red"]
+    assert delete_record(address, with_secret(SECRET), DeleteRequest("tags", b"car", b"red"), 10).written.records == 1
+    assert delete_record(address, with_secret(SECRET), DeleteRequest("tags", b"car", None), 10).written.records == 2
     assert contents(pair[0].environment)["tags"] == {(b"card", b"x"): b"x"}
 
 
@@ -68,21 +68,21 @@ def test_what_is_refused_changes_nothing(pair: list[RepNode]) -> None:
     written(pair, b"there", b"1")
     last = pair[0].status().last_vlsn
     with pytest.raises(RefusedError, match="there is a record of this key") as caught:
-        put_record(address, SECRET, PutRequest("t", b"there", b"2", False), 10)
+        put_record(address, with_secret(SECRET), PutRequest("t", b"there", b"2", False), 10)
     assert caught.value.exit_code == 3
     for name, key in (("nope", b"k"), ("t", b"nope")):
         with pytest.raises(NotFoundError):
-            delete_record(address, SECRET, DeleteRequest(name, key, None), 10)
+            delete_record(address, with_secret(SECRET), DeleteRequest(name, key, None), 10)
         with pytest.raises(NotFoundError):
-            get_record(address, SECRET, GetRequest(name, key, 0, 0), 10)
+            get_record(address, with_secret(SECRET), GetRequest(name, key, 0, 0), 10)
     with pytest.raises(NotFoundError, match="no database of the name 'nope'"):
-        put_record(address, SECRET, PutRequest("nope", b"k", b"", True), 10)
+        put_record(address, with_secret(SECRET), PutRequest("nope", b"k", b"", True), 10)
     with pytest.raises(PeerError, match="secret"):
-        put_record(address, b"x" * 20, PutRequest("t", b"there", b"3", True), 10)
+        put_record(address, with_secret(b"x" * 20), PutRequest("t", b"there", b"3", True), 10)
     with pytest.raises(RefusedError, match="has not replayed VLSN 99999 yet"):
-        get_record(pair[1].config.listen, SECRET, GetRequest("t", b"there", 99_999, 50), 10)
+        get_record(pair[1].config.listen, with_secret(SECRET), GetRequest("t", b"there", 99_999, 50), 10)
     with pytest.raises(DisconnectedError, match="cannot be reached"):
-        put_record(NOWHERE, SECRET, PutRequest("t", b"k", b"", True), 10)
+        put_record(NOWHERE, with_secret(SECRET), PutRequest("t", b"k", b"", True), 10)
     assert contents(pair[0].environment)["t"][b"there"] == b"1"
     # An abort of what had written nothing is no entry of the stream.
     assert pair[0].status().last_vlsn == last
@@ -116,7 +116,7 @@ def test_what_fails_after_the_commit_is_no_refusal(
     node = pair[0].config.listen
     with pytest.raises(JetoolError, match="the write was committed, and then the node failed") as caught:
         _ = (
-            delete_record(node, SECRET, DeleteRequest("t", b"after", None), 10)
+            delete_record(node, with_secret(SECRET), DeleteRequest("t", b"after", None), 10)
             if delete
             else written(pair, b"after", b"y")
         )
@@ -151,7 +151,7 @@ def test_a_connection_that_is_lost_before_the_answer(pair: list[RepNode], monkey
     with pytest.raises(UnknownOutcomeError, match="whether it was committed is not known"):
         written(pair, b"cable", b"x")
     with pytest.raises(DisconnectedError, match="the cable was pulled"):
-        get_record(pair[0].config.listen, SECRET, GetRequest("t", b"cable", 0, 0), 10)
+        get_record(pair[0].config.listen, with_secret(SECRET), GetRequest("t", b"cable", 0, 0), 10)
     assert contents(pair[0].environment)["t"][b"cable"] == b"x"
 
 
@@ -178,7 +178,7 @@ def test_a_replica_that_knows_no_master() -> None:
         with pytest.raises(NotMasterError, match="it knows none"):
             written(nodes, b"k", b"x", to=1)
         with pytest.raises(NotFoundError):
-            get_record(address, SECRET, GetRequest("t", b"k", 0, 0), 5)
+            get_record(address, with_secret(SECRET), GetRequest("t", b"k", 0, 0), 5)
 
 
 @pytest.mark.parametrize("kind", [Message.PUT, Message.DELETE, Message.GET])

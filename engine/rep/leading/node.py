@@ -38,6 +38,7 @@ from engine.rep.restore import holds_log
 from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
 from engine.rep.serving.port import Port, Service
 from engine.rep.serving.questions import NodeFacts, Questions
+from engine.rep.serving.record_requests import RecordRequests
 from engine.rep.settings import Role
 from engine.rep.wire.election_lines import MasterAnswer, Proposal, Result, Suggestion
 from engine.rep.wire.group_lines import Members
@@ -102,6 +103,7 @@ class LeadingNode:
         self._changed = threading.Condition()
         self._copies = LogFileServer(self)
         self._questions = Questions(self.facts, self._heard)
+        self._records = RecordRequests(self)
         tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls)
         self.failure: Exception | None = None
@@ -245,7 +247,7 @@ class LeadingNode:
     def _services(self) -> dict[str, Service]:
         term = self._term
         feeder = term.services if term is not None and self.role is Role.MASTER else {}
-        return {**self._questions.services, **self._copies.services, **feeder}
+        return {**self._questions.services, **self._copies.services, **self._records.services, **feeder}
 
     def _heard(self, result: Result) -> None:
         """The result of an election: of a later one than the term of this node it ends that."""

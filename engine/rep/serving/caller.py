@@ -28,10 +28,12 @@ class Caller:
     Arguments:
         connection: just accepted.
         peer: how messages name the client.
+        trusted: whether it has shown a certificate that this node trusts, or runs on the same machine.
     """
 
-    def __init__(self, connection: Connection, peer: str) -> None:
+    def __init__(self, connection: Connection, peer: str, *, trusted: bool = False) -> None:
         self._connection = connection
+        self.trusted = trusted
         self._inbox = Inbox(from_client=True)
         self.peer = peer
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import ssl
 import threading
@@ -34,14 +35,19 @@ class Service:
     Arguments:
         serve: has one call; the connection is closed when it returns.
         places: how many calls at a time.
+        trusted: it is for callers only that show a trusted certificate, or run on the same machine.
     """
 
-    def __init__(self, serve: Callable[[Caller], None], places: int) -> None:
+    def __init__(self, serve: Callable[[Caller], None], places: int, *, trusted: bool = False) -> None:
         self._serve = serve
+        self._trusted = trusted
         self._places = threading.BoundedSemaphore(places)
 
     def take(self, caller: Caller) -> None:
-        """Serve one caller, or tell it that all places are taken."""
+        """Serve one caller, or tell it that all places are taken, or that it is not for everybody."""
+        if self._trusted and not caller.trusted:
+            caller.answer(Status.INVALID)
+            return
         if not self._places.acquire(blocking=False):
             caller.answer(Status.BUSY)
             return
@@ -88,10 +94,10 @@ class Port:
         for caller in callers:
             caller.close()
 
-    def serve(self, connection: Connection, peer: str) -> None:
-        """Serve one connection to its end."""
+    def serve(self, connection: Connection, peer: str, *, local: bool = False) -> None:
+        """Serve one connection to its end; ``local`` when it comes from this machine."""
         secure = TlsConnection(connection, peer, self._tls, host=None) if self._tls is not None else None
-        caller = Caller(secure or connection, peer)
+        caller = Caller(secure or connection, peer, trusted=local or secure is not None)
         self._come(caller)
         try:
             # Whatever a caller does, it is its own connection that ends.
@@ -136,4 +142,7 @@ class Port:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = SocketConnection(sock, peer)
-        threading.Thread(target=self.serve, args=(connection, peer), name=f"serves {peer}", daemon=True).start()
+        local = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
+        threading.Thread(
+            target=self.serve, args=(connection, peer), kwargs={"local": local}, name=f"serves {peer}", daemon=True
+        ).start()

@@ -16,6 +16,7 @@ Modules:
 * ``lines``: text messages, one a line
 * ``messages``: binary messages: classes, frames, tables of what a side may send
 * ``node_state``: service BinaryNodeState: role, VLSNs, releases and load of a node
+* ``records``: service JetoolRecords: records of a running node
 * ``services``: how a connection begins
 * ``values``: the types that fields of binary messages have
 """

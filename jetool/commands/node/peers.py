@@ -23,7 +23,10 @@ SECRET = click.option(
     "--secret-file", type=click.Path(dir_okay=False), required=True, metavar="FILE", help=_SECRET_HELP
 )
 # For a command that can do without it.
-PERHAPS_SECRET = click.option("--secret-file", type=click.Path(dir_okay=False), metavar="FILE", help=_SECRET_HELP)
+PERHAPS_SECRET = click.option(
+    "--secret-file", type=click.Path(dir_okay=False), metavar="FILE",
+    help=f"{_SECRET_HELP} In a group of JE there is none.",
+)  # fmt: skip
 
 
 class Peers(click.ParamType[tuple[tuple[str, int], ...]]):

@@ -8,7 +8,7 @@ import pytest
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
-from engine.errors import JetoolError, RefusedError, StorageError, UsageError
+from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.events import SILENT
 from engine.rep.acks import AckPolicy, InsufficientReplicasError
 from engine.rep.client.call import ask
@@ -19,14 +19,18 @@ from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
 from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.leading.node import LeadingNode
+from engine.rep.records import GetRequest, PutRequest
+from engine.rep.remote import by_je, get_record, put_record
 from engine.rep.settings import Role
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Proposal, Result, Suggestion
+from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import described, opened, operations
 from tests.rep.leading.leaders import GROUP, PATIENCE_S, follower, leading
 from tests.rep.nodes import eventually, free_ports
+from tests.rep.serving.scripted import served
 
 
 def work(env: Environment) -> None:
@@ -142,6 +146,22 @@ def test_what_cannot_begin_makes_nothing() -> None:
     with leading(listen=listen), pytest.raises(StorageError, match="cannot listen"), leading(storage, listen=listen):
         pass
     assert [name for name in storage.names() if name.endswith(".jdb")] == []
+
+
+def test_records_are_written_through_it() -> None:
+    """By callers on its own machine; one from elsewhere would need a certificate."""
+    with leading(policy=AckPolicy.NONE) as node:
+        node.environment.create_database("x").close()
+        door, place = by_je(SocketNetwork()), node.config.listen
+        written = put_record(place, door, PutRequest("x", b"k", b"v", True), 5)
+        assert (written.master, written.written.vlsn) == (place, node.stream_range().last)
+        assert get_record(place, door, GetRequest("x", b"k", written.written.vlsn, 1000), 5) == [b"v"]
+        with pytest.raises(RefusedError, match="there is a record"):
+            put_record(place, door, PutRequest("x", b"k", b"v", False), 5)
+        with pytest.raises(NotFoundError):
+            get_record(place, door, GetRequest("nothing", b"k", 0, 0), 5)
+        asked = encode_service_request("JetoolRecords")
+        assert served(node._services, asked) == bytes((Status.INVALID,))
 
 
 def told(node: LeadingNode, proposal: Proposal, winner: str) -> None:

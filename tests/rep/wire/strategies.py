@@ -7,16 +7,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engine.format.entry.group_db import GroupNode, RepGroup
-from engine.rep.wire import copying, election_lines, feeder, group_lines, lines, node_state, values
+from engine.rep.wire import copying, election_lines, feeder, group_lines, lines, node_state, records, values
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.lines import Envelope, LineTable, TextMessage
 from engine.rep.wire.messages import Message, Table
 
-BINARY = (feeder.FEEDER, copying.LOG_FILES, node_state.NODE_STATE)
+BINARY = (feeder.FEEDER, copying.LOG_FILES, node_state.NODE_STATE, records.RECORDS)
 TEXT = (
     election_lines.ACCEPTOR, election_lines.LEARNER, group_lines.GROUP, group_lines.STATE, group_lines.MONITOR,
 )  # fmt: skip
-VERSIONS = {"Feeder": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14), "LogFileFeeder": (2, 3, 4), "BinaryNodeState": (1,)}
+VERSIONS = {
+    "Feeder": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14), "LogFileFeeder": (2, 3, 4), "BinaryNodeState": (1,),
+    "JetoolRecords": (1,),
+}  # fmt: skip
 
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)
 FIELD = PRINTABLE.filter(lambda text: "|" not in text)

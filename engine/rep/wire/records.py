@@ -1,0 +1,34 @@
+"""Service ``JetoolRecords``: records of a running node of jetool in a group of JE. No node of JE has it.
+
+One request, one answer; what they say is that of ``engine.rep.records``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from engine.rep.wire.messages import Message, Table, message
+from engine.rep.wire.values import BYTES, INT
+
+VERSION: Final = 1
+# A record, its key and the name of its database.
+_LONGEST: Final = 160 << 20
+
+
+@message(1, limit=_LONGEST)
+class RecordRequest(Message):
+    """What is to be done, and with which record."""
+
+    kind: Annotated[int, INT]
+    payload: Annotated[bytes, BYTES]
+
+
+@message(2, limit=_LONGEST)
+class RecordAnswer(Message):
+    """What came of it."""
+
+    kind: Annotated[int, INT]
+    payload: Annotated[bytes, BYTES]
+
+
+RECORDS: Final = Table("JetoolRecords", client=(RecordRequest,), server=(RecordAnswer,))
