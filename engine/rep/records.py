@@ -126,7 +126,10 @@ def _refusal(error: JetoolError) -> Refusal:
         code = INCOMPLETE
     elif isinstance(error, InsufficientReplicasError):
         # The transaction has been aborted here.
-        consequence, hint = "nothing was changed", "try again when replicas are back; jetool node status, in a group of JE jetool group show, shows them"
+        consequence, hint = (
+            "nothing was changed",
+            "try again when replicas are back; jetool node status, or jetool group show, shows them",
+        )
     return Refusal(
         exit_code=code,
         kind=error.kind,

@@ -6,4 +6,5 @@
 * ``node``: a node that leads a group of JE
 * ``outgoing``: entries of this node's log as a feeder of JE sends them
 * ``term``: one term of a master of a group of JE
+* ``voting``: what a running master says in elections
 """

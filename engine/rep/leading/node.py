@@ -4,9 +4,10 @@
 * In the environment of a group it leads when no other node does, and when a majority of the electable members answers,
   none of which has a later Commit: then no commit that was acknowledged is lost. A group of which it is the only
   electable member needs nobody else.
-* The electable members elect another master when this one is gone, as they do for a master of JE. When they have done
-  so while it was cut off, it hears of that, acknowledges nothing any more, and stops: ``failure`` says so. Commits
-  that need a majority were not acknowledged meanwhile.
+* The electable members elect another master when this one is gone, as they do for a master of JE; while it is there
+  their elections end with it (``engine.rep.leading.voting``). When they have elected another one while it was cut off,
+  it hears of that, acknowledges nothing any more, and stops: ``failure`` says so. Commits that need a majority were not
+  acknowledged meanwhile.
 
 Example: ``LeadingNode`` with group ``G`` in an empty directory logs VLSN 1 to 11; a JVM that has it as its helper joins
 as ELECTABLE, and is a member with VLSN 16.
@@ -32,6 +33,7 @@ from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import LeadConfig, Leadership, check_member, stream_of
+from engine.rep.leading.voting import Acceptor, Herald
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -99,6 +101,8 @@ class LeadingNode:
         self._env: Environment | None = None
         self._term: Leadership | None = None
         self._elected: MasterAnswer | None = None
+        self._acceptor: Acceptor | None = None
+        self._herald: Herald | None = None
         self._since = time.time()
         self._changed = threading.Condition()
         self._copies = LogFileServer(self)
@@ -163,9 +167,15 @@ class LeadingNode:
         # As the result of an election: later than those before, on whatever machine.
         proposal = Proposal(int(time.time() * 1000), secrets.randbits(_MACHINE_BITS), 1)
         self._elected = MasterAnswer(proposal=proposal, value=value)
+        self._acceptor = Acceptor(self.facts, value)
+        group, timeout_s = term.group.name or "", config.timeout_s
+        self._herald = Herald(self._network, group, lambda: term.members.nodes, self._own_election, timeout_s)
+        self._herald.start()
 
     def stop(self) -> None:
         """End all connections and close the environment."""
+        if self._herald is not None:
+            self._herald.close()
         if self._term is not None:
             self._term.close("the node is being stopped")
         self._port.close()
@@ -246,16 +256,23 @@ class LeadingNode:
 
     def _services(self) -> dict[str, Service]:
         term = self._term
-        feeder = term.services if term is not None and self.role is Role.MASTER else {}
-        return {**self._questions.services, **self._copies.services, **self._records.services, **feeder}
+        found = {**self._questions.services, **self._copies.services, **self._records.services}
+        if term is None or self._acceptor is None or self.role is not Role.MASTER:
+            return found
+        return {**found, **term.services, **self._acceptor.services}
+
+    def _own_election(self) -> MasterAnswer | None:
+        return self._elected if self.role is Role.MASTER else None
 
     def _heard(self, result: Result) -> None:
         """The result of an election: of a later one than the term of this node it ends that."""
-        elected = self._elected
-        if elected is None or result.proposal <= elected.proposal or result.value.node == self.config.name:
-            return
         with self._changed:
+            elected = self._elected
+            if elected is None or result.proposal <= elected.proposal:
+                return
             self._elected = MasterAnswer(proposal=result.proposal, value=result.value)
+            if result.value.node == self.config.name:
+                return
             self.failure = RefusedError(
                 f"{result.value.node} at {result.value.host}:{result.value.port} was elected master",
                 consequence="this node leads no more, and has stopped; commits without an acknowledgement may be lost",

@@ -182,7 +182,7 @@ def test_an_election_ends_it() -> None:
         told(node, mine._replace(time_ms=mine.time_ms + 5), "n1")
         assert not node.await_end(0.05)
         assert db.put(b"k", b"v")
-        told(node, mine._replace(time_ms=mine.time_ms + 5), "n2")
+        told(node, mine._replace(time_ms=mine.time_ms + 6), "n2")
         assert node.await_end(5)
         assert "n2 at localhost:7002 was elected master" in str(node.failure)
         with pytest.raises((RefusedError, InsufficientReplicasError), match="no longer the master"):
