@@ -1,9 +1,9 @@
-"""A node that leads a group of JE, by hand: it is told to, and nobody elects it.
+"""A node that leads a group of JE: it is told to stand, and leads when it is elected, or not at all.
 
 * In an empty directory it makes a new group, whose only member it is. Nodes of JE join it as they join any master.
-* In the environment of a group it leads when no other node does, and when a majority of the electable members answers,
-  none of which has a later Commit: then no commit that was acknowledged is lost. A group of which it is the only
-  electable member needs nobody else.
+* In the environment of a group it stands for election by the other electable members (``engine.rep.leading.voting``):
+  no commit that was acknowledged is lost, and no other node is master. A group of which it is the only electable member
+  needs nobody else.
 * The electable members elect another master when this one is gone, as they do for a master of JE; while it is there
   their elections end with it (``engine.rep.leading.voting``). When they have elected another one while it was cut off,
   it hears of that, acknowledges nothing any more, and stops: ``failure`` says so. Commits that need a majority were not
@@ -23,17 +23,17 @@ from typing import Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError, plural
+from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.looking import MASTER, NodeLook, check_group, look
+from engine.rep.client.looking import MASTER, check_group, look
 from engine.rep.client.tls import TlsFiles, server_context
 from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.membership import form_group
-from engine.rep.leading.term import LeadConfig, Leadership, check_member, stream_of
-from engine.rep.leading.voting import Acceptor, Herald
+from engine.rep.leading.term import LeadConfig, Leadership, check_member, logged_dtvlsn, stream_of
+from engine.rep.leading.voting import Acceptor, Herald, Standing, TooFewVotersError, stand
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -49,6 +49,7 @@ from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 _MACHINE_BITS: Final = 128
 _PAUSE_S: Final = 0.01
+_ACTIVE: Final = (MASTER, "REPLICA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class LeadingNode:
             self._port.close()
             raise
         try:
-            self._check(env)
+            elected = self._check(env)
             if stream_of(env).is_empty:
                 form_group(env, config.group or "", config.name, config.listen)
             term = Leadership(env, config.name, config.listen, config.lead)
@@ -164,10 +165,10 @@ class LeadingNode:
             raise
         self._env, self._term = env, term
         value = Suggestion(*config.listen, config.name, term.pair.id)
-        # As the result of an election: later than those before, on whatever machine.
-        proposal = Proposal(int(time.time() * 1000), secrets.randbits(_MACHINE_BITS), 1)
+        # Alone it is elected by itself: later than before, on whatever machine.
+        proposal = elected or Proposal(int(time.time() * 1000), secrets.randbits(_MACHINE_BITS), 1)
         self._elected = MasterAnswer(proposal=proposal, value=value)
-        self._acceptor = Acceptor(self.facts, value)
+        self._acceptor = Acceptor(self.facts, value, proposal)
         group, timeout_s = term.group.name or "", config.timeout_s
         self._herald = Herald(self._network, group, lambda: term.members.nodes, self._own_election, timeout_s)
         self._herald.start()
@@ -285,7 +286,8 @@ class LeadingNode:
 
     # Whether it may lead.
 
-    def _check(self, env: Environment) -> None:
+    def _check(self, env: Environment) -> Proposal | None:
+        """Refuse what cannot be; be elected where there are others that vote, and give the proposal."""
         config = self.config
         if not env.replicated:
             raise UsageError("the environment is not replicated", file=self._storage.root)
@@ -297,49 +299,39 @@ class LeadingNode:
             )  # fmt: skip
         members = committed_members(env.engine)
         if members is None:
-            return
+            return None
         if config.group is not None and config.group != members.group.name:
             raise RefusedError(
                 "the environment is of another group", file=self._storage.root, expected=config.group,
                 found=members.group.name, consequence="it does not lead; nothing was changed",
             )  # fmt: skip
-        check_member(env, config.name, config.listen)
+        mine = check_member(env, config.name, config.listen)
         voters = [node for node in members.nodes if node.type == ELECTABLE and not node.removed]
-        others = [(node.host or "", node.port) for node in voters if node.name != config.name]
-        if others:
-            self._compare(env, members.group.name or "", others)
-
-    def _compare(self, env: Environment, group: str, others: list[Address]) -> None:
-        """Refuse to lead beside another master, or without what a majority may have."""
+        others = tuple((node.host or "", node.port) for node in voters if node.name != config.name)
+        if not others:
+            return None
+        group = members.group.name or ""
+        self._refuse_beside_another(env, group, others)
+        value = Suggestion(*config.listen, config.name, mine.id)
+        standing = Standing(group, value, (logged_dtvlsn(env), max(stream_of(env).last_txn_end, 0)), others)
         try:
-            found = [node for node in look(self._network, others, group, self.config.timeout_s).nodes if node.said]
+            return stand(self._network, standing, config.timeout_s, env.home)
+        except TooFewVotersError:
+            if config.force:
+                return None
+            raise
+
+    def _refuse_beside_another(self, env: Environment, group: str, others: tuple[Address, ...]) -> None:
+        """Before anybody is asked to vote: a running master would have to answer that, too."""
+        try:
+            found = look(self._network, others, group, self.config.timeout_s)
         except (NotFoundError, PeerError):
-            found = []
-        found = [node for node in found if node.address in others]
-        consequence = "it does not lead; nothing was changed"
-        for node in found:
-            if node.state == MASTER:
+            return
+        for node in found.nodes:
+            # The master itself, or who follows one that cannot be reached from here.
+            if node.said is not None and node.state in _ACTIVE and node.said.master != self.config.name:
                 raise RefusedError(
-                    f"{node.name} is the master of the group", file=env.home, consequence=consequence,
+                    f"{node.said.master} is the master of the group", file=env.home,
+                    consequence="it does not lead; nothing was changed",
                     hint="jetool node run --join follows it under another name",
                 )  # fmt: skip
-        mine = stream_of(env).last_txn_end
-        later = [node for node in found if _commit_vlsn(node) > mine]
-        if later:
-            raise RefusedError(
-                f"{later[0].name} has later commits", file=env.home, expected=f"none after VLSN {mine}",
-                found=f"VLSN {_commit_vlsn(later[0])}", consequence=consequence,
-                hint="start that node; a majority of electable nodes elects the master",
-            )  # fmt: skip
-        # This node is one of them.
-        if 2 * (len(found) + 1) <= len(others) + 1 and not self.config.force:
-            raise RefusedError(
-                "too few members answer to know that none has later commits", file=env.home,
-                expected=f"more than half of {plural(len(others) + 1, 'electable member')}, this one included",
-                found=", ".join(node.name for node in found) or "none", consequence=consequence,
-                hint="start the others; or, where they are lost for good, add --force",
-            )  # fmt: skip
-
-
-def _commit_vlsn(node: NodeLook) -> int:
-    return node.said.commit_vlsn if node.said is not None else 0

@@ -89,7 +89,7 @@ class Leadership:
         self._over = threading.Event()
         self.pair = NameIdPair(name, mine.id)
         self.problem: JetoolError | None = None
-        durable = _logged_dtvlsn(env)
+        durable = logged_dtvlsn(env)
         self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable)
         engine.lead(self.gate)
         self._database = GroupDatabase(env, self.gate)
@@ -249,7 +249,7 @@ def stream_of(env: Environment) -> VLSNRange:
     return env.engine.stream_range
 
 
-def _logged_dtvlsn(env: Environment) -> int:
+def logged_dtvlsn(env: Environment) -> int:
     """The DTVLSN of the last Commit or Abort in the log; 0 for none."""
     last = stream_of(env).last_txn_end
     if last <= 0:

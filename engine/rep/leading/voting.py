@@ -1,4 +1,9 @@
-"""What a running master says in elections, and to those that do not know it (je-ha-protocol.md 12.2).
+"""Elections, for a node that leads: it is elected before it does, and stays so (je-ha-protocol.md 12.2).
+
+Whoever shall lead members that vote proposes itself to them: a majority has to promise that it takes no earlier
+proposal, and none of these may have a later log; then a majority has to accept it. So two nodes that become master at
+the same time cannot both be followed by a majority. It proposes nobody else: where another log is later, that node, or
+any other one but this, has to stand.
 
 A member that has lost sight of the master proposes a new one to all members. The running master promises like any other
 one, and suggests itself with a ranking above every log: so the election ends with the same master. Who waits for the
@@ -10,12 +15,16 @@ A for it, then RE to all: the master is the same, by a later proposal.
 
 from __future__ import annotations
 
+import secrets
 import threading
+import time
 from collections.abc import Callable
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
 
-from engine.errors import FormatError, JetoolError
+from engine.errors import FormatError, JetoolError, RefusedError, plural
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import LOG_VERSION, RELEASE
@@ -43,6 +52,10 @@ _RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
 _PRIORITY: Final = 1
 _AGAIN_S: Final = 60.0
+_ROUNDS: Final = 3
+_PAUSE_S: Final = 1.0
+_MACHINE_BITS: Final = 128
+_NOTHING_CHANGED: Final = "it does not lead; nothing was changed"
 _LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
 
 
@@ -52,16 +65,17 @@ class Acceptor:
     Arguments:
         facts: of the node, at the moment.
         mine: this node, as a suggestion.
+        elected: by which proposal it was.
 
     Attributes:
         services: by name.
     """
 
-    def __init__(self, facts: Callable[[], NodeFacts], mine: Suggestion) -> None:
+    def __init__(self, facts: Callable[[], NodeFacts], mine: Suggestion, elected: Proposal | None = None) -> None:
         self._facts = facts
         self._mine = mine
         self._mutex = threading.Lock()
-        self._promised: Proposal | None = None
+        self._promised = elected
         # As if it had been elected, which its term is.
         self._accepted = mine
         self.services = {ACCEPTOR.service: Service(self._serve, _PLACES)}
@@ -103,6 +117,95 @@ class Acceptor:
                 self._accepted = message.value
                 return Accepted(proposal=message.proposal, value=message.value)
         return None
+
+
+class Standing(NamedTuple):
+    """A node that stands for election.
+
+    Attributes:
+        group: its name.
+        mine: the node.
+        ranking: the DTVLSN of its log, and its last Commit or Abort.
+        voters: where the other electable members are.
+    """
+
+    group: str
+    mine: Suggestion
+    ranking: tuple[int, int]
+    voters: tuple[Address, ...]
+
+
+def stand(network: Network, standing: Standing, timeout_s: float, where: str) -> Proposal:
+    """Be elected by a majority.
+
+    Arguments:
+        timeout_s: the longest that each step may take.
+        where: the environment, for errors.
+
+    Raises:
+        TooFewVotersError: no majority answers. RefusedError: another node is master, has a later log, or is about to be
+            elected.
+    """
+    for _ in range(_ROUNDS):
+        proposal = Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+        answers = _ask_all(network, standing, Propose(proposal=proposal), timeout_s)
+        promises = [said for said in answers if isinstance(said, Promise) and said.proposal == proposal]
+        for promise in promises:
+            _compare(standing, promise, where)
+        if _is_majority(standing, len(promises)):
+            answers = _ask_all(network, standing, Accept(proposal=proposal, value=standing.mine), timeout_s)
+            if _is_majority(standing, sum(isinstance(said, Accepted) for said in answers)):
+                return proposal
+        elif not any(isinstance(said, Reject) for said in answers):
+            raise TooFewVotersError(
+                "too few members answer to be elected by a majority", file=where,
+                expected=f"more than half of {plural(len(standing.voters) + 1, 'electable member')}, this one included",
+                found=str(len(promises) + 1), consequence=_NOTHING_CHANGED,
+                hint="start the others; or, where they are lost for good, add --force",
+            )  # fmt: skip
+        # Somebody else has proposed later: his election ends first.
+        time.sleep(_PAUSE_S)
+    raise RefusedError(
+        "the members are electing another master", file=where, consequence=_NOTHING_CHANGED,
+        hint="jetool group show names it",
+    )  # fmt: skip
+
+
+class TooFewVotersError(RefusedError):
+    """No majority of the electable members answers."""
+
+
+def _ask_all(
+    network: Network, standing: Standing, message: TextMessage, timeout_s: float
+) -> list[TextMessage | None]:  # fmt: skip
+    def one(place: Address) -> TextMessage | None:
+        try:
+            answer = ask(network, place, ACCEPTOR, standing.group, message, timeout_s)
+        except JetoolError:
+            return None
+        return None if answer is None else answer[1]
+
+    with ThreadPoolExecutor(_PLACES) as pool:
+        return list(pool.map(one, standing.voters))
+
+
+def _is_majority(standing: Standing, others: int) -> bool:
+    return 2 * (others + 1) > len(standing.voters) + 1
+
+
+def _compare(standing: Standing, promise: Promise, where: str) -> None:
+    theirs = promise.major_ranking if promise.major_ranking is not None else NULL_VLSN, promise.minor_ranking
+    if theirs[0] >= _RUNNING_MASTER:
+        raise RefusedError(
+            f"{promise.suggestion.node} is the master of the group", file=where, consequence=_NOTHING_CHANGED,
+            hint="jetool node run --join follows it under another name",
+        )  # fmt: skip
+    if theirs > standing.ranking:
+        raise RefusedError(
+            f"{promise.suggestion.node} has later commits", file=where,
+            expected=f"none after VLSN {standing.ranking[1]}", found=f"VLSN {theirs[1]}", consequence=_NOTHING_CHANGED,
+            hint="start the other electable nodes; a majority of them elects the master",
+        )  # fmt: skip
 
 
 class Herald:

@@ -29,8 +29,11 @@ from tests.db.workload import SMALL
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import described, opened, operations
 from tests.rep.leading.leaders import GROUP, PATIENCE_S, follower, leading
+from tests.rep.leading.voters import Answer, Voters, voting
 from tests.rep.nodes import eventually, free_ports
 from tests.rep.serving.scripted import served
+
+RUNNING = (1 << 63) - 2
 
 
 def work(env: Environment) -> None:
@@ -99,43 +102,64 @@ def with_member() -> tuple[MemoryStorage, tuple[str, int]]:
     return storage, listen
 
 
-def group_now(master: str = "", last: int = 9, down: str = "") -> GroupDouble:
-    """What the other member says."""
-    return GroupDouble([NodeDouble("n2", 7002, operations()[:last])], master, down={down})
+def group_now(
+    answer: Answer | None = None, master: str = "", down: str = "", nodes: tuple[str, ...] = ("n2",)
+) -> Voters:  # fmt: skip
+    """What the other members say, and how the first of them votes."""
+    log = operations()[:9]
+    group = GroupDouble([NodeDouble(name, 7002 + at, log) for at, name in enumerate(nodes)], master, down={down})
+    return Voters(group, {} if answer is None else {7002: answer})
 
 
-@pytest.mark.parametrize(
-    ("network", "text"),
-    [
-        (lambda: group_now("n2"), "n2 is the master of the group"),
-        (lambda: group_now(last=60), "n2 has later commits"),
-        (lambda: group_now(down="n2"), "too few members answer"),
-    ],
-    ids=["another master", "later commits", "nobody answers"],
-)
-def test_it_does_not_lead_where_commits_might_be_lost(network: Callable[[], GroupDouble], text: str) -> None:
+REFUSALS = [
+    ("n2 is the master", lambda: group_now(voting((9, 9)), master="n2")),
+    ("n2 is the master", lambda: group_now(voting((RUNNING, 0)))),
+    ("n9 is the master", lambda: group_now(voting((9, 9)), master="n9", nodes=("n2", "n9"))),
+    ("n2 has later commits", lambda: group_now(voting((16, 17)))),
+    ("n2 has later commits", lambda: group_now(voting((17, 16)))),
+    ("too few members answer", lambda: group_now(down="n2")),
+    ("too few members answer", group_now),
+    ("are electing another master", lambda: group_now(voting((9, 9), accepts=False))),
+]
+
+
+@pytest.mark.parametrize(("text", "network"), REFUSALS)
+def test_it_does_not_lead_where_commits_might_be_lost(
+    text: str, network: Callable[[], Voters], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is logged then, not even by force where somebody answers so."""
+    monkeypatch.setattr("engine.rep.leading.voting._PAUSE_S", 0.001)
     storage, listen = with_member()
-    before = {name: storage.stat(name) for name in storage.names() if name.endswith(".jdb")}
-    with pytest.raises(RefusedError, match=text), leading(storage, network(), listen=listen):
+    force = "too few" not in text
+    with pytest.raises(RefusedError, match=text), leading(storage, network(), listen=listen, force=force):
         pass
-    assert {name for name in storage.names() if name.endswith(".jdb")} == set(before)
+    env = opened(storage)
+    assert env.engine.stream_range.last == 16
+    env.close()
 
 
-@pytest.mark.parametrize("force", [False, True])
-def test_it_leads_again(force: bool) -> None:
-    """Where the other member answers without later commits; by force also where it does not answer."""
+@pytest.mark.parametrize("answers", [True, False])
+def test_it_leads_again(answers: bool) -> None:
+    """Elected by the other member; by force also where that does not answer. The members hear of it."""
     storage, listen = with_member()
-    network = group_now(down="n2") if force else group_now()
-    with leading(storage, network, AckPolicy.NONE, listen=listen, force=force) as node:
+    network = group_now(voting((16, 16))) if answers else group_now(down="n2")
+    with leading(storage, network, AckPolicy.NONE, listen=listen, force=not answers) as node:
         assert node.role is Role.MASTER
         node.environment.create_database("x").close()
         assert node.stream_range().last == 18
+        if answers:
+            eventually(lambda: bool(network.results))
+            port, told_them = network.results[0]
+            assert (port, told_them.value) == (7002, Suggestion(*listen, "n1", 1))
 
 
 def test_under_another_name_or_address_it_does_not_lead() -> None:
     storage, listen = with_member()
     for name, address, group in (("n3", listen, GROUP), ("n1", free_ports(1)[0], GROUP), ("n1", listen, "OTHER")):
-        with pytest.raises(RefusedError), leading(storage, group_now(), name=name, listen=address, group=group):
+        with (
+            pytest.raises(RefusedError),
+            leading(storage, group_now(voting((9, 9))), name=name, listen=address, group=group),
+        ):
             pass
 
 
