@@ -42,6 +42,8 @@ _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
 # A replica that was silent for so long while it calls anew; it answers a heartbeat each second.
 _DEAD_S: Final = 4.0
+# Its sender may wait for the next heartbeat.
+_LEAVE_S: Final = 3 * HEARTBEAT_S
 _PAUSE_S: Final = 0.02
 # So many seconds the DTVLSN must stand still before a commit of nothing carries it.
 _STABLE_S: Final = 2
@@ -144,7 +146,7 @@ class Leadership:
             return True
         # It has called again: its old connection is dead, though TCP may not know that yet.
         feed.close()
-        deadline = time.monotonic() + HEARTBEAT_S
+        deadline = time.monotonic() + _LEAVE_S
         while name in self._feeds and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
         return name in self._feeds
