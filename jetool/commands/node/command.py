@@ -146,7 +146,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     "--force",
     is_flag=True,
     help="With --join: also a release of JE outside of 7.3 to 25.3."
-    " With --master for a group of JE: also when too few members answer to know who has the latest commits.",
+    " With --master for a group of JE: also when too few members answer to be elected.",
 )
 def node_run(
     run: Run,
@@ -181,9 +181,9 @@ def node_run(
     as the same member. Commits are taken back only for a master that a majority follows.
 
     With --master and no --secret-file it leads a group of JE: nodes of JE join it as electable or secondary with its
-    address as their helper, acknowledge its commits, and restore their files from it. It does not take part in
-    elections: when it is gone, a majority of the electable nodes elects another master, and when that has happened
-    while it was cut off, it stops. It leads again when no other node does and a majority answers without later commits.
+    address as their helper, acknowledge its commits, and restore their files from it. Where the group has other
+    electable nodes, it leads when a majority elects it: no other node is master, and none of them has later commits.
+    When it is gone, they elect another master; when they have done so while it was cut off, it stops.
     """
     running: RunningNode
     kind = _kind(join, secret_file, leads=leads)
