@@ -202,7 +202,7 @@ def _compare(standing: Standing, promise: Promise, where: str) -> None:
         )  # fmt: skip
     if theirs > standing.ranking:
         raise RefusedError(
-            f"{promise.suggestion.node} has later commits", file=where,
+            f"the log of {promise.suggestion.node} is later", file=where,
             expected=f"none after VLSN {standing.ranking[1]}", found=f"VLSN {theirs[1]}", consequence=_NOTHING_CHANGED,
             hint="start the other electable nodes; a majority of them elects the master",
         )  # fmt: skip
