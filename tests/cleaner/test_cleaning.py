@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -450,3 +451,73 @@ def test_stale_summaries_are_removed() -> None:
         env.engine.access.forget(1)
         env.checkpoint(force=True)
         assert 1 not in cleaner_of(env).records.summarized()
+
+
+class Between:
+    """Does something in a checkpoint: after CkptStart, and before CkptEnd."""
+
+    def __init__(self, started: Callable[[], object], ending: Callable[[], object]) -> None:
+        self._started = started
+        self._ending = ending
+
+    def checkpoint_begins(self) -> bool:
+        return False
+
+    def checkpoint_started(self) -> None:
+        self._started()
+
+    def before_checkpoint_end(self) -> None:
+        self._ending()
+
+    def checkpoint_ended(self) -> None:
+        pass
+
+
+def test_holes_in_the_numbers() -> None:
+    """T-85 testFileHole: files in the middle go first; neither the cleaner nor recovery misses them."""
+    storage = MemoryStorage()
+    env = make(storage)
+    expected = fill(env, 30)
+    for number in (2, 4):
+        clean_one(env, number)
+    env.checkpoint(force=True)
+    assert numbers(env)[:3] == [0, 1, 3]
+    env.engine.crash()
+    with make(storage) as env:
+        assert numbers(env)[:3] == [0, 1, 3]
+        assert cleaner_of(env).clean(limits=ANY) > 2
+        env.checkpoint(force=True)
+        assert records_of(env) == expected
+    assert_whole(storage)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_what_happens_during_a_checkpoint(crashes: bool) -> None:
+    """T-85 UtilizationDuringCheckpoint, EvictionDuringCheckpoint: updates are counted, and evicted nodes reach the log.
+
+    The checkpoint lets a cleaned file go: nothing that it logs, or that is evicted meanwhile, may lead there.
+    """
+    storage = MemoryStorage()
+    env = make(storage)
+    expected = fill(env, 14, keys=60)
+    done: list[str] = []
+    wanted = Between(
+        started=lambda: done.append(f"evicted {env.engine.parts.evictor.run(0)}"),
+        ending=lambda: expected.update(fill(env, 2, keys=30)),
+    )
+    report = clean_one(env, 1)
+    assert report.nodes_dirtied + report.lns_migrated > 0
+    env.engine.checkpointer.participants.insert(0, wanted)
+    env.checkpoint(force=True)
+    env.engine.checkpointer.participants.remove(wanted)
+    assert done != ["evicted 0"]
+    assert 1 not in numbers(env)
+    env.sync()
+    if crashes:
+        env.engine.crash()
+    else:
+        env.close()
+    assert_whole(storage)
+    with make(storage) as env:
+        assert records_of(env) == expected
+    assert_whole(storage)
