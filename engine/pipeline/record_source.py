@@ -5,7 +5,8 @@
 * ``db``: the database; without it all but JE's own. Environments that have none of the name are left out, unless none
   has it.
 * ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
-  environment in memory once more and reads its range, so that there is nothing to share between executors.
+  environment in memory once more and reads its range, so that there is nothing to share between executors. Where
+  recovery has much to read, after a crash, there are no more of them than processors, unless the ranges are worth it.
 * ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
   wrong; ``ignore`` reads what recovery leaves.
 * ``asOf``: the records as they were at a point of the log, ``lsn:0xF/0xO``, ``vlsn:N``, ``time:2026-11-21T14:00:00Z``,
@@ -22,6 +23,7 @@ Nothing is changed. Columns: environment, db, key, data. Only those of the schem
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -33,6 +35,7 @@ from pyspark.sql.types import StructType
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, UsageError
+from engine.format.lsn import file_of
 from engine.inspect.contents import Decoding
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
@@ -188,8 +191,7 @@ class RecordSourceReader(DataSourceReader):
                 yield self._to_arrow(partition, batch, decoding)
 
     def _cut(self, opened: Environment, env: str, end_lsn: int | None, name: str) -> list[KeyRange]:
-        log_bytes = sum(file.size_bytes for file in opened.engine.log_files())
-        wanted = self._ranges or max(1, log_bytes // LEAST_TASK_BYTES)
+        wanted = self._ranges or _tasks_for(opened)
         low, high = self._limits.low, self._limits.high
         with opened.open_database(name) as db:
             if db.state.order.comparator is not None:
@@ -217,6 +219,18 @@ class RecordSourceReader(DataSourceReader):
             else:
                 arrays.append(pa.array([record[field.name == "data"] for record in batch], field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
+
+
+def _tasks_for(opened: Environment) -> int:
+    """In how many tasks a database is read."""
+    files = opened.engine.log_files()
+    log_bytes = sum(file.size_bytes for file in files)
+    recovery = opened.engine.recovery
+    first = 0 if recovery is None else file_of(max(recovery.first_active_lsn, 0))
+    redone_bytes = sum(file.size_bytes for file in files if file.number >= first)
+    # Every task recovers as much as this one did: more of them must not read more for that than for their ranges.
+    most = max(os.cpu_count() or 1, log_bytes // max(redone_bytes, 1))
+    return max(1, min(log_bytes // LEAST_TASK_BYTES, most))
 
 
 def _opened(env: str, end_lsn: int | None) -> Environment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable
 from itertools import pairwise
@@ -26,6 +27,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from engine import Environment, EnvironmentConfig
 from engine.catalog.naming import DatabaseOptions
 from engine.inspect.key_ranges import cut_keys
+from engine.pipeline import record_source
 from engine.pipeline.record_source import RecordSourceReader
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
@@ -149,6 +151,28 @@ def test_records_as_of_a_point(session: Session, corpus: Path, tmp_path: Path, p
     assert wanted
     # The renaming is a later transaction.
     assert {name for name, _, _ in wanted} <= {"one", "two"}
+
+
+def test_after_a_crash_there_are_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would replay the whole log."""
+    monkeypatch.setattr(record_source, "LEAST_TASK_BYTES", 10_000)
+    schema = StructType([StructField("key", BinaryType())])
+    config = EnvironmentConfig(create=True, node_max_entries=8, file_max_bytes=20_000, checkpoint_bytes=1 << 40)
+    env = Environment(str(tmp_path), config)
+    with env.create_database("d") as db:
+        for number in range(3000):
+            db.put(b"%06d" % number, b"value")
+    env.sync()
+    env.engine.crash()
+    reader = RecordSourceReader(schema, [str(tmp_path)], "d", None)
+    crashed = reader.partitions()
+    Environment(str(tmp_path), config).close()
+    closed = reader.partitions()
+    assert len(crashed) == (os.cpu_count() or 1)
+    assert len(closed) > 2 * len(crashed)
+    assert [sum(len(batch) for task in tasks for batch in reader.read(task)) for tasks in (crashed, closed)] == [
+        3000
+    ] * 2
 
 
 def test_one_key_of_many(session: Session, corpus: Path) -> None:
