@@ -1,6 +1,7 @@
 """The master of a group of JE: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
 
 * ``feeding``: service Feeder: one replica of a master
+* ``group_changes``: what tools ask the master of a group to change
 * ``handshake``: the master's side of the handshake
 * ``membership``: the members of a group of JE, as its master writes them
 * ``node``: a node that leads a group of JE

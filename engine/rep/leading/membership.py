@@ -93,6 +93,18 @@ class GroupDatabase:
         with self._changing:
             return self._update(node, AckPolicy.NONE)
 
+    def move(self, name: str, host: str, port: int) -> None:
+        """A member is elsewhere now.
+
+        Raises:
+            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+        """
+        with self._changing:
+            known = self._members.node(name)
+            if known is None or known.removed:
+                raise NotFoundError(f"{name!r} is no member of the group")
+            self._update(known._replace(host=host, port=port), AckPolicy.SIMPLE_MAJORITY)
+
     def remove(self, name: str, *, forget: bool) -> None:
         """Take a member out of the group.
 

@@ -31,6 +31,7 @@ from engine.rep.client.looking import MASTER, check_group, look
 from engine.rep.client.tls import TlsFiles, server_context
 from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
+from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import LeadConfig, Leadership, check_member, logged_dtvlsn, stream_of
 from engine.rep.leading.voting import Acceptor, Herald, Standing, TooFewVotersError, stand
@@ -44,6 +45,7 @@ from engine.rep.serving.record_requests import RecordRequests
 from engine.rep.settings import Role
 from engine.rep.wire.election_lines import MasterAnswer, Proposal, Result, Suggestion
 from engine.rep.wire.group_lines import Members
+from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
@@ -107,7 +109,7 @@ class LeadingNode:
         self._since = time.time()
         self._changed = threading.Condition()
         self._copies = LogFileServer(self)
-        self._questions = Questions(self.facts, self._heard)
+        self._questions = Questions(self.facts, self._heard, self._change)
         self._records = RecordRequests(self)
         tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls)
@@ -170,7 +172,9 @@ class LeadingNode:
         self._elected = MasterAnswer(proposal=proposal, value=value)
         self._acceptor = Acceptor(self.facts, value, proposal)
         group, timeout_s = term.group.name or "", config.timeout_s
-        self._herald = Herald(self._network, group, lambda: term.members.nodes, self._own_election, timeout_s)
+        self._herald = Herald(
+            self._network, group, config.listen, lambda: term.members.nodes, self._own_election, timeout_s
+        )  # fmt: skip
         self._herald.start()
 
     def stop(self) -> None:
@@ -262,6 +266,17 @@ class LeadingNode:
             return found
         return {**found, **term.services, **self._acceptor.services}
 
+    def _change(self, message: TextMessage) -> TextMessage:
+        assert self._term is not None
+        return GroupChanges(self._term, self._announce).answer(message)
+
+    def _announce(self, result: Result) -> None:
+        """Another node is master from now on: it hears that first, and this one last."""
+        if self._herald is not None:
+            self._herald.close()
+            self._herald.tell(result)
+        self._heard(result)
+
     def _own_election(self) -> MasterAnswer | None:
         return self._elected if self.role is Role.MASTER else None
 
@@ -275,7 +290,7 @@ class LeadingNode:
             if result.value.node == self.config.name:
                 return
             self.failure = RefusedError(
-                f"{result.value.node} at {result.value.host}:{result.value.port} was elected master",
+                f"{result.value.node} at {result.value.host}:{result.value.port} is the master now",
                 consequence="this node leads no more, and has stopped; commits without an acknowledgement may be lost",
                 hint="jetool group show names the master; node run --join follows it under another name",
             )

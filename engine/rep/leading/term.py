@@ -171,6 +171,34 @@ class Leadership:
             self._guests[node.name or ""] = node
         return node
 
+    def remove_member(self, name: str, *, forget: bool) -> None:
+        """Take a member out of the group; errors as ``GroupDatabase.remove``."""
+        self._database.remove(name, forget=forget)
+
+    def move_member(self, name: str, host: str, port: int) -> None:
+        """A member is elsewhere now.
+
+        Raises:
+            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+        """
+        self._database.move(name, host, port)
+
+    def is_fed(self, name: str) -> bool:
+        """Whether a replica of that name is connected."""
+        return name in self._feeds
+
+    def fed_voter(self, name: str) -> GroupNode | None:
+        """The record of an electable replica that is connected."""
+        with self._mutex:
+            feed = self._feeds.get(name)
+        return feed.fed.node if feed is not None and feed.fed.acknowledges else None
+
+    def has_all(self, name: str) -> bool:
+        """Whether a replica has every Commit and Abort of the log."""
+        with self._mutex:
+            feed = self._feeds.get(name)
+        return feed is not None and feed.reached_vlsn >= stream_of(self._env).last_txn_end
+
     def note_release(self, node: GroupNode) -> None:
         """A member runs another release of JE now."""
         # It is only noted: that nobody can acknowledge it now is no reason to keep the node out.

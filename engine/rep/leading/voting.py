@@ -213,6 +213,8 @@ class Herald:
 
     Arguments:
         network: how to get to them.
+        group: its name.
+        mine: where this node is, which is not told.
         members: of the group, at the moment.
         elected: what to tell, at the moment; None ends it.
         timeout_s: the longest that each step may take.
@@ -222,12 +224,14 @@ class Herald:
         self,
         network: Network,
         group: str,
+        mine: Address,
         members: Callable[[], tuple[GroupNode, ...]],
         elected: Callable[[], MasterAnswer | None],
         timeout_s: float,
     ) -> None:
         self._network = network
         self._group = group
+        self._mine = mine
         self._members = members
         self._elected = elected
         self._timeout_s = timeout_s
@@ -242,13 +246,19 @@ class Herald:
         """Tell nobody any more; who is being told now is told to the end."""
         self._over.set()
 
+    def tell(self, result: Result) -> None:
+        """Tell all members a result, the winner first."""
+        places = [
+            (node.host or "", node.port) for node in self._members() if node.type in _LEARNERS and not node.removed
+        ]
+        winner = (result.value.host, result.value.port)
+        for place in sorted(places, key=lambda one: one != winner):
+            if place != self._mine:
+                self._tell_one(place, result)
+
     def _tell(self) -> None:
         while not self._over.is_set() and (elected := self._elected()) is not None:
-            mine = (elected.value.host, elected.value.port)
-            for node in self._members():
-                place = (node.host or "", node.port)
-                if node.type in _LEARNERS and not node.removed and place != mine and not self._over.is_set():
-                    self._tell_one(place, Result(proposal=elected.proposal, value=elected.value))
+            self.tell(Result(proposal=elected.proposal, value=elected.value))
             self._over.wait(_AGAIN_S)
 
     def _tell_one(self, place: Address, result: Result) -> None:

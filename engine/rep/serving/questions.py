@@ -83,14 +83,21 @@ class Questions:
     Arguments:
         facts: of the node, at the moment.
         heard: gets the results of elections; a node without it hears none.
+        change: does what only a master does, and answers; a node without it refuses.
 
     Attributes:
         services: by name.
     """
 
-    def __init__(self, facts: Callable[[], NodeFacts], heard: Callable[[Result], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        facts: Callable[[], NodeFacts],
+        heard: Callable[[Result], None] = lambda _: None,
+        change: Callable[[TextMessage], TextMessage] | None = None,
+    ) -> None:
         self._facts = facts
         self._heard = heard
+        self._change = change
         self.services = {NODE_STATE.service: Service(self._tell_state, _PLACES)}
         for table in (LEARNER, GROUP, STATE):
             self.services[table.service] = Service(self._of(table), _PLACES)
@@ -155,8 +162,8 @@ class Questions:
                 return GroupFailure(text="no group info yet", reason="DEFAULT")
             return GroupResponse(members=_in_format(facts.members, asked.version))
         if type(message) in _CHANGES:
-            if facts.state == "MASTER":
-                return GroupFailure(text="this master does not do that", reason="DEFAULT")
+            if facts.state == "MASTER" and self._change is not None:
+                return self._change(message)
             return GroupFailure(text="this can be done at the master only", reason=_IS_REPLICA)
         return None
 

@@ -208,7 +208,7 @@ def test_an_election_ends_it() -> None:
         assert db.put(b"k", b"v")
         told(node, mine._replace(time_ms=mine.time_ms + 6), "n2")
         assert node.await_end(5)
-        assert "n2 at localhost:7002 was elected master" in str(node.failure)
+        assert "n2 at localhost:7002 is the master now" in str(node.failure)
         with pytest.raises((RefusedError, InsufficientReplicasError), match="no longer the master"):
             db.put(b"k", b"w")
         with pytest.raises((PeerError, JetoolError)):
