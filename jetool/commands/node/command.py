@@ -98,7 +98,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
         exits.REFUSED: "the environment is locked; a peer turns the node away; a rollback or restore is not allowed;"
         " the node took part in elections, and is started without --elect; --join: another group, a name that is"
         " taken, clocks too far apart; --master for a group of JE: another node is its master, has later commits, was"
-        " elected meanwhile, or too few members answer",
+        " made master meanwhile, or too few members answer",
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
         " listened on",
     },
@@ -183,7 +183,8 @@ def node_run(
     With --master and no --secret-file it leads a group of JE: nodes of JE join it as electable or secondary with its
     address as their helper, acknowledge its commits, and restore their files from it. Where the group has other
     electable nodes, it leads when a majority elects it: no other node is master, and none of them has later commits.
-    When it is gone, they elect another master; when they have done so while it was cut off, it stops.
+    When it is gone, they elect another master. It stops when they have done so while it was cut off, or when it was
+    asked to give its role to another node (JE's DbGroupAdmin, which removes, deletes and moves members here, too).
     """
     running: RunningNode
     kind = _kind(join, secret_file, leads=leads)
