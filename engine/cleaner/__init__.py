@@ -1,4 +1,4 @@
-"""The cleaner and what it goes by: utilization, expiration, the way of a file from live to deleted (R-CLN-1 to 52).
+"""The cleaner and what it goes by: utilization, expiration, the way of a file from live to deleted (R-CLN-1 to 53).
 
 Modules:
 

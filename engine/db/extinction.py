@@ -1,4 +1,4 @@
-"""Extinction: what goes without a deletion for each record (R-REC-61, je-log-format.md 10.4).
+"""Extinction: what goes without a deletion for each record (R-REC-61, R-CLN-53, je-log-format.md 10.4).
 
 ``_jeExtinctScansDb`` holds a record for each task that is not finished. Since JE 18 there are two kinds.
 

@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
+from engine.cleaner.selection import percent
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.rep.group import lead_alone
 from engine.storage.disk import DiskStorage
-from engine.storage.overlay import OverlayStorage
 from engine.txn.txn import Durability
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
@@ -91,10 +91,12 @@ class Je:
 
 
 def utilization(home: Path) -> dict[int, int]:
-    """Per cent by file; nothing is changed."""
-    with Environment(OverlayStorage(DiskStorage(home)), EnvironmentConfig()) as env:
-        assert env.engine.cleaner is not None
-        return {one.number: one.average_utilization for one in env.engine.cleaner.facts()}
+    """Per cent by live file, as they are: an opening would write, and what it writes makes nodes obsolete."""
+    rows = [row for row in run("space", home, "--format", "ndjson").lines() if row.get("state") == "live"]
+    return {
+        int(row["file"][:8], 16): percent(row["counted"] - (row["live_min"] + row["live_max"]) // 2, row["counted"])
+        for row in rows
+    }
 
 
 def errors(home: Path) -> list[str]:
