@@ -46,8 +46,27 @@ REMOVED: Final = -2
 GENERAL: Final = -3
 NEW: Final = -4
 _NOT_ASKED: Final = -5
-_PASSED_BY: Final = frozenset((IGNORED, REMOVED))
 _WANTED: Final = USER_LNS | BINS | TXN_ENDS
+# What is done with an entry, by its type number.
+_COMMIT: Final = 1
+_ABORT: Final = 2
+_NODE: Final = 3
+_LN: Final = 4
+_LN_IN_TXN: Final = 5
+_OTHER: Final = 6
+
+
+def _way_of(number: int) -> int:
+    if number in TXN_ENDS:
+        return _COMMIT if number == COMMIT else _ABORT
+    if number in BINS:
+        return _NODE
+    if number in COMMON_LNS:
+        return _LN_IN_TXN if number in TRANSACTIONAL else _LN
+    return _OTHER
+
+
+_WAYS: Final = [_way_of(number) for number in range(TYPES)]
 _ACTIONS: Final = [KEEP if number in _WANTED else 0 for number in range(TYPES)] * (PAIRS // TYPES)
 
 
@@ -103,7 +122,7 @@ class VersionTaker:
             version: of the log file.
         """
         found: list[int] = []
-        lengths = header_lengths(version)
+        lengths, ways = header_lengths(version), _WAYS
         sift(data, start, end, _ACTIONS, lengths, found, [])
         for pos in found:
             number = data[pos + TYPE_AT]
@@ -114,15 +133,18 @@ class VersionTaker:
             if length > HEADER_BYTES:
                 vlsn = VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
             try:
-                if number in TXN_ENDS:
-                    txn, time_ms = txn_end_fields(data, body, stop, version)
-                    ends = self.commits if number == COMMIT else self.aborts
-                    ends.setdefault(txn, max(time_ms, 0))
-                    done = True
-                elif number in BINS:
+                way = ways[number]
+                if way >= _LN:
+                    done = way != _OTHER and self._ln(
+                        data, body, stop, version, way == _LN_IN_TXN, base_lsn + pos, vlsn
+                    )
+                elif way == _NODE:
                     done = self._bin(data[body:stop], version, number, base_lsn + pos)
                 else:
-                    done = self._ln(data, body, stop, version, number, base_lsn + pos, vlsn)
+                    txn, time_ms = txn_end_fields(data, body, stop, version)
+                    ends = self.commits if way == _COMMIT else self.aborts
+                    ends.setdefault(txn, time_ms if time_ms > 0 else 0)
+                    done = True
             except (FormatError, IndexError):
                 # The general way passes it over, or reads what this one cannot.
                 done = False
@@ -130,17 +152,16 @@ class VersionTaker:
                 self._general(entry_at(data, pos, base_lsn, version))
 
     def _ln(
-        self, data: bytes, body: int, stop: int, version: int, number: int, lsn: int, vlsn: int
+        self, data: bytes, body: int, stop: int, version: int, in_txn: bool, lsn: int, vlsn: int
     ) -> bool:  # fmt: skip
-        if number not in COMMON_LNS:
-            return False
-        in_txn = number in TRANSACTIONAL
         flags, db_id, txn, length, at = plain_fields(data, body, stop, version, in_txn)
         if flags < 0:
             return False
         database = self._known(db_id)
-        if database in _PASSED_BY:
-            self.removed += database == REMOVED
+        if database == IGNORED:
+            return True
+        if database == REMOVED:
+            self.removed += 1
             return True
         if database == GENERAL or self._low < lsn < self._high:
             return False
@@ -168,7 +189,7 @@ class VersionTaker:
     def _bin(self, body: bytes, version: int, number: int, lsn: int) -> bool:
         db_id, _ = unpack(body, 0)
         database = self._known(db_id)
-        if database in _PASSED_BY or database == GENERAL:
+        if database in (IGNORED, REMOVED, GENERAL):
             return True
         if number != BIN_TYPE or not EXPIRATION <= version < LONG_LSNS_ONLY:
             return False

@@ -44,7 +44,9 @@ class ProvenanceLines:
         if len(seconds) > _MOST_SECONDS:
             seconds.clear()
         lines = []
-        for _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in in records:
+        for record in records:
+            # A plain tuple: unpacking a named one takes an iterator.
+            _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in = record[:]
             places = self._places.get(env)
             if places is None:
                 places = self._places[env] = {}
