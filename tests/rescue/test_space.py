@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.rescue.space import survey_space
+from engine.storage.disk import DiskStorage
 from tests import corpus
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run, spawn
@@ -50,6 +52,19 @@ def test_the_sum_is_that_of_the_directory(name: str, tmp_path: Path) -> None:
     reasons = {line["file"]: line["reason"] for line in lines[:-1]}
     assert reasons["notes.txt"] == "not a file of JE"
     assert "renamed" in reasons["00000099.del"]
+
+
+@pytest.mark.parametrize(("name", "times"), [("txn-crash", 1), ("ha-group/node1", 2)])
+def test_the_log_is_recovered_once(name: str, times: int) -> None:
+    """But where a replicated transaction is open, which DbSpace takes back and a writer keeps."""
+    steps: list[str] = []
+
+    class Steps:
+        def step(self, name: str, done: int, total: int) -> None:
+            steps.extend([name] if done == total else [])
+
+    survey_space(DiskStorage(named(f"je-18.3.20/{name}").path / "env"), Steps())
+    assert steps.count("READ_DBMAP_INFO") == times
 
 
 def test_where_recovery_refuses_the_log_tells() -> None:
