@@ -48,22 +48,22 @@ NEW: Final = -4
 _NOT_ASKED: Final = -5
 _WANTED: Final = USER_LNS | BINS | TXN_ENDS
 # What is done with an entry, by its type number.
-_COMMIT: Final = 1
-_ABORT: Final = 2
-_NODE: Final = 3
-_LN: Final = 4
-_LN_IN_TXN: Final = 5
-_OTHER: Final = 6
+_AS_COMMIT: Final = 1
+_AS_ABORT: Final = 2
+_AS_NODE: Final = 3
+_AS_LN: Final = 4
+_AS_LN_IN_TXN: Final = 5
+_AS_OTHER: Final = 6
 
 
 def _way_of(number: int) -> int:
     if number in TXN_ENDS:
-        return _COMMIT if number == COMMIT else _ABORT
+        return _AS_COMMIT if number == COMMIT else _AS_ABORT
     if number in BINS:
-        return _NODE
+        return _AS_NODE
     if number in COMMON_LNS:
-        return _LN_IN_TXN if number in TRANSACTIONAL else _LN
-    return _OTHER
+        return _AS_LN_IN_TXN if number in TRANSACTIONAL else _AS_LN
+    return _AS_OTHER
 
 
 _WAYS: Final = [_way_of(number) for number in range(TYPES)]
@@ -134,15 +134,15 @@ class VersionTaker:
                 vlsn = VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
             try:
                 way = ways[number]
-                if way >= _LN:
-                    done = way != _OTHER and self._ln(
-                        data, body, stop, version, way == _LN_IN_TXN, base_lsn + pos, vlsn
+                if way >= _AS_LN:
+                    done = way != _AS_OTHER and self._ln(
+                        data, body, stop, version, way == _AS_LN_IN_TXN, base_lsn + pos, vlsn
                     )
-                elif way == _NODE:
+                elif way == _AS_NODE:
                     done = self._bin(data[body:stop], version, number, base_lsn + pos)
                 else:
                     txn, time_ms = txn_end_fields(data, body, stop, version)
-                    ends = self.commits if way == _COMMIT else self.aborts
+                    ends = self.commits if way == _AS_COMMIT else self.aborts
                     ends.setdefault(txn, time_ms if time_ms > 0 else 0)
                     done = True
             except (FormatError, IndexError):
