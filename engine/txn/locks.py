@@ -179,6 +179,22 @@ class LockTable:
                     entry.set_owner(owner, lock_type)
             return given
 
+    def pass_on(self, old_lsn: int, new_lsn: int, locker: Locker) -> bool:
+        """``transfer`` of a version that the locker has written, where nobody shares or awaits its lock: almost always.
+
+        Returns:
+            False when others have to be asked, or it holds no lock that goes on; then nothing has changed.
+        """
+        with self._mutex:
+            old = self._locks.get(old_lsn)
+            if old is None or new_lsn in self._locks or not old.is_only(locker):
+                return False
+            held = old.held(locker)
+            if held is None or held is LockType.RANGE_INSERT:
+                return False
+            self._locks[new_lsn] = LockEntry(new_lsn, locker, _on_new_version(held))
+            return True
+
     def is_idle(self) -> bool:
         """Whether nobody holds or waits for any lock; without the mutex, so a hint for readers."""
         return not self._locks

@@ -430,14 +430,17 @@ class Records:
 
     def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: RecordVersion) -> None:
         locker.wrote(lsn)
+        mine = old_lsn in locker.locks
+        passed = mine and self._locks.pass_on(old_lsn, lsn, locker)
         # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
-        given = self._locks.transfer(old_lsn, lsn, write=True) if old_lsn in locker.locks else []
+        given = self._locks.transfer(old_lsn, lsn, write=True) if mine and not passed else []
         for owner, _ in given:
             if isinstance(owner, Txn):
                 owner.locks[lsn] = None
         if not given:
-            # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
-            self._locks.lock(lsn, locker, LockType.WRITE, wait=False)
+            if not passed:
+                # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
+                self._locks.lock(lsn, locker, LockType.WRITE, wait=False)
             locker.locks[lsn] = None
         # What this version replaces goes from version to version (R-TXN-32).
         locker.writes.pop(old_lsn, None)

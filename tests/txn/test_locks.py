@@ -149,6 +149,23 @@ def test_transfer_write_locks_the_new_version_for_all_sharers() -> None:
     assert table.owners(200) == [(txn, RANGE_WRITE), (helper, WRITE)]
 
 
+def test_a_lock_that_nobody_shares_is_passed_on() -> None:
+    """As ``transfer`` would; with others at it, or none, that has to do it."""
+    table = LockTable()
+    txn, other = TestLocker(7), TestLocker(8)
+    table.lock(100, txn, READ)
+    assert table.pass_on(100, 200, txn) is True
+    assert table.owners(200) == table.transfer(100, 201, write=True) == [(txn, WRITE)]
+    assert table.pass_on(100, 200, txn) is False
+    assert table.pass_on(100, 300, other) is False
+    assert table.pass_on(101, 300, txn) is False
+    table.lock(100, other, READ)
+    assert table.pass_on(100, 300, txn) is False
+    table.lock(102, txn, RANGE_INSERT)
+    assert table.pass_on(102, 300, txn) is False
+    assert table.owners(300) == []
+
+
 def test_transfer_of_a_moved_version_keeps_types() -> None:
     table = LockTable()
     one, two = lockers(2)
