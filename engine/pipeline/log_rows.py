@@ -98,6 +98,19 @@ def environments_of(options: Any) -> list[str]:
     return expand(patterns)
 
 
+def push_down_of(options: Any) -> bool:
+    """The option ``pushDown``: conditions limit what is read. Off, since what Spark has planned with the conditions of
+    one query it uses again for the next one of the same data frame (seen in 4.3), whose rows would then be missing.
+
+    Raises:
+        UsageError: it is neither true nor false.
+    """
+    text = options.get("pushDown", "false").lower()
+    if text not in ("true", "false"):
+        raise UsageError("pushDown is true or false", found=text)
+    return bool(text == "true")
+
+
 def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:
     """Refuse a schema with columns that there are not; integers may have any width that holds the values.
 

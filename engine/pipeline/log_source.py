@@ -8,6 +8,9 @@ executors run. Nothing is changed. Options:
   and ``known``: what the records of users' databases mean to their application. Each task recovers its environments in
   memory for the names of databases; with ``auto`` the columns are null where nobody recognises an environment
 * ``partitionBytes``: how much a task reads at least
+* ``pushDown``: ``true`` tests conditions that Spark hands over before rows are built; one on ``environment``, ``path``
+  or ``file`` leaves files unread. The data frame of this ``load`` is then for one query: of a second one Spark takes
+  the conditions of the first for its own
 
 Columns are those of ``log_columns``. Spark's API has no column pruning: a schema of the caller's own is how to say
 which columns are needed, and then only those are built::
@@ -15,9 +18,6 @@ which columns are needed, and then only those are built::
     spark.read.format("jelog").schema("type string, size bigint").load("/data/*/je").groupBy("type").sum("size")
 
 ``spark.readStream.format("jelog")`` follows the logs instead: see ``log_stream_source``.
-
-Conditions that Spark hands over (with ``spark.sql.python.filterPushdown.enabled``, which ``register`` sets) are tested
-before rows are built. A condition on ``environment``, ``path`` or ``file`` leaves files unread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from engine.log.reader import FileReader
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoder_option
 from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, pack, parts_of
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, wants_file
-from engine.pipeline.log_rows import LogRows, environments_of
+from engine.pipeline.log_rows import LogRows, environments_of, push_down_of
 from engine.pipeline.log_stream_source import LogStreamReader
 from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
@@ -79,7 +79,10 @@ class LogSource(DataSource):
     def reader(self, schema: StructType) -> LogSourceReader:
         """A reader of the columns of a schema, the caller's or our own."""
         options = self.options
-        return LogSourceReader(schema, environments_of(options), least_bytes_of(options), decoder_option(options))
+        return LogSourceReader(
+            schema, environments_of(options), least_bytes_of(options), decoder_option(options),
+            push_down=push_down_of(options),
+        )  # fmt: skip
 
 
 class Files(InputPartition):
@@ -98,18 +101,30 @@ class LogSourceReader(DataSourceReader):
         environments: directories.
         least_bytes: how much a task reads.
         decode: the decoder; None for none.
+        push_down: conditions limit what is read.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
     """
 
-    def __init__(self, schema: StructType, environments: Sequence[str], least_bytes: int, decode: str | None) -> None:
+    def __init__(
+        self,
+        schema: StructType,
+        environments: Sequence[str],
+        least_bytes: int,
+        decode: str | None,
+        *,
+        push_down: bool = False,
+    ) -> None:
+        self._push_down = push_down
         self._rows = LogRows(schema, {}, FORMAT, decode)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take the conditions that ``ColumnLimits`` can say; give back the others."""
+        """Take the conditions that ``ColumnLimits`` can say, where that is wanted; give back the others."""
+        if not self._push_down:
+            return filters
         self._rows.conditions, rest = conditions_of(filters, BY_NAME)
         return rest
 

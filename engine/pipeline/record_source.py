@@ -7,6 +7,9 @@
 * ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
   environment in memory once more and reads its range, so that there is nothing to share between executors. Where
   recovery has much to read, after a crash, there are no more of them than processors, unless the ranges are worth it.
+* ``pushDown``: ``true`` lets conditions on environment, db and key limit what is opened and which keys are read
+  (``record_limits``): one key of a large database is found by its search. The data frame of this ``load`` is then for
+  one query: of a second one Spark takes the conditions of the first for its own.
 * ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
   wrong; ``ignore`` reads what recovery leaves.
 * ``asOf``: the records as they were at a point of the log, ``lsn:0xF/0xO``, ``vlsn:N``, ``time:2026-11-21T14:00:00Z``,
@@ -14,9 +17,6 @@
   have been deleted it is refused, and the oldest point is named for which all are there.
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
   known. With ``auto`` they are null where nobody recognises an environment.
-
-Conditions on environment, db and key limit what is opened and which keys are read (``record_limits``): one key of a
-large database is found by its search.
 
 Nothing is changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
@@ -40,7 +40,7 @@ from engine.inspect.contents import Decoding
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
-from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of
+from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of, push_down_of
 from engine.pipeline.record_limits import RecordLimits, limits_of
 from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
@@ -81,7 +81,7 @@ class RecordSource(DataSource):
         return RecordSourceReader(
             schema, environments_of(self.options), self.options.get("db"), ranges,
             ignore_damage=on_damage == _IGNORE, decode=decoder_option(self.options),
-            point=None if point is None else parse_point(point),
+            point=None if point is None else parse_point(point), push_down=push_down_of(self.options),
         )  # fmt: skip
 
 
@@ -108,6 +108,7 @@ class RecordSourceReader(DataSourceReader):
         ignore_damage: read also where the log is damaged such that records may be missing.
         decode: the decoder; None for none.
         point: read the environments as they were there.
+        push_down: conditions limit what is read.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.
@@ -123,6 +124,7 @@ class RecordSourceReader(DataSourceReader):
         ignore_damage: bool = False,
         decode: str | None = None,
         point: Point | None = None,
+        push_down: bool = False,
     ) -> None:
         check_schema(schema, COLUMNS if decode is None else COLUMNS | DECODED_COLUMNS, FORMAT)
         self._arrow = arrow_schema(schema)
@@ -132,11 +134,13 @@ class RecordSourceReader(DataSourceReader):
         self._ignore_damage = ignore_damage
         self._decode = decode
         self._point = point
+        self._push_down = push_down
         self._limits = RecordLimits()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note where to look; Spark tests every row all the same."""
-        self._limits = limits_of(filters)
+        """Note where to look, where that is wanted; Spark tests every row all the same."""
+        if self._push_down:
+            self._limits = limits_of(filters)
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -112,7 +112,7 @@ def test_conditions_say_where_to_look(tmp_path: Path) -> None:
                 rows += [(name, key) for key, _ in db.items(txn=txn)]
     schema = StructType([StructField(name, kind) for name, kind in (("db", StringType()), ("key", BinaryType()))])
     for filters, meets in CONDITIONS:
-        reader = RecordSourceReader(schema, [str(tmp_path)], None, 5)
+        reader = RecordSourceReader(schema, [str(tmp_path)], None, 5, push_down=True)
         assert list(reader.pushFilters(filters)) == filters
         found = [
             (row["db"], row["key"])
@@ -176,15 +176,21 @@ def test_after_a_crash_there_are_few_tasks(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_one_key_of_many(session: Session, corpus: Path) -> None:
-    """Spark hands the condition over, and the answer is that of a whole read."""
+    """The answer is that of a whole read, whether or not Spark's condition limits what is read."""
     register(session.spark)
-    frame = session.spark.read.format("jerecords").load(str(corpus / "je/je-18.3.20/dups/env"))
-    rows = frame.collect()
+    path = str(corpus / "je/je-18.3.20/dups/env")
+    frame = session.spark.read.format("jerecords").load(path)
+    rows = session.spark.read.format("jerecords").load(path).collect()
     wanted = rows[len(rows) // 2]
     condition = f"key = X'{bytes(wanted['key']).hex()}' and db = '{wanted['db']}'"
-    assert frame.where(condition).collect() == [
-        row for row in rows if row["key"] == wanted["key"] and row["db"] == wanted["db"]
-    ]
+    expected = [row for row in rows if (row["db"], row["key"]) == (wanted["db"], wanted["key"])]
+    assert frame.where(condition).collect() == expected
+    # The next query of the same frame has no conditions.
+    assert frame.count() == len(rows) > len(expected)
+    limited = session.spark.read.format("jerecords").option("pushDown", "true")
+    assert limited.load(path).where(condition).collect() == expected
+    with pytest.raises(Exception, match="pushDown is true or false"):
+        limited.option("pushDown", "perhaps").load(path).count()
 
 
 def test_a_point_that_is_none(session: Session, golden_dir: Path) -> None:
