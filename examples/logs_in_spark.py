@@ -24,7 +24,7 @@ with open_session(Settings(cores=2, quick=True)) as session:
     for row in by_type.orderBy("bytes", ascending=False).limit(4).collect():
         print(f"  {row.type:<12} {row.bytes:>6}")
 
-    # %% Which transactions did a rollback take back? The condition is tested before rows are built.
+    # %% Which transactions did a rollback take back? Of a large log .option("pushDown", "true") builds no other rows.
     print("rolled back")
     rows = spark.read.format("jelog").load(logs)
     hidden = rows.where("invisible = true").groupBy("txn").agg({"vlsn": "min", "lsn": "count"})
