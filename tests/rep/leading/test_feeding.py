@@ -218,7 +218,6 @@ def test_other_policies(policy: AckPolicy) -> None:
 def test_an_idle_group_hears_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit of nothing carries the DTVLSN, once."""
     monkeypatch.setattr("engine.rep.leading.term._STABLE_S", 0.01)
-    monkeypatch.setattr("engine.rep.leading.term.HEARTBEAT_S", 0.02)
     with leading(policy=AckPolicy.NONE) as node:
         replica = follower(node)
         eventually(lambda: node.stream_range().last == 16)
