@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from ipaddress import ip_address
+
 import click
 from click.core import ParameterSource
 
 from engine.errors import UsageError
-from engine.rep.client.connection import Network, SocketNetwork
+from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.tls import TlsFiles, TlsNetwork
+from engine.rep.frames import address_text
 from jetool.app.options import Run
 
 
@@ -47,3 +51,26 @@ def refuse_tls(what: str) -> None:
         source = ctx.get_parameter_source(param.name or "")
         if (param.name or "").startswith("tls_") and source is ParameterSource.COMMANDLINE:
             raise UsageError(f"{param.opts[0]}: no node of JE is called", found=what)
+
+
+def check_listening(run: Run, listen: Address, *, plain: bool) -> None:
+    """Whether a node of a group of JE may listen there: JE's protocol has no secret, so only TLS tells who calls.
+
+    Arguments:
+        plain: the user has said that everybody who reaches the port may.
+
+    Raises:
+        UsageError: the address is not of this machine alone, and neither TLS nor ``plain`` was asked for.
+    """
+    if plain or tls_files(run) is not None:
+        return
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        found = set()  # Listening will say so.
+    if not all(ip_address(address.partition("%")[0]).is_loopback for address in found):
+        raise UsageError(
+            f"{address_text(listen)} can be reached from other machines, and without TLS anybody may read and join",
+            consequence="nothing was started",
+            hint="--tls-ca, --tls-cert and --tls-key have the group speak TLS; --plain listens without",
+        )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jetool.app import exits
 from tests.harness import assert_valid, environment, run
 from tests.rep.changes.tcp_double import listening
 from tests.rep.joined.playing import group_of, operations
@@ -124,6 +125,7 @@ def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
         (("--join", "h:1", "--elect"), "--elect is for"),
         (("--secret-file", secret, "--type", "secondary"), "--type has no meaning without --join"),
         (("--secret-file", secret, "--force"), "--force has no meaning"),
+        (("--secret-file", secret, "--plain"), "--plain has no meaning"),
         ((), "give --secret-file, or --join or --master for a group of JE"),
         (("--master", "--elect"), "--elect has no meaning for the master of a group of JE"),
         (("--master", "--restore"), "--restore has no meaning for the master of a group of JE"),
@@ -132,6 +134,17 @@ def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
         result = run(*words, *more)
         assert (result.code, said in result.err) == (2, True), result.err
     assert not (tmp_path / "n").exists()
+
+
+@pytest.mark.parametrize("words", [("--master", "--group", "G"), ("--join", "localhost:1")])
+def test_without_tls_it_listens_on_its_own_machine(tmp_path: Path, words: tuple[str, ...]) -> None:
+    started = ("node", "run", str(tmp_path / "n"), "--node", "n", *words, "--listen")
+    result = run(*started, "192.0.2.1:5001")
+    assert (result.code, "192.0.2.1:5001 can be reached from other machines" in result.err) == (exits.USAGE, True)
+    assert "--plain" in result.err
+    assert not (tmp_path / "n").exists()
+    # An address that is no machine's: with --plain it goes on to that.
+    assert run(*started, "192.0.2.1:5001", "--plain").code in (exits.INCOMPLETE, exits.NOT_FOUND)
 
 
 def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.networks import network_of, refuse_tls, tls_files
+from jetool.app.networks import check_listening, network_of, refuse_tls, tls_files
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_status, node_transfer_master
@@ -37,8 +37,8 @@ _SECONDARY: Final = "secondary"
 _OWN, _JOINS, _LEADS = "own", "joins", "leads"
 _TAKEN: Final = {
     _OWN: ("peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy", "restore"),
-    _JOINS: ("node_type", "force", "restore"),
-    _LEADS: ("leads", "policy", "force"),
+    _JOINS: ("node_type", "force", "restore", "plain"),
+    _LEADS: ("leads", "policy", "force", "plain"),
 }
 _FOREIGN: Final = {
     _OWN: "has no meaning without --join",
@@ -85,9 +85,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
         ("One of three nodes that elect their master",
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --elect"),
         ("A copy of a group of JE that follows its master",
-         "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010"),
+         "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain"),
         ("A new group of JE, which JVMs join with this node as their helper",
-         "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master"),
+         "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain"),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
@@ -143,6 +143,12 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
               help="Durable commits that this node may give up to join.  [default: 10]")  # fmt: skip
 @click.option("--restore", is_flag=True, help="Replace the log by the master's when nothing else helps; it is kept.")
 @click.option(
+    "--plain",
+    is_flag=True,
+    help="In a group of JE, listen beyond this machine without TLS: whoever reaches the port can read all records, and"
+    " join.",
+)
+@click.option(
     "--force",
     is_flag=True,
     help="With --join: also a release of JE outside of 7.3 to 25.3."
@@ -166,6 +172,7 @@ def node_run(
     rollback_limit: int,
     restore: bool,
     force: bool,
+    plain: bool,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
@@ -188,6 +195,8 @@ def node_run(
     """
     running: RunningNode
     kind = _kind(join, secret_file, leads=leads)
+    if kind != _OWN:
+        check_listening(run, listen, plain=plain)
     if kind == _LEADS:
         leading = LeadingConfig(
             name, listen, group_name, LeadConfig(AckPolicy(policy) if policy else AckPolicy.SIMPLE_MAJORITY),
