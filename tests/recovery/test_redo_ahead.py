@@ -23,6 +23,12 @@ from tests.recovery.test_small_cache import fill
 NOW_MS = 1_800_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever threads other tests have left in this process."""
+    monkeypatch.setattr("engine.recovery.redo_undo.can_fork", lambda: True)
+
+
 @pytest.fixture(scope="module")
 def case() -> tuple[MemoryStorage, State]:
     """Many small files after the last checkpoint, with all kinds of records."""
@@ -127,9 +133,17 @@ def test_messages_come_in_order_as_far_as_they_come() -> None:
     assert list(messages_of_fork(lambda: ())) == []
 
 
-def test_nothing_is_left_of_a_process_that_is_not_heard_out() -> None:
+def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        made.append(fork())
+        return made[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     messages = messages_of_fork(lambda: iter(int, 1))
     assert next(messages) == 0
     del messages
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(made[0], os.WNOHANG)

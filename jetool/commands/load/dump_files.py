@@ -26,6 +26,7 @@ from jetool.app import exits
 from jetool.app.opening import lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
+from jetool.commands.load.held_signals import HeldSignals
 from jetool.commands.load.rows import LOADED
 
 if TYPE_CHECKING:
@@ -204,20 +205,25 @@ def _write(
 ) -> None:
     records = reader.records()
     more = True
-    while more:
-        written = rejected = 0
-        with env.begin(durability=Durability.NO_SYNC) as txn:
-            more = False
-            # The iterator goes on where the batch before has stopped.
-            for key, data in records:
-                done = db.put(key, data, txn, mode=mode)
-                written += done
-                rejected += not done
-                if written + rejected >= batch:
-                    more = True
-                    break
-        # Only after the commit: an error in a batch takes its records back.
-        count.records += written
-        count.rejected += rejected
-        count.transactions += 1
-        run.listener.step("load", count.records, 0)
+    with HeldSignals() as held:
+        while more:
+            written = rejected = 0
+            with env.begin(durability=Durability.NO_SYNC) as txn:
+                more = False
+                # The iterator goes on where the batch before has stopped. Reading is interrupted, changes are not.
+                for key, data in records:
+                    held.hold()
+                    done = db.put(key, data, txn, mode=mode)
+                    held.release()
+                    written += done
+                    rejected += not done
+                    if written + rejected >= batch:
+                        more = True
+                        break
+                held.hold()
+            # Only after the commit: an error in a batch takes its records back.
+            count.records += written
+            count.rejected += rejected
+            count.transactions += 1
+            held.release()
+            run.listener.step("load", count.records, 0)
