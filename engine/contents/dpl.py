@@ -87,7 +87,14 @@ def formats_of(value: bytes) -> dict[int, ClassFormat]:
     """The formats of a catalog by number. FormatError, ValueError: it is none."""
     reader = JavaReader(value.removeprefix(STREAM_HEADER))
     data = reader.whole()
-    objects = reader.objects
+    try:
+        return _formats(data, reader.objects)
+    # Objects of Java all right, and others than those of a catalog.
+    except (AttributeError, KeyError, TypeError) as error:
+        raise FormatError("a catalog of entity classes", expected="its objects", found=str(error)[:80]) from error
+
+
+def _formats(data: Json, objects: Mapping[int, Json]) -> dict[int, ClassFormat]:
 
     def meant(one: Json) -> Json:
         return objects.get(one["ref"]) if isinstance(one, dict) and list(one) == ["ref"] else one

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contents import registry
-from engine.contents.base import Fields
+from engine.contents.base import Fields, unknown
 from engine.contents.bindings import big_integer, sorted_decimal
-from engine.contents.dpl import DPL, store_database
+from engine.contents.dpl import DPL, formats_of, store_database
+from engine.contents.java_objects import STREAM_HEADER
 from engine.errors import FormatError
 from tests.contents.entity_store import FORMATS, STORE, read_back
 from tests.contents.test_serial import Given
@@ -243,3 +244,11 @@ def test_a_changed_catalog_is_read_or_passed_over(at: int, byte: int) -> None:
     decoder = DPL.decoder(Given({"persist#shop#com.sleepycat.persist.formats": [(b"k", changed)]}))
     found = registry.decode(decoder, PERSONS, key_of(1), bytes.fromhex(ENTITIES[0]))
     assert json.dumps(found.data, ensure_ascii=False).encode("utf-8")
+
+
+@pytest.mark.parametrize("value", [b"p", b"t\x00\x01a", STREAM_HEADER + b"p"])
+def test_objects_that_are_no_catalog(value: bytes) -> None:
+    with pytest.raises(FormatError):
+        formats_of(value)
+    found = registry.decode(DPL.decoder(Given({FORMATS: [(b"", CATALOG)]})), FORMATS, b"", value)
+    assert found == unknown(b"", value)
