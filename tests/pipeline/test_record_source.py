@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.tools import needs
+
+needs("Spark")
+
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
