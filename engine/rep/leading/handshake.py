@@ -90,7 +90,7 @@ class HandshakeHost(Protocol):
     def admit_member(self, node: GroupNode) -> GroupNode:
         """Make it a member. Raises ConflictError: it cannot be; RefusedError: not now."""
 
-    def admit_guest(self, node: GroupNode) -> GroupNode:
+    def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
         """Give it an id for as long as it is connected. Raises ConflictError."""
 
     def note_release(self, node: GroupNode) -> None:
@@ -116,7 +116,7 @@ def greet(caller: Caller, host: HandshakeHost) -> FedNode:
     try:
         if info.node != hello.node:
             raise ConflictError(f"The replica node ID sent during protocol negotiation: {hello.node.id} differs")
-        node = _member(host, info, je_version)
+        node = _member(caller, host, info, je_version)
     except ConflictError as error:
         raise _refuse(caller, version, NodeGroupInfoReject(text=error.what), error.what) from error
     taken = NodeGroupInfoOK(
@@ -156,7 +156,7 @@ def _versions(caller: Caller, host: HandshakeHost, version: int) -> tuple[int, s
     return stream, said.je_version
 
 
-def _member(host: HandshakeHost, info: NodeGroupInfo, je_version: str) -> GroupNode:
+def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version: str) -> GroupNode:
     """The record of who has called, checked against what it says of itself."""
     name, group = info.node.name, host.group
     node_type = NODE_TYPES.index(info.node_type.lower())
@@ -185,7 +185,7 @@ def _member(host: HandshakeHost, info: NodeGroupInfo, je_version: str) -> GroupN
             f" {known.host}:{known.port} Replica is configured as {info.node_type} at {info.host}:{info.port}"
         )
     if node_type in _TRANSIENT:
-        return host.admit_guest(node)
+        return host.admit_guest(caller, node)
     found = known if known is not None and known.quorum_ack else host.admit_member(node)
     if release and release != found.je_version:
         found = found._replace(je_version=release)

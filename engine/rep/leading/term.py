@@ -26,7 +26,7 @@ from engine.rep.client.connection import Address
 from engine.rep.frames import DisconnectedError
 from engine.rep.group import ELECTABLE, Membership, committed_members
 from engine.rep.leading.feeding import HEARTBEAT_S, ReplicaFeed
-from engine.rep.leading.handshake import greet
+from engine.rep.leading.handshake import FedNode, greet
 from engine.rep.leading.membership import ConflictError, GroupDatabase
 from engine.rep.messages import ReplicaProgress
 from engine.rep.serving.caller import Caller
@@ -87,7 +87,8 @@ class Leadership:
         self._config = config
         self._mutex = threading.Lock()
         self._feeds: dict[str, ReplicaFeed] = {}
-        self._guests: dict[str, GroupNode] = {}
+        # By their connections: one that ends in the handshake has an id already.
+        self._guests: dict[Caller, GroupNode] = {}
         self._over = threading.Event()
         self.pair = NameIdPair(name, mine.id)
         self.problem: JetoolError | None = None
@@ -133,8 +134,7 @@ class Leadership:
     def members(self) -> Membership:
         """The group, with guests and removed members."""
         found = self._database.members
-        with self._mutex:
-            return found._replace(nodes=(*found.nodes, *self._guests.values()))
+        return found._replace(nodes=(*found.nodes, *self._guests_by_name().values()))
 
     def is_in_use(self, name: str) -> bool:
         """Whether a node of that name is being fed, or is this one."""
@@ -153,23 +153,27 @@ class Leadership:
 
     def known(self, name: str) -> GroupNode | None:
         """The record of a node, or what stands for one."""
-        return self._database.node(name) or self._guests.get(name)
+        return self._database.node(name) or self._guests_by_name().get(name)
 
     def admit_member(self, node: GroupNode) -> GroupNode:
         """Make it a member."""
         return self._database.ensure(node)
 
-    def admit_guest(self, node: GroupNode) -> GroupNode:
+    def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
         """Give it an id for as long as it is connected."""
         with self._mutex:
             taken = {guest.id for guest in self._guests.values()}
             free = next((one for one in range(_LAST_ID, _LAST_ID - _GUESTS, -1) if one not in taken), None)
-            known = self._guests.get(node.name or "")
+            known = next((guest for guest in self._guests.values() if guest.name == node.name), None)
             if known is None and free is None:
                 raise ConflictError("too many nodes are connected that are no members")
             node = node._replace(id=known.id if known is not None else free or 0, quorum_ack=True)
-            self._guests[node.name or ""] = node
+            self._guests[caller] = node
         return node
+
+    def _guests_by_name(self) -> dict[str, GroupNode]:
+        with self._mutex:
+            return {guest.name or "": guest for guest in self._guests.values()}
 
     def remove_member(self, name: str, *, forget: bool) -> None:
         """Take a member out of the group; errors as ``GroupDatabase.remove``."""
@@ -207,7 +211,13 @@ class Leadership:
 
     def _feed(self, caller: Caller) -> None:
         """One connection."""
-        fed = greet(caller, self)
+        try:
+            self._feed_as(greet(caller, self), caller)
+        finally:
+            with self._mutex:
+                self._guests.pop(caller, None)
+
+    def _feed_as(self, fed: FedNode, caller: Caller) -> None:
         engine = self._env.engine
         feed = ReplicaFeed(engine, self.gate, caller, fed, self._providers, self._config.replica_sync)
         with self._mutex:
@@ -225,7 +235,6 @@ class Leadership:
         finally:
             with self._mutex:
                 del self._feeds[fed.name]
-                self._guests.pop(fed.name, None)
 
     def _providers(self) -> list[GroupNode]:
         """The nodes that have log files."""

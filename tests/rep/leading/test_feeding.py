@@ -25,7 +25,7 @@ from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.handshake import Joining, join
-from engine.rep.frames import PeerError
+from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.leading.term import LeadConfig, Leadership
 from engine.rep.stream import raw_at
@@ -290,6 +290,28 @@ def test_a_name_whose_connection_is_dead_is_taken_over(monkeypatch: pytest.Monke
         assert again.entries[0].vlsn == 5
         again.close()
         replica.close()
+
+
+def test_a_guest_that_goes_in_the_handshake_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has an id by then, of which there are so many."""
+
+    def gone(*_: object) -> int:
+        raise DisconnectedError("cut")
+
+    def members() -> list[str | None]:
+        found = node.facts().members
+        return [member.name for member in found.nodes] if found is not None else []
+
+    with leading() as node:
+        with monkeypatch.context() as patched:
+            patched.setattr("engine.rep.client.handshake._clock", gone)
+            for number in range(3):
+                with pytest.raises(DisconnectedError):
+                    PlayedReplica(node.config.listen, f"copy{number}", EXTERNAL)
+        eventually(lambda: members() == ["n1"])
+        again = PlayedReplica(node.config.listen, "copy3", EXTERNAL)
+        assert (again.id, members()) == ((1 << 31) - 1, ["n1", "copy3"])
+        again.close()
 
 
 @cache
