@@ -254,8 +254,8 @@ class Extinctions:
                     node, bound = _leaf(ctx, db, at) if not db.deleted else (None, None)
                     if node is not None:
                         first = 0 if at is None else bisect_left(node.keys, at)
-                        behind = len(node) if end is None else bisect_left(node.keys, end)
-                        indexes = [i for i in range(first, behind) if node.is_live(i) and self._goes(task, node, i)]
+                        last = len(node) if end is None else bisect_left(node.keys, end)
+                        indexes = [i for i in range(first, last) if node.is_live(i) and self._goes(task, node, i)]
                         if indexes:
                             work(node, indexes)
                 more = bound is not None and (end is None or bound < end) and (at is None or at < bound)

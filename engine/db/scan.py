@@ -223,7 +223,7 @@ class RecordWalker:
         if not is_expired(node.expirations[index], now_ms):
             return False
         locker, lsn = self._locker, node.lsns[index]
-        return locker is None or lsn not in locker.locks or lsn in locker.expired
+        return locker is None or lsn not in locker.locks or lsn in (locker.expired or ())
 
     def _is_pending(self, node: BIN, index: int) -> bool:
         """A deletion whose transaction may still be open: a reader with locks has to wait for its end."""

@@ -105,26 +105,42 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     """
     check_name("group", group)
     check_name("node", node)
+    record = begin_group(env, group, 1, LEAST_JE_VERSION)
+    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
+        return add_to(env, db, txn, Membership(record, ()), (node, host, port))
+
+
+def begin_group(env: Environment, group: str, node_id: int, least_version: str) -> RepGroup:
+    """Lead from now on, and make the database of a new group, empty.
+
+    Arguments:
+        node_id: of this node, the first member.
+        least_version: of JE, that a member must have.
+
+    Returns:
+        The record of the group, not written yet.
+
+    Raises:
+        RefusedError: there is a group already.
+    """
     engine = env.engine
-    if read_membership(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
+    if committed_members(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
         raise RefusedError("the environment belongs to a group already", file=env.home)
     # The id goes into the first Commit, before there is a record of the member.
-    engine.lead(AloneGate(engine.vlsn_index, 1))
+    engine.lead(AloneGate(engine.vlsn_index, node_id))
     # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
     with engine.operation(None) as locker:
         engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     made = uuid.uuid4().int
-    record = RepGroup(
+    return RepGroup(
         name=group,
         uuid_high=signed_64(made >> 64),
         uuid_low=signed_64(made),
         format_version=FORMAT_VERSION,
         change_version=0,
         last_node_id=0,
-        min_je_version=LEAST_JE_VERSION,
+        min_je_version=least_version,
     )
-    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-        return add_to(env, db, txn, Membership(record, ()), (node, host, port))
 
 
 def add_member(env: Environment, name: str, host: str, port: int) -> Membership:

@@ -379,11 +379,13 @@ class Records:
         if not expiration or not is_expired(expiration, self._clock()):
             return False
         lsn = node.lsns[index]
-        if locker is None or lsn in locker.expired:
+        if locker is None or (locker.expired is not None and lsn in locker.expired):
             return True
         if lsn in locker.locks:
             return False
-        locker.expired += (lsn,)
+        if locker.expired is None:
+            locker.expired = set()
+        locker.expired.add(lsn)
         return True
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:

@@ -124,7 +124,7 @@ class Txn:
         self.end: StreamEnd | None = None
         self.first_lsn = self.last_lsn = NULL_LSN
         self.locks: dict[int, None] = {}
-        self.expired: tuple[int, ...] = ()
+        self.expired: set[int] | None = None
         self.writes: dict[int, tuple[DatabaseState, RecordVersion]] = {}
         self.deleted: list[tuple[DatabaseState, Key]] = []
 

@@ -38,13 +38,21 @@ class Process:
 
     def __init__(self, *words: str | Path) -> None:
         command = [sys.executable, "-m", "jetool", "node", "run", *map(str, words), "--format", "ndjson"]
-        self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+        # A file, beside the environment, which can be read while the node runs.
+        self._out = Path(f"{words[0]}.out")
+        with self._out.open("wb") as out:
+            self.popen = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, env=environment())
+
+    def events(self) -> list[dict[str, Any]]:
+        """The whole lines that it has printed."""
+        printed = self._out.read_bytes()
+        return [json.loads(line) for line in printed[: printed.rfind(b"\n") + 1].splitlines()]
 
     def stop(self) -> tuple[int, list[dict[str, Any]], str]:
         self.popen.send_signal(signal.SIGTERM)
-        out, err = self.popen.communicate(timeout=20)
-        assert_valid("node run", out, "ndjson")
-        return self.popen.returncode, [json.loads(line) for line in out.splitlines()], err.decode()
+        _, err = self.popen.communicate(timeout=20)
+        assert_valid("node run", self._out.read_bytes(), "ndjson")
+        return self.popen.returncode, self.events(), err.decode()
 
 
 @pytest.fixture
@@ -72,9 +80,10 @@ def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
         node = Process(*words, addresses)
         try:
             eventually(lambda: run("get", env, "tx1", "--db", "beta").code == 0)
+            eventually(lambda: "replica" in [event["role"] for event in node.events()])
         finally:
             code, lines, err = node.stop()
-        assert (code, [line["role"] for line in lines if line["rec"] == "event"][-1]) == (0, "replica"), err
+        assert code == 0, err
         assert lines[-1]["last_vlsn"] > 50
         group.nodes[0].entries = log
         node = Process(*words, addresses, "--group", "WIREGRP", "--type", "secondary")
@@ -96,8 +105,8 @@ def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
     refused = run("node", "run", *words, "--master")
     assert (refused.code, "a new group needs a name" in refused.err) == (2, True)
     master = Process(*words, "--group", "STORE", "--master", "--policy", "none")
-    assert master.popen.stdout is not None
-    event = json.loads(master.popen.stdout.readline())
+    eventually(lambda: bool(master.events()))
+    event = master.events()[0]
     assert (event["role"], event["master"], event["last_vlsn"]) == ("master", lead, 11)
     follower = Process(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead)
     shown = await_members(copy)
@@ -261,9 +270,9 @@ def test_three_nodes_that_elect(tmp_path: Path, secret: Path) -> None:
         nodes["n1"].popen.kill()
         await_roles(addresses[1:2], secret, {"n2": "unknown"})
         eventually(lambda: status(addresses[1:2], secret)["n2"]["master"] is None)
-        code, lines, err = nodes["n2"].stop()
+        eventually(lambda: nodes["n2"].events()[-1]["term"] > term)
+        code, _, err = nodes["n2"].stop()
         assert code == 0, err
-        assert [line["term"] for line in lines if line["rec"] == "event"][-1] > term
     finally:
         for node in nodes.values():
             if node.popen.returncode is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Iterator
@@ -120,6 +121,27 @@ def test_row_groups_and_names_that_are_not_utf8(form: str, monkeypatch: pytest.M
     assert [row["db"] for row in found] == [f"d\\udc80{number}" for number in range(20)]
     assert [tuple(row.values())[7:] for row in found] == [row[7:] for row in rows]
     assert len(COLUMNS) == len(rows[0]) == len(Change._fields) + 5
+
+
+def test_a_file_that_is_given_up(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes no footer when nobody refers to it any more: on a full disk nothing would catch what that raises."""
+    monkeypatch.setattr(column_files, "_GROUP_ROWS", 1)
+    full = False
+    uncaught: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", uncaught.append)
+
+    def write(data: bytes) -> None:
+        if full:
+            raise OSError(28, "No space left on device")
+
+    made = row_file(form)(write)
+    time = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
+    made.add([(9, 1, -5, 1, time, "insert", "d", 300, b"k", b"", -20_000, None, False)])
+    full = True
+    made.abandon()
+    del made
+    gc.collect()
+    assert uncaught == []
 
 
 def test_a_library_that_is_missing(group: GroupDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

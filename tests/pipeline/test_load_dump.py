@@ -18,6 +18,8 @@ from tests.tools import needs
 needs("Spark")
 
 from engine.errors import DamageError
+from engine.pipeline.load import bulk
+from jetool.app import exits
 from jetool.commands.load import dump_reader
 from jetool.commands.load.dump_reader import LARGE_RECORDS, DumpReader
 from tests import harness
@@ -81,6 +83,31 @@ def test_files_and_puts_come_to_the_same(
         found.append(loaded(home, tmp_path / "dump", *more, files=files))
         assert list(home.glob(".jetool-load*")) == []
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_an_interruption_leaves_all_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
+    """It says how to see which."""
+    write_files = bulk.write_files
+
+    def interrupted(*args: Any) -> None:
+        if published:
+            write_files(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dump_reader, "LARGE_RECORDS", 10)
+    monkeypatch.setattr(bulk, "write_files", interrupted)
+    (tmp_path / "dump").write_text(DUMPS["sorted"])
+    home = tmp_path / "env"
+    run("create", home, "--db", "d")
+    done = run("load", home, tmp_path / "dump", "--db", "d")
+    assert done.code == exits.INTERRUPTED
+    assert f"either all records were loaded or none; jetool dbs {home} --count says which" in done.err
+    (database,) = run("dbs", home, "--count", "--json").json()["records"]
+    assert database["records"] == (len(SORTED) if published else 0)
+    assert list(home.glob(".jetool-load*")) == []
 
 
 def test_a_database_with_records_is_put_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +187,7 @@ def test_an_interrupt_leaves_the_environment_as_it_was(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
-    assert b"loaded before the interruption, and kept: 0 records" in err
+    assert b"either all records were loaded or none" in err
     assert {path.name: path.read_bytes()[: len(before[path.name])] for path in home.glob("*.jdb")} == before
     assert not (home / ".jetool-load").exists()
     assert [row["name"] for row in run("dbs", home, "--format", "ndjson").lines() if row.get("name")] == ["kept"]

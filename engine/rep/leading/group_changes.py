@@ -7,7 +7,6 @@ wait; then all members are told the result, as of an election, and this node lea
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +15,8 @@ from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
 from engine.rep.leading.membership import ConflictError
 from engine.rep.leading.term import Leadership
-from engine.rep.wire.election_lines import Proposal, Result, Suggestion
+from engine.rep.leading.voting import new_proposal
+from engine.rep.wire.election_lines import Result, Suggestion
 from engine.rep.wire.group_lines import (
     DeleteMember,
     EnsureNode,
@@ -32,7 +32,6 @@ from engine.rep.wire.lines import Accomplished, TextMessage
 _MONITOR: Final = NODE_TYPES.index("monitor")
 _POLL_S: Final = 0.02
 _LONGEST_S: Final = 3600.0
-_MACHINE_BITS: Final = 128
 
 
 class GroupChanges:
@@ -93,7 +92,7 @@ class GroupChanges:
         timeout_s = min(max(message.timeout_ms / 1000, 0.0), _LONGEST_S)
         target = self._caught_up(message.nodes, time.monotonic() + timeout_s, timeout_s)
         winner = Suggestion(target.host or "", target.port, target.name or "", target.id)
-        proposal = Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+        proposal = new_proposal()
         # Commits stay held: from here on they are the other's.
         self._tell(Result(proposal=proposal, value=winner))
         return TransferMasterResponse(winner=winner.node)

@@ -12,7 +12,7 @@ import time
 from typing import Final, NamedTuple, Protocol
 
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
-from engine.rep.client.handshake import RELEASE
+from engine.rep.client.handshake import RELEASE, UNKNOWN_UUID
 from engine.rep.frames import PeerError
 from engine.rep.leading.membership import ConflictError, described
 from engine.rep.leading.outgoing import OLDEST_STREAM, STREAM_VERSION
@@ -39,7 +39,6 @@ from engine.rep.wire.values import NameIdPair
 # je.rep.preHeartbeatTimeout.
 PREPARATION_S: Final = 60.0
 _MOST_CLOCK_ROUNDS: Final = 100
-_UNKNOWN_UUID: Final = (0, 0)
 _TRANSIENT: Final = frozenset((NODE_TYPES.index("secondary"), NODE_TYPES.index("external")))
 _FED: Final = _TRANSIENT | {NODE_TYPES.index("electable")}
 # What may stand in a line, between bars, commas and dollars.
@@ -172,7 +171,7 @@ def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version
             f" {_shown(info.group)}"
         )
     uuid = info.uuid_high, info.uuid_low
-    if uuid not in (_UNKNOWN_UUID, (group.uuid_high, group.uuid_low)):
+    if uuid not in (UNKNOWN_UUID, (group.uuid_high, group.uuid_low)):
         raise ConflictError(
             f"The environments have the same name: {group.name} but represent different environment instances."
         )

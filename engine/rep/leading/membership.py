@@ -14,12 +14,9 @@ Example, the second node, of id 2::
 from __future__ import annotations
 
 import threading
-import uuid
 from typing import Final
 
-from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
-from engine.db.stream import AloneGate
 from engine.errors import NotFoundError, RefusedError
 from engine.format.entry.group_db import GROUP_KEY, GroupNode, RepGroup, encode_group, encode_group_node
 from engine.format.tuples import string_key
@@ -33,8 +30,8 @@ from engine.rep.group import (
     FORMAT_VERSION,
     LEAST_JE_VERSION,
     Membership,
+    begin_group,
     committed_members,
-    signed_64,
 )
 
 # What JE 18.3 writes first; the release from which groups keep no CBVLSN follows.
@@ -170,24 +167,8 @@ def form_group(env: Environment, group: str, node: str, listen: Address) -> None
     Raises:
         RefusedError: there is a group already.
     """
-    engine = env.engine
-    if committed_members(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
-        raise RefusedError("the environment belongs to a group already", file=env.home)
-    # The id goes into the first Commit, before there is a record of the member.
-    engine.lead(AloneGate(engine.vlsn_index, _FIRST_ID))
-    with engine.operation(None) as locker:
-        engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
-    made = uuid.uuid4().int
-    none_yet = RepGroup(
-        name=group,
-        uuid_high=signed_64(made >> 64),
-        uuid_low=signed_64(made),
-        format_version=FORMAT_VERSION,
-        change_version=0,
-        last_node_id=0,
-        min_je_version=_FIRST_LEAST_VERSION,
-    )
-    mine = described(node, *listen, ELECTABLE, RELEASE, engine.now_ms())
+    none_yet = begin_group(env, group, _FIRST_ID, _FIRST_LEAST_VERSION)
+    mine = described(node, *listen, ELECTABLE, RELEASE, env.engine.now_ms())
     of_one = none_yet._replace(change_version=1, last_node_id=_FIRST_ID)
     mine = mine._replace(id=_FIRST_ID, change_version=1)
     raised = of_one._replace(min_je_version=LEAST_JE_VERSION)

@@ -15,7 +15,6 @@ as ELECTABLE, and is a member with VLSN 16.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import LeadConfig, Leadership, check_member, logged_dtvlsn, stream_of
-from engine.rep.leading.voting import Acceptor, Herald, Standing, TooFewVotersError, stand
+from engine.rep.leading.voting import Acceptor, Herald, Standing, TooFewVotersError, new_proposal, stand
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -49,7 +48,6 @@ from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
-_MACHINE_BITS: Final = 128
 _PAUSE_S: Final = 0.01
 _ACTIVE: Final = (MASTER, "REPLICA")
 
@@ -168,7 +166,7 @@ class LeadingNode:
         self._env, self._term = env, term
         value = Suggestion(*config.listen, config.name, term.pair.id)
         # Alone it is elected by itself: later than before, on whatever machine.
-        proposal = elected or Proposal(int(time.time() * 1000), secrets.randbits(_MACHINE_BITS), 1)
+        proposal = elected or new_proposal()
         self._elected = MasterAnswer(proposal=proposal, value=value)
         self._acceptor = Acceptor(self.facts, value, proposal)
         group, timeout_s = term.group.name or "", config.timeout_s

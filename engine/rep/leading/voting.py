@@ -59,6 +59,11 @@ _NOTHING_CHANGED: Final = "it does not lead; nothing was changed"
 _LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
 
 
+def new_proposal() -> Proposal:
+    """A proposal of this moment, which no other node makes."""
+    return Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+
+
 class Acceptor:
     """The service of that name, of a running master.
 
@@ -147,7 +152,7 @@ def stand(network: Network, standing: Standing, timeout_s: float, where: str) ->
             elected.
     """
     for _ in range(_ROUNDS):
-        proposal = Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+        proposal = new_proposal()
         answers = _ask_all(network, standing, Propose(proposal=proposal), timeout_s)
         promises = [said for said in answers if isinstance(said, Promise) and said.proposal == proposal]
         for promise in promises:

@@ -5,7 +5,8 @@ speaks version 2, as JE 18.3 does, whatever the client offers: it has to take th
 
 * A copy begins as ``DbBackup`` does: the last file ends in an ImmutableFile entry, the log goes on in a new one, and no
   file of the list is deleted before the client has asked for the next one.
-* A connection that breaks off leaves its list for five minutes to the client of the same id.
+* A connection that breaks off leaves its list for five minutes to the client of the same id; of more than eight lists
+  the oldest goes, since each of them keeps files from being deleted.
 * Before a file is sent its entries are checked: whoever gets its end has a file without damage.
 * Where the log itself changes (a rollback, a restore) all copies end: their files are no longer those of their list.
 
@@ -55,6 +56,7 @@ from engine.vlsn.vlsn_range import VLSNRange
 _PLACES: Final = 8
 _SILENCE_S: Final = 300.0
 _LEASE_S: Final = 300.0
+_MOST_LEASES: Final = 8
 _PIECE_S: Final = 60.0
 _PIECE_BYTES: Final = 1 << 18
 
@@ -322,11 +324,13 @@ class LogFileServer:
         timer = threading.Timer(self._lease_s, self._end_lease, (client_id,))
         timer.daemon = True
         with self._mutex:
-            earlier = self._leases.get(client_id)
+            gone = [self._leases.pop(client_id)] if client_id in self._leases else []
+            while len(self._leases) >= _MOST_LEASES:
+                gone.append(self._leases.pop(next(iter(self._leases))))
             self._leases[client_id] = files, timer
-        if earlier is not None:
-            earlier[1].cancel()
-            earlier[0].release()
+        for left, its_timer in gone:
+            its_timer.cancel()
+            left.release()
         timer.start()
 
     def _end_lease(self, client_id: int, *, keep: bool = False) -> FileList | None:

@@ -156,7 +156,8 @@ def _load_files(run: Run, session: LoadSession, reader: DumpReader, count: _Coun
     try:
         done = dump_bulk.load(run, session, reader, options["batch"], overwrite=overwrite)
     except KeyboardInterrupt:
-        _notice_interruption(run, count)
+        counted = f"jetool dbs {session.storage.root} --count says which"
+        run.messages.notice(f"interrupted: either all records were loaded or none; {counted}")
         raise
     count.records, count.rejected = done.records, done.read - done.records
     if done.damage is not None:
@@ -170,10 +171,6 @@ def _with_loaded(error: JetoolError, count: _Count) -> JetoolError:
     before = f"{records} loaded before it" if count.records else "no record was loaded"
     error.consequence = f"{error.consequence}; {before}" if error.consequence else before
     return error
-
-
-def _notice_interruption(run: Run, count: _Count) -> None:
-    run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
 
 
 def _load(
@@ -196,7 +193,7 @@ def _load(
     # The open batch is rolled back; those before it are complete and stay.
     except KeyboardInterrupt:
         env.sync()
-        _notice_interruption(run, count)
+        run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
         raise
 
 

@@ -47,6 +47,9 @@ class RowFile(Protocol):
     def finish(self) -> None:
         """Write what is left, and the end of the file."""
 
+    def abandon(self) -> None:
+        """Nothing more is written; the file has no end."""
+
 
 def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
     """What makes files of a format, each from a function that takes its bytes.
@@ -82,7 +85,8 @@ class _ParquetFile:
         self._schema = pyarrow.schema(
             [pyarrow.field(name, types[kind], nullable=name not in REQUIRED) for name, kind in COLUMNS.items()]
         )
-        self._writer = ParquetWriter(_Appending(write), self._schema, compression="zstd")
+        self._end = _Appending(write)
+        self._writer = ParquetWriter(self._end, self._schema, compression="zstd")
         self._rows: list[Values] = []
         self.waiting_bytes = 0
 
@@ -97,6 +101,11 @@ class _ParquetFile:
     def finish(self) -> None:
         """Write the last row group and the footer."""
         self._write_group()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        """Let the writer close into nothing: otherwise it would write a footer when nobody refers to it any more."""
+        self._end.abandon()
         self._writer.close()
 
     def _write_group(self) -> None:
@@ -138,6 +147,9 @@ class _AvroFile:
         """Write the last block."""
         self._writer.flush()
 
+    def abandon(self) -> None:
+        """Its writer has no end of its own."""
+
 
 class _Appending(io.RawIOBase):
     """The end of a file, as the libraries want it."""
@@ -146,6 +158,10 @@ class _Appending(io.RawIOBase):
         super().__init__()
         self._write = write
         self._size = 0
+
+    def abandon(self) -> None:
+        """Take bytes, and write none."""
+        self._write = lambda _: None
 
     def writable(self) -> bool:
         """Yes."""

@@ -160,7 +160,9 @@ class ChangeFiles:
 
     def close(self) -> None:
         """Leave the directory; a file that was not finished is begun anew by the next run."""
-        self._rows = None
+        if self._rows is not None:
+            self._rows.abandon()
+            self._rows = None
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -130,9 +130,9 @@ def test_it_serves_as_a_node_of_je(path: Path) -> None:
     assert answered[: len(sent)] == sent
 
 
-def connected(*asked: Message) -> bytes:
+def connected(*asked: Message, client_id: int = -7) -> bytes:
     """What a client says that asks for these."""
-    hello = c.ClientVersion(version=4, client_id=-7), c.FeederInfoReq(), c.FileListReq()
+    hello = c.ClientVersion(version=4, client_id=client_id), c.FeederInfoReq(), c.FileListReq()
     return encode_service_request(SERVICE) + b"".join(
         LOG_FILES.encode(one, 2, client=True) for one in (*hello, *asked)
     )  # fmt: skip
@@ -159,6 +159,22 @@ def test_a_copy_that_breaks_off_leaves_its_list_to_the_client_of_the_same_id() -
     eventually(lambda: made[1].released == ["all"])
     served(lambda: server.services, connected(c.Done()), 50)
     assert len(made) == 3
+
+
+def test_whoever_begins_copies_and_goes_keeps_only_so_many_files() -> None:
+    """Each list keeps the files of its moment from being deleted, and began a new log file."""
+    made: list[Files] = []
+
+    def begin() -> Files:
+        made.append(Files({"00000000.jdb": (b"", 1)}))
+        return made[-1]
+
+    server = LogFileServer(Host(begin), lease_s=30)
+    for client_id in range(10):
+        served(lambda: server.services, connected(client_id=client_id), 50)
+    assert [files.released for files in made] == [["all"]] * 2 + [[]] * 8
+    server.end_all()
+    assert [files.released for files in made] == [["all"]] * 10
 
 
 @pytest.mark.parametrize(
