@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
-from engine.inspect.fates import FATES, Fate, Transactions, read_fates
+from engine.format.entry.txn_end import Prepare
+from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
+from engine.inspect.fates import FATES, Transactions, read_fates
 from engine.inspect.parallel import map_in_order
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -18,7 +21,8 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
 from jetool.output.base import Encoder
-from jetool.output.shape import Field, Row, Shape
+from jetool.output.columns import rendered
+from jetool.output.shape import Field, Shape
 
 # Transactions that are rendered at once.
 _CHUNK_ROWS: Final = 5000
@@ -135,17 +139,24 @@ class _Wanted(NamedTuple):
 
 
 def _rendered(encoder: Encoder, transactions: Transactions, rows: array[int]) -> bytes:
-    return encoder.rows([("txn", _row(transactions.at(row))) for row in rows])
+    """Many transactions at once, without an object for each."""
+    table, prepares, taken_back = transactions.table, transactions.prepares, transactions.rolled_back
+    ids, states, lns = ([column[row] for row in rows] for column in (table.ids, table.states, table.lns))
+    dbs = [sorted(table.more_dbs.get(row, ())) or ([table.dbs[row]] if table.lns[row] else []) for row in rows]
+    columns: list[Sequence[Any]] = [
+        ids,
+        [transactions.fate_at(row) for row in rows],
+        *([lsn_of(column[row]) for row in rows] for column in (table.first, table.last, table.end)),
+        [table.times[row] if state & HAS_END else None for row, state in zip(rows, states, strict=True)],
+        lns,
+        [taken_back.get(txn_id, 0) for txn_id in ids],
+        [table.sizes[row] for row in rows],
+        list(map(tuple, dbs)),
+        [bool(state & AFTER_END) for state in states],
+        [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
+    ]
+    return rendered(encoder, TXN, columns)
 
 
-def _row(txn: Fate) -> Row:
-    xid = None
-    if txn.prepare is not None:
-        prepare = txn.prepare
-        xid = f"{prepare.format_id}:{(prepare.gtrid or b'').hex()}:{(prepare.bqual or b'').hex()}"
-    return TXN.row(
-        (
-            txn.txn_id, txn.fate, txn.first_lsn, txn.last_lsn, txn.end_lsn, txn.time_ms, txn.lns, txn.rolled_back_lns,
-            txn.bytes, sorted(txn.dbs), txn.after_end, xid,
-        )
-    )  # fmt: skip
+def _xid(prepare: Prepare) -> str:
+    return f"{prepare.format_id}:{(prepare.gtrid or b'').hex()}:{(prepare.bqual or b'').hex()}"

@@ -3,6 +3,7 @@
 Modules:
 
 * ``base``: what commands print through, and nothing else: the ``Output`` protocol
+* ``columns``: rows that come as columns, many at once
 * ``csv``: CSV (RFC 4180, newline as line end): a line of column names, then one line per row
 * ``findings``: findings: what a check has to say, in all formats
 * ``findings_formats``: findings for other programs

@@ -22,19 +22,20 @@ _WIDE = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 def line(value: Any) -> bytes:
     """A JSON value on one line, without the newline."""
-    return _bytes(_COMPACT.encode(value))
+    return without_steering(_COMPACT.encode(value))
 
 
 def pretty(value: Any) -> bytes:
     """A JSON value indented for a reader, with a newline."""
-    return _bytes(_WIDE.encode(value) + "\n")
+    return without_steering(_WIDE.encode(value) + "\n")
 
 
 # Controls beyond those that JSON escapes itself, line separators, and what changes the direction of text.
 _STEERING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def _bytes(text: str) -> bytes:
+def without_steering(text: str) -> bytes:
+    """JSON as UTF-8, in which nothing steers a terminal."""
     # They stand in strings only, so JSON's own spelling can take their place.
     if not text.isascii() or "\x7f" in text:
         text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -80,6 +81,15 @@ class NdjsonEncoder:
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
         """One line per row."""
         return b"".join([self.object(rec, row) + b"\n" for rec, row in rows])
+
+    @property
+    def style(self) -> Style:
+        """How values look."""
+        return self._plan.style
+
+    def has_columns_of(self, shape: Shape) -> bool:
+        """Whether rows of a shape are printed whole."""
+        return self._plan.selected is None or shape.rec != self._principal
 
     def object(self, rec: str, row: Row) -> bytes:
         """One row; ``--fields`` selects from rows of the principal shape, the others (damage) are always whole."""

@@ -197,7 +197,11 @@ def _longest_word(text: str) -> int:
 
 
 class TextEncoder:
-    """Renders a stream as lines: the command's own, or columns of fixed width with the last one open."""
+    """Renders a stream as lines: the command's own, or columns of fixed width with the last one open.
+
+    Attributes:
+        pads: how each column is padded, and to which width.
+    """
 
     between = b""
 
@@ -213,7 +217,16 @@ class TextEncoder:
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
         self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
         right = [kind in KINDS and KINDS[kind].right for kind in self._kinds]
-        self._pads = [(str.rjust if one else str.ljust, width) for one, width in zip(right, self._sizes, strict=True)]
+        self.pads = [(str.rjust if one else str.ljust, width) for one, width in zip(right, self._sizes, strict=True)]
+
+    @property
+    def style(self) -> Style:
+        """How values look."""
+        return self._plan.style
+
+    def has_columns_of(self, shape: Shape) -> bool:
+        """Whether rows of a shape are lines with all of its fields, in their order, and no others."""
+        return self._line is None and not self._is_table and self._columns == shape.names()
 
     def _drop(self) -> list[str]:
         """Leave out the columns on the right that do not fit; their names."""
@@ -276,5 +289,5 @@ class TextEncoder:
         return self._padded([cells.get(name, "-") for name in self._columns])
 
     def _padded(self, cells: Iterable[str]) -> str:
-        padded = [pad(cell, width) for cell, (pad, width) in zip(cells, self._pads, strict=True)]
+        padded = [pad(cell, width) for cell, (pad, width) in zip(cells, self.pads, strict=True)]
         return "  ".join(padded).rstrip()

@@ -21,10 +21,11 @@ from engine.errors import UsageError
 from jetool.app import cli, schemas
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
+from jetool.output.columns import rendered
 from jetool.output.csv import CsvEncoder
 from jetool.output.findings import FINDING
 from jetool.output.render import Renderer
-from jetool.output.shape import PLAIN, Style
+from jetool.output.shape import PLAIN, Field, Shape, Style
 from tests.cli import sample
 from tests.cli.sample import BAD, ENTRY, RULES, SUMMARY, Found
 from tests.harness import assert_valid, run
@@ -372,3 +373,30 @@ def test_a_name_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     with Environment(str(env)) as opened, pytest.raises(UsageError, match="UTF-8"):
         opened.create_database("bad\udcff")
     assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
+
+
+COLUMNS = Shape(
+    "sample",
+    "Values of many kinds.",
+    tuple(
+        Field(kind, kind, "") for kind in ("int", "vlsn", "lsn", "text", "bool", "time", "key", "size_bytes", "ints")
+    ),
+)
+VALUES = [
+    (0, -1, -1, "plain", True, None, b"k", 5, ()),
+    (-7, 3, 0x1F00002A3C, "", False, 0, b"", 10_240, (1,)),
+    (1 << 62, None, (0xFFFFFFFF << 32) + 5 - (1 << 64), "\x1b[2J\u202e", None, -1, b"\xff\x00", None, (3, 4)),
+    (4, 4, (0x7FFFFFFF << 32) + 0xFFFFFFFF, 'a "quote", \udc80', True, 1 << 60, None, 3, None),
+]
+
+
+@pytest.mark.parametrize("selected", [None, ("text", "lsn")])
+@pytest.mark.parametrize("form", ["text", "csv", "json", "ndjson"])
+def test_columns_are_rendered_as_rows(form: str, selected: tuple[str, ...] | None) -> None:
+    memory = Memory()
+    encoder = Renderer(form, Style(key_format="utf8"), selected, memory).stream(COLUMNS).encoder
+    # Few rows, of which each value is another, and many, in which values are repeated.
+    for values in (VALUES[:1], VALUES[1:3], VALUES, VALUES * 5):
+        expected = encoder.rows([("sample", COLUMNS.row(row)) for row in values])
+        assert rendered(encoder, COLUMNS, list(zip(*values, strict=True))) == expected
+        assert expected

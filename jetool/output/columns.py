@@ -1,0 +1,79 @@
+"""Rows that come as columns, many at once: each column becomes texts, and the texts are put together by row.
+
+For streams of millions of rows of one shape. What a column repeats, such as a word, a flag or a time, is made into text
+once. The general twin is ``Encoder.rows``, which renders everything else, and a test holds both against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from engine.format.lsn import is_null
+from jetool.output.base import Encoder
+from jetool.output.jsonl import NdjsonEncoder, line, without_steering
+from jetool.output.shape import Shape, Style, to_json, to_text
+from jetool.output.text import TextEncoder, encode
+
+_PLAIN: Final = "int"
+_LSN: Final = "lsn"
+
+
+def rendered(encoder: Encoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
+    """Rows of one shape.
+
+    Arguments:
+        encoder: of the stream; the shape is one of its own.
+        shape: theirs.
+        columns: the values of each field; hashable, so tuples where the kind is a list. All as long as the first.
+    """
+    if isinstance(encoder, TextEncoder) and encoder.has_columns_of(shape):
+        return _as_text(encoder, shape, columns)
+    if isinstance(encoder, NdjsonEncoder) and encoder.has_columns_of(shape):
+        return _as_json(encoder, shape, columns)
+    return encoder.rows((shape.rec, shape.row(values)) for values in zip(*columns, strict=True))
+
+
+def _as_text(encoder: TextEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
+    padded = []
+    for field, column, (pad, width) in zip(shape.fields, columns, encoder.pads, strict=True):
+        texts = _texts(field.kind, column, encoder.style, to_text, "-")
+        padded.append([pad(text, width) for text in texts])
+    return encode("".join(["  ".join(row).rstrip() + "\n" for row in zip(*padded, strict=True)]))
+
+
+def _as_json(encoder: NdjsonEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
+    texts = [
+        _texts(field.kind, column, encoder.style, _json_text, "null")
+        for field, column in zip(shape.fields, columns, strict=True)
+    ]
+    members = ",".join(f'"{field.name}":%s' for field in shape.fields)
+    form = f'{{"rec":"{shape.rec}",{members}}}'
+    between = encoder.between.decode()
+    end = "" if between else "\n"
+    return without_steering(between.join([form % row + end for row in zip(*texts, strict=True)]))
+
+
+def _json_text(kind: str, value: Any, style: Style) -> str:
+    return line(to_json(kind, value, style)).decode()
+
+
+def _texts(
+    kind: str, column: Sequence[Any], style: Style, general: Callable[[str, Any, Style], str], none: str
+) -> list[str]:
+    different = set(column)
+    # Texts of what is repeated are made once.
+    if len(different) * 2 < len(column):
+        texts = {value: general(kind, value, style) for value in different}
+        return [texts[value] for value in column]
+    if None in different:
+        return [general(kind, value, style) for value in column]
+    if kind == _PLAIN:
+        return list(map(str, column))
+    if kind == _LSN:
+        mark = "" if none == "-" else '"'
+        return [
+            none if is_null(lsn) else f"{mark}0x{lsn >> 32 & 0xFFFFFFFF:x}/0x{lsn & 0xFFFFFFFF:x}{mark}"
+            for lsn in column
+        ]  # fmt: skip
+    return [general(kind, value, style) for value in column]
