@@ -181,6 +181,8 @@ class Daemons:
 class CleanerWork:
     """Cleans as many files as are worth it, and takes the checkpoint that lets them go when nobody else will.
 
+    Ranges of records that a master has discarded go first.
+
     Arguments:
         parts: of the environment.
         stopping: asked before each file.
@@ -207,6 +209,8 @@ class CleanerWork:
         assert writer is not None
         idle = writer.next_lsn == self.began_at
         self.began_at = writer.next_lsn
+        if parts.extinctions is not None:
+            parts.extinctions.run()
         cleaned = cleaner.clean(stop=self._stopping)
         if idle and not cleaned and cleaner.states.ready() and not self._stopping():
             # Nobody writes, so no checkpoint is coming that would let them go (R-CKPT-3).

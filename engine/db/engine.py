@@ -18,8 +18,10 @@ from engine.db.daemons import Daemons
 from engine.db.opening import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
 from engine.errors import RefusedError, UnsupportedError, UsageError, plural
 from engine.events import Listener
+from engine.format.bytecursor import sorted_unpack
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
 from engine.format.entry.ln import LN
+from engine.format.entry_types import EXTINCT_SCAN_LNS
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NEXT_VLSN
 from engine.log.access import LogAccess
@@ -381,10 +383,22 @@ class Engine:
         lsn = locker.last_lsn
         while lsn != NULL_LSN:
             with self.latch:
-                record = self.access.read(lsn).record()
+                entry = self.access.read(lsn)
+                record = entry.record()
             assert isinstance(record, LN)
+            if entry.type_number in EXTINCT_SCAN_LNS:
+                self.await_discard(record.key, locker)
             await_end(self.naming, record, locker, self.at_end)
             lsn = record.last_lsn
+
+    def await_discard(self, key: bytes, locker: Txn) -> None:
+        """A transaction of a master has written the task of this key: when it commits, discard the records here too."""
+        extinctions = self.parts.extinctions
+        assert extinctions is not None
+        extinctions.note(sorted_unpack(key)[0])
+        # The replay of the stream does not wait for the scan where there is a thread to do it.
+        cleaning = self.daemons.cleaner
+        self.at_end(locker, committed=extinctions.run if cleaning is None else cleaning.wake)
 
     def abort(self, locker: Txn) -> None:
         """Abort a transaction, and run what waits for that."""

@@ -28,7 +28,7 @@ from engine.db.extinction import Extinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Dependents
-from engine.errors import JetoolError, NotFoundError, UnsupportedError, UsageError
+from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
@@ -240,7 +240,8 @@ class Environment:
         """Discard all records with ``begin <= key < end``, at no more cost than a scan of the nodes.
 
         The keys must never be used again: whether a record is there that is read or written after this is undefined.
-        Records that other transactions have locked go when these have ended. See ``engine.db.extinction``.
+        Records that other transactions have locked go when these have ended. In a group it is for the master to do, and
+        all nodes follow. See ``engine.db.extinction``.
 
         Arguments:
             databases: by name.
@@ -251,12 +252,13 @@ class Environment:
             The id of the task; ``extinctions`` has it until it is finished, at the second checkpoint at the latest.
 
         Raises:
-            UnsupportedError: the environment belongs to a replication group.
+            RefusedError: the environment belongs to a replication group, and this is not its master.
             UnknownOrderError: nobody has registered the order of a database.
         """
-        engine = self.engine
+        engine, extinctions = self.engine, self._extinctions()
+        for name in databases:
+            self._prepare_extinction(name)
         with engine.operation(inner_of(txn)) as locker:
-            extinctions = self._extinctions()
             db_ids = []
             for name in databases:
                 with self.open_database(name, txn) as db:
@@ -340,12 +342,7 @@ class Environment:
     def _extinctions(self) -> Extinctions:
         self.engine.check_writable()
         found = self.engine.parts.extinctions
-        if found is None:
-            raise UnsupportedError(
-                "ranges of records cannot be discarded in a replication group",
-                consequence="its other nodes would keep them",
-                hint="delete the records, or let JE discard them",
-            )
+        assert found is not None
         return found
 
     def _prepare_extinction(self, name: str) -> None:

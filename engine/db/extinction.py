@@ -22,7 +22,9 @@ Who opens an environment with tasks, ours or JE's, goes on with them, at 2 when 
 serialized Java object that says which keys of the range go; ``EnvironmentConfig.extinction_filters`` has its equivalent
 by the name of the class. A task with any other filter is left for JE, and its records can be read until then.
 
-The tasks of a replicated environment belong to the stream of its group, and all are left for JE.
+**In a replication group** the task of a range is an entry of the stream, with a negative id. Every node discards its
+own records when it has replayed the Commit; what is written to the task after that is local to the node, as is all of a
+database's.
 
 Example: ``ExtinctScanLN_TX 3: database 5 [a, c) | Commit | FileSummaryLN | ExtinctScanLN_TX 3: counted | Commit |
 CkptStart .. BIN .. CkptEnd | ExtinctScanLN_TX 3 (deleted) | Commit``.
@@ -90,7 +92,7 @@ class ExtinctionParts(NamedTuple):
 
 
 class Extinctions:
-    """The tasks of one environment that is open for writing and in no group; a checkpoint participant."""
+    """The tasks of one environment that is open for writing; a checkpoint participant."""
 
     def __init__(self, parts: ExtinctionParts) -> None:
         self._parts = parts
@@ -114,13 +116,26 @@ class Extinctions:
 
     def add(self, task: RecordExtinction, locker: Txn) -> int:
         """Write a task; ``run`` finds it when its transaction has committed. Its id."""
-        parts, checkpointer = self._parts, self._parts.checkpointer
+        parts = self._parts
         with parts.ctx.latch:
-            task_id = max([checkpointer.ids.extinction, *self.tasks()]) + 1
-            checkpointer.ids = checkpointer.ids._replace(extinction=task_id)
+            ids = parts.checkpointer.ids
+            if locker.id < 0:
+                task_id = min([ids.replicated_extinction, *self.tasks()]) - 1
+            else:
+                task_id = max([ids.extinction, *self.tasks()]) + 1
+            self.note(task_id)
         payload = Payload(encode_extinct_scan(task), EXTINCT_SCAN)
         parts.records.put(self._database(), sorted_pack(task_id), payload, locker, PutMode.INSERT_ONLY)
         return task_id
+
+    def note(self, task_id: int) -> None:
+        """An id is in use: tasks that are added here get others, also when this node becomes the master."""
+        parts, checkpointer = self._parts, self._parts.checkpointer
+        with parts.ctx.latch:
+            ids = checkpointer.ids
+            checkpointer.ids = ids._replace(
+                extinction=max(ids.extinction, task_id), replicated_extinction=min(ids.replicated_extinction, task_id)
+            )
 
     def tasks(self) -> dict[int, RecordExtinction]:
         """The ranges whose tasks have committed and are not finished, by id."""
@@ -273,7 +288,7 @@ class Extinctions:
         parts.txns.commit(txn)
 
     def _database(self) -> DatabaseState:
-        """The database of tasks; made where a JE that knew none has made the environment."""
+        """The database of tasks; made where a JE that knew none has made the environment, in a group by its master."""
         parts = self._parts
         with parts.ctx.latch:
             state = parts.catalog.by_name(DATABASE_NAME)

@@ -59,7 +59,7 @@ class EnvironmentParts:
     Attributes:
         tail: the end of the log as it was found; None for a new environment.
         writer, cleaner: None in a read-only environment.
-        extinctions: of one that is open for writing and in no group.
+        extinctions: tasks that discard records; None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
         stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins after the last.
     """
@@ -131,9 +131,8 @@ class EnvironmentParts:
         self.ctx.expiring = expiration
         # What it writes is counted by the summaries that follow.
         self.checkpointer.participants += [expiration, self.utilization]
-        if not self.catalog.flags & ENV_REPLICATED:
-            self.extinctions = self._make_extinctions()
-            self.checkpointer.participants.append(self.extinctions)
+        self.extinctions = self._make_extinctions()
+        self.checkpointer.participants.append(self.extinctions)
         # Last: the other parts write first, and its files go when all of them have ended.
         self.cleaner = self._make_cleaner(expiration)
         self.checkpointer.participants.append(self.cleaner)

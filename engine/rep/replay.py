@@ -7,6 +7,7 @@
   or a Commit of a transaction that nobody has begun, means that the nodes have parted. That is damage, never skipped.
 * A master of JE logs *null transactions*: a Commit without an LN, which carries the DTVLSN. From such a master a Commit
   of an unknown transaction is one: every VLSN before it has come, and no LN named that transaction.
+* A range of records that the master has discarded is discarded here when its transaction commits (R-CLN-53).
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
 Example: ``INS_LN_TX VLSN 28 txn -23 key 1`` makes transaction -23 here too and logs the LN at this node's next LSN;
@@ -26,7 +27,15 @@ from engine.format.codecs import Record, decode_body, encode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import BY_NUMBER, COMMIT, COMMON_LNS, MATCHPOINT, TXN_ENDS, type_name
+from engine.format.entry_types import (
+    BY_NUMBER,
+    COMMIT,
+    COMMON_LNS,
+    EXTINCT_SCAN_LNS,
+    MATCHPOINT,
+    TXN_ENDS,
+    type_name,
+)
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
@@ -159,6 +168,8 @@ class Replay:
                 applied = engine.records.delete(state, key, txn, payload)
             else:
                 applied = engine.records.put(state, key, payload, txn, PutMode.OVERWRITE)
+            if entry.type_number in EXTINCT_SCAN_LNS:
+                engine.await_discard(record.key, txn)
         if not applied:
             raise self._parted(entry, "the record that it changes is not there, or is there already")
 

@@ -8,7 +8,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.extinction import EXTINCT_SCAN
-from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.errors import NotFoundError, RefusedError
 from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import RecordExtinction, encode_extinct_scan
 from engine.log.files import list_log_files
@@ -17,6 +17,8 @@ from engine.tree.keys import serialized_comparator
 from engine.txn.records import Payload, PutMode
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
+from tests.rep.pairs import catch_up, lead
+from tests.rep.streams import check_index, open_alone, open_replicated
 
 CONFIG = EnvironmentConfig(
     create=True, node_max_entries=8, file_max_bytes=20_000, checkpoint_bytes=0, run_cleaner=False
@@ -148,9 +150,44 @@ def test_filters_of_je() -> None:
     assert_sound(storage)
 
 
-def test_not_in_a_group() -> None:
-    with Environment(MemoryStorage(), EnvironmentConfig(create=True, replicated=True)) as env:
-        with pytest.raises(RefusedError, match="replication group"):
-            env.discard_extinct(["d"])
-        with pytest.raises(UnsupportedError, match="replication group"):
-            env.extinctions()
+def test_in_a_group() -> None:
+    """The task is an entry of the stream; each node discards its own records, once the Commit is there."""
+    storages = MemoryStorage(), MemoryStorage()
+    master, replica = (
+        opened(storage, node_max_entries=8) for opened, storage in zip((open_alone, open_replicated), storages)
+    )
+    with master.create_database("d") as db, master.begin() as txn:
+        for key in range(300):
+            db.put(b"%04d" % key, VALUE, txn)
+    catch_up(master, replica)
+    with pytest.raises(RefusedError, match="replication group"):
+        replica.discard_extinct(["d"])
+    txn = master.begin()
+    assert master.discard_extinct(["d"], begin=b"0100", txn=txn) == -1
+    # A crash of the replica before it knows of the Commit.
+    catch_up(master, replica)
+    replica.engine.crash()
+    replica = open_replicated(storages[1])
+    assert keys(replica) == kept(0, 0)
+    assert replica.extinctions() == {}
+    txn.commit()
+    aborted = master.begin()
+    assert master.discard_extinct(["d"], end=b"0050", txn=aborted) == -2
+    aborted.abort()
+    catch_up(master, replica)
+    for env in (master, replica):
+        assert keys(env) == [*range(100)]
+        assert env.extinctions()[-1].count_complete
+        env.checkpoint(force=True)
+        assert env.extinctions() == {}
+    # What each wrote to the task for itself is no part of the stream, and the ids go on.
+    lead(replica, 2)
+    assert replica.discard_extinct(["d"], begin=b"0050") == -3
+    third = open_replicated(MemoryStorage())
+    catch_up(replica, third)
+    assert keys(third) == keys(replica) == [*range(50)]
+    for env in (master, replica, third):
+        check_index(env)
+        env.close()
+    for storage in storages:
+        assert_sound(storage)
