@@ -30,8 +30,8 @@ from engine.log.files import LogFile
 _HOUR_MS: Final = 3_600_000
 # Of the reports of files, what the statistics add up.
 _SUMMED: Final = (
-    "total_bytes", "lns_obsolete", "lns_dead", "lns_expired", "nodes_dead", "lns_migrated", "written_bytes",
-    "nodes_dirtied", "lns_locked",
+    "total_bytes", "lns_obsolete", "lns_dead", "lns_expired", "lns_extinct", "nodes_dead", "lns_migrated",
+    "written_bytes", "nodes_dirtied", "lns_locked",
 )  # fmt: skip
 
 
@@ -70,7 +70,7 @@ class CleanerStats(NamedTuple):
         files_in_progress, files_reserved, files_unusable: cleaned but still in use; out of use but still there; that it
             cannot clean.
         read_bytes, deleted_bytes: of entries in cleaned files; of deleted files.
-        lns_obsolete, lns_dead, lns_expired, nodes_dead: what was not needed, as it turned out.
+        lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: what was not needed, as it turned out.
         lns_migrated, migrated_bytes, nodes_dirtied: what was, and is logged again.
         lns_locked, lns_pending: left for later, in all; and of them those that still are.
     """
@@ -85,6 +85,7 @@ class CleanerStats(NamedTuple):
     lns_obsolete: int
     lns_dead: int
     lns_expired: int
+    lns_extinct: int
     nodes_dead: int
     lns_migrated: int
     migrated_bytes: int
@@ -181,6 +182,7 @@ class Cleaner:
             lns_obsolete=done["lns_obsolete"],
             lns_dead=done["lns_dead"],
             lns_expired=done["lns_expired"],
+            lns_extinct=done["lns_extinct"],
             nodes_dead=done["nodes_dead"],
             lns_migrated=done["lns_migrated"],
             migrated_bytes=done["written_bytes"],

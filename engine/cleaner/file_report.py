@@ -16,7 +16,7 @@ class FileReport:
         lns_obsolete: LNs whose entry, or whose file's summary, says that nobody needs them.
         lns_dead: LNs to which no slot leads.
         lns_migrated, nodes_dirtied: what was logged again, or will be.
-        lns_locked, lns_expired: LNs that are pending, and that were let go as expired.
+        lns_locked, lns_expired, lns_extinct: LNs that are pending, and that were let go as expired, or extinct.
         live_bytes, total_bytes: bytes of the entries that were needed, and of all.
         live_lns, live_nodes, live_ln_bytes: how many were needed, and bytes of these LNs.
         totals: entries and bytes by type.
@@ -24,8 +24,8 @@ class FileReport:
     """
 
     __slots__ = (
-        "live_bytes", "live_ln_bytes", "live_lns", "live_nodes", "lns_dead", "lns_expired", "lns_locked",
-        "lns_migrated", "lns_obsolete", "nodes_dead", "nodes_dirtied", "number", "total_bytes", "totals",
+        "live_bytes", "live_ln_bytes", "live_lns", "live_nodes", "lns_dead", "lns_expired", "lns_extinct",
+        "lns_locked", "lns_migrated", "lns_obsolete", "nodes_dead", "nodes_dirtied", "number", "total_bytes", "totals",
         "written_bytes",
     )  # fmt: skip
 
@@ -35,7 +35,7 @@ class FileReport:
         self.total_bytes = sum(found.total_bytes for found in totals.values())
         self.live_bytes = self.live_ln_bytes = self.live_lns = self.live_nodes = self.written_bytes = 0
         self.lns_obsolete = self.lns_dead = self.lns_migrated = self.lns_locked = self.lns_expired = 0
-        self.nodes_dead = self.nodes_dirtied = 0
+        self.nodes_dead = self.nodes_dirtied = self.lns_extinct = 0
 
     def needed_ln(self, size: int) -> None:
         """An LN of so many bytes is needed."""

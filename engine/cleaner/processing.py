@@ -90,6 +90,7 @@ class CleaningParts(NamedTuple):
         between: called whenever no node is in use: the cache may be brought back to its budget then.
         now_ms, purge_delay_ms: records that expired longer ago than the delay are let go.
         look_ahead_bytes: je.cleaner.lookAheadCacheSize.
+        is_extinct: whether the application has discarded a record (R-CLN-53); None where it does not say.
     """
 
     ctx: TreeContext
@@ -103,6 +104,7 @@ class CleaningParts(NamedTuple):
     now_ms: Callable[[], int]
     purge_delay_ms: int
     look_ahead_bytes: int
+    is_extinct: Callable[[DatabaseState, Key], bool] | None
 
 
 class _Leaf(NamedTuple):
@@ -218,6 +220,7 @@ class _Run:
         # What has expired by then, and the time after that in which it is kept has passed (R-CLN-50).
         self._past_ms = parts.now_ms() - parts.purge_delay_ms
         self._dbs: dict[int, DatabaseState | None] = {}
+        self._is_extinct = parts.is_extinct
         self.report = report
         self.db_ids: set[int] = set()
 
@@ -318,14 +321,14 @@ class _Run:
         if node is None:
             self.report.lns_dead += len(leaves) - at
             return len(leaves)
-        expired = self.report.lns_expired
+        let_go = self.report.lns_expired + self.report.lns_extinct
         while at < len(leaves) and (bound is None or leaves[at].key < bound):
             leaf = leaves[at]
             index = self.look_at(node, leaf.key, leaf.lsn, leaf.size)
             if index >= 0 and not self._count_only:
                 self.keep(node, index, raw_at(leaf.piece, leaf.pos))
             at += 1
-        if self.report.lns_expired > expired and not self._count_only and not node.pins:
+        if self.report.lns_expired + self.report.lns_extinct > let_go and not self._count_only and not node.pins:
             tidy(self._ctx, node)
         if node.in_tree:
             self._ctx.account(node)
@@ -357,6 +360,14 @@ class _Run:
             if not self._count_only:
                 node.set_known_deleted(index)
             report.lns_expired += 1
+            return -1
+        if self._is_extinct is not None and self._is_extinct(node.db, key):
+            # As with what has expired; the task that comes finds nothing left to do.
+            if not self._count_only:
+                node.set_known_deleted(index)
+                # A delta would keep it in the log (R-TREE-32).
+                node.no_delta = True
+            report.lns_extinct += 1
             return -1
         report.needed_ln(size)
         report.lns_migrated += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
     from engine.cleaner.tracker import UtilizationTracker
 
 PROPERTIES_FILE: Final = "je.properties"
+
+
+class ExtinctionStatus(Enum):
+    """What an application says of a record (JE's ExtinctionFilter); MAYBE_EXTINCT where it does not know yet."""
+
+    EXTINCT = "extinct"
+    NOT_EXTINCT = "not extinct"
+    MAYBE_EXTINCT = "maybe extinct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,9 @@ class EnvironmentConfig:
         rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
         extinction_filters: filters of extinct records by Java class name; they get the serialized filter and a key.
+        extinction_status: says of a database by name, and of a key in it (of an index: the primary key), whether the
+            application has discarded the record or is about to, as JE's ExtinctionFilter. The cleaner then lets it go
+            without waiting for the task, and a file that is gone is no error.
         before_writing: looks at the databases of an environment that recovery has found, before anything on disk is
             changed. What it raises ends the opening, and all is as it was.
         when_counted: hears, at the same time, what recovery has counted of the use of each file.
@@ -147,6 +159,7 @@ class EnvironmentConfig:
     rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
     extinction_filters: Mapping[str, Callable[[bytes, bytes], bool]] = field(default_factory=dict)
+    extinction_status: Callable[[str, bytes], ExtinctionStatus] | None = None
     before_writing: Callable[[Catalog], None] | None = None
     when_counted: Callable[[UtilizationTracker], None] | None = None
     clock: Callable[[], int] | None = None

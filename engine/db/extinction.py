@@ -32,6 +32,7 @@ CkptStart .. BIN .. CkptEnd | ExtinctScanLN_TX 3 (deleted) | Commit``.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from bisect import bisect_left
 from collections import Counter
@@ -42,7 +43,8 @@ from engine.catalog.catalog import Catalog
 from engine.catalog.naming import DatabaseOptions, NamingOperations
 from engine.checkpoint.checkpointer import Checkpointer
 from engine.cleaner.tracker import UtilizationTracker
-from engine.errors import FormatError
+from engine.db.config import ExtinctionStatus
+from engine.errors import DamageError, FormatError
 from engine.format.bytecursor import PREFIX_ONLY, sorted_pack, sorted_unpack, split_two_part_key
 from engine.format.entry.internal_db import (
     DatabaseExtinction,
@@ -180,19 +182,10 @@ class Extinctions:
         self._handed_over = set()
 
     def _all(self) -> list[tuple[int, RecordExtinction | DatabaseExtinction]]:
-        parts, found = self._parts, []
+        parts = self._parts
         with parts.ctx.latch:
-            state = parts.catalog.by_name(DATABASE_NAME)
-            for node in () if state is None else bins(parts.ctx, state):
-                for index in range(len(node)):
-                    if not node.is_live(index) or not parts.locks.is_free(node.lsns[index]):
-                        continue
-                    try:
-                        task = decode_extinct_scan(slot_data(parts.ctx, node, index) or b"")
-                    except (FormatError, IndexError):
-                        continue
-                    found.append((sorted_unpack(node.keys[index])[0], task))
-        return found
+            # What is locked has not committed.
+            return _tasks(parts.ctx, parts.catalog, parts.locks.is_free)
 
     def _is_known(self, task: RecordExtinction) -> bool:
         """Whether it can be said which records these are."""
@@ -207,9 +200,7 @@ class Extinctions:
         """Whether the record of a slot in the range goes."""
         if task.filter is None:
             return True
-        key = node.db.order.unwrap(node.keys[index])
-        if node.db.duplicates:
-            key = split_two_part_key(key)[1]
+        key = _primary_key(node.db, node.keys[index])
         return self._parts.filters[comparator_name(task.filter) or ""](task.filter, key)
 
     def _count(self, task: RecordExtinction) -> None:
@@ -297,6 +288,83 @@ class Extinctions:
             state = parts.naming.create(DATABASE_NAME, DatabaseOptions(), txn, internal=True)
             parts.txns.commit(txn)
         return state
+
+
+class ExtinctRecords:
+    """Which records are gone although slots still lead to them, or may be.
+
+    JE's cleaner lets records of a discarded range go as soon as the application's filter names them, and their slots
+    when the scan has come by. When the process ends in between, the slots lead into files that are not there.
+
+    Arguments:
+        ctx, catalog: the environment.
+        status: what the application says (``EnvironmentConfig.extinction_status``).
+    """
+
+    def __init__(
+        self, ctx: TreeContext, catalog: Catalog, status: Callable[[str, bytes], ExtinctionStatus] | None = None
+    ) -> None:
+        self._ctx = ctx
+        self._catalog = catalog
+        self._status = status
+        self._ranges: dict[int, list[RecordExtinction]] | None = None
+
+    def are_gone(self, db: DatabaseState, key: Key) -> bool:
+        """Whether the application says that a record is extinct."""
+        return self._ask(db, key) is ExtinctionStatus.EXTINCT
+
+    def may_be_gone(self, db: DatabaseState, key: Key) -> bool:
+        """Whether it may be: the application does not say no, or a task that was not finished names its range.
+
+        One that a filter of JE chooses from counts as a whole.
+        """
+        if self._ask(db, key) is not ExtinctionStatus.NOT_EXTINCT:
+            return True
+        if self._ranges is None:
+            self._ranges = self._unfinished()
+        return db.order.learned is None and any(
+            (task.begin_key is None or _first_of(db, task.begin_key) <= key)
+            and (task.end_key is None or key < _first_of(db, task.end_key))
+            for task in self._ranges.get(db.id, ())
+        )
+
+    def _ask(self, db: DatabaseState, key: Key) -> ExtinctionStatus:
+        if self._status is None or db.internal:
+            return ExtinctionStatus.NOT_EXTINCT
+        return self._status(db.name or "", _primary_key(db, key))
+
+    def _unfinished(self) -> dict[int, list[RecordExtinction]]:
+        found: dict[int, list[RecordExtinction]] = {}
+        # A task that cannot be read excuses nothing.
+        with self._ctx.latch, contextlib.suppress(DamageError):
+            for _, task in _tasks(self._ctx, self._catalog, lambda _: True):
+                if isinstance(task, RecordExtinction):
+                    for db_id in task.db_ids:
+                        found.setdefault(db_id, []).append(task)
+        return found
+
+
+def _tasks(
+    ctx: TreeContext, catalog: Catalog, is_free: Callable[[int], bool]
+) -> list[tuple[int, RecordExtinction | DatabaseExtinction]]:
+    """The tasks by id whose version is free; the latch is held."""
+    found, state = [], catalog.by_name(DATABASE_NAME)
+    for node in () if state is None else bins(ctx, state):
+        for index in range(len(node)):
+            if not node.is_live(index) or not is_free(node.lsns[index]):
+                continue
+            try:
+                task = decode_extinct_scan(slot_data(ctx, node, index) or b"")
+            except (FormatError, IndexError):
+                continue
+            found.append((sorted_unpack(node.keys[index])[0], task))
+    return found
+
+
+def _primary_key(db: DatabaseState, key: Key) -> bytes:
+    """The key that an application knows a record by; in an index that of the primary record."""
+    stored = db.order.unwrap(key)
+    return split_two_part_key(stored)[1] if db.duplicates else stored
 
 
 def _first_of(db: DatabaseState, key: bytes) -> Key:

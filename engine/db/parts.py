@@ -24,7 +24,7 @@ from engine.cleaner.selection import CleaningLimits, parse_file_ranges
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor
 from engine.db.config import EnvironmentConfig
-from engine.db.extinction import ExtinctionParts, Extinctions
+from engine.db.extinction import ExtinctionParts, Extinctions, ExtinctRecords
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -83,6 +83,8 @@ class EnvironmentParts:
         self.writer: LogWriter | None = None
         self.cleaner: Cleaner | None = None
         self.extinctions: Extinctions | None = None
+        self._extinct = ExtinctRecords(ctx, catalog, config.extinction_status)
+        ctx.may_be_extinct = self._extinct.may_be_gone
         self.vlsn_index: VLSNIndex | None = None
         self.stream_gaps: tuple[tuple[int, int], ...] = ()
         self.locks = LockTable(
@@ -180,6 +182,7 @@ class EnvironmentParts:
             now_ms=self.clock,
             purge_delay_ms=config.ttl_purge_delay_ms,
             look_ahead_bytes=config.cleaner_look_ahead_bytes,
+            is_extinct=None if config.extinction_status is None else self._extinct.are_gone,
         )
         limits = CleaningLimits(
             min_utilization=config.cleaner_min_utilization,

@@ -16,6 +16,7 @@ from engine.log.access import LogAccess
 from engine.log.writer import LogWriter
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
+from engine.tree.keys import Key
 from engine.tree.spill import Spill
 
 DEFAULT_MAX_EMBEDDED: Final = 16
@@ -76,6 +77,7 @@ class TreeContext:
         log_version: of what is logged; it decides what nodes and slots keep (``engine.format.versions``).
         used_bytes: estimate of the memory that nodes take.
         expiring: told of bytes that expire; None while nobody counts them.
+        may_be_extinct: asked whether a record whose file is gone was discarded, so that nobody misses it (R-CLN-53).
         ticks: counts searches; a node notes the last one that came by.
     """
 
@@ -89,6 +91,7 @@ class TreeContext:
         "locks",
         "log_version",
         "max_embedded",
+        "may_be_extinct",
         "node_ids",
         "nodes",
         "root_logged",
@@ -110,6 +113,7 @@ class TreeContext:
         self.delta_percent = DEFAULT_BIN_DELTA_PERCENT
         self.blind_puts = False
         self.expiring: ExpirationListener | None = None
+        self.may_be_extinct: Callable[[DatabaseState, Key], bool] | None = None
         self.splits_watch: list[SplitWatcher] = []
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None

@@ -259,7 +259,7 @@ def read_ln(ctx: TreeContext, db: DatabaseState, lsn: int) -> LN:
 
 
 def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -> bytes | None:
-    """The data of a live slot; None when its LN turns out to be a deletion (possible until v7).
+    """The data of a live slot; None when its LN turns out to be a deletion (possible until v7), or was discarded.
 
     Arguments:
         cache: keep what was read in the slot.
@@ -273,7 +273,12 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
     if node.states[index] & SLOT_EMBEDDED:
         return b""
     lsn, size = node.lsns[index], node.sizes[index]
-    data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
+    try:
+        data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
+    except DamageError:
+        if not _was_discarded(ctx, node, index):
+            raise
+        return None
     if cache and data is not None:
         node.values[index] = data
         node.data_bytes += len(data)
@@ -290,14 +295,27 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
     if missing:
         # In log order neighbours can be read at once, and the disk is read forward.
         missing.sort(key=lsns.__getitem__)
-        entries = ctx.access.user_entries([lsns[at] for at in missing], [sizes[at] for at in missing])
-        for at, entry in zip(missing, entries, strict=True):
-            read[at] = _data_of(ctx, node.db, lsns[at], entry)
+        try:
+            entries = ctx.access.user_entries([lsns[at] for at in missing], [sizes[at] for at in missing])
+            for at, entry in zip(missing, entries, strict=True):
+                read[at] = _data_of(ctx, node.db, lsns[at], entry)
+        except DamageError:
+            if ctx.may_be_extinct is None:
+                raise
+            # One after the other, which tells where.
+            read = {at: slot_data(ctx, node, at) for at in missing}
     found: list[bytes | None] = []
     for at in chosen:
         value = values[at]
         found.append(value if value is not None else read.get(at, b""))
     return found
+
+
+def _was_discarded(ctx: TreeContext, node: BIN, index: int) -> bool:
+    """Whether a record that cannot be read is one that nobody misses: its file is gone, and so is its range."""
+    if ctx.may_be_extinct is None or ctx.access.has_file(node.lsns[index] >> 32):
+        return False
+    return ctx.may_be_extinct(node.db, node.keys[index])
 
 
 def values_at(ctx: TreeContext, db: DatabaseState, lsns: list[int], sizes: list[int]) -> list[bytes | None]:

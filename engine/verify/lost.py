@@ -2,7 +2,8 @@
 
 A gap in the numbers says nothing by itself: JE deletes the files that it has cleaned, and a crash can keep from the log
 that it did. Neither does a summary (FileSummaryLN) that still counts a file as in use: JE drops such summaries when it
-opens the environment. A file is lost when a slot leads into it: to a node, or to a record that has not expired.
+opens the environment. A file is lost when a slot leads into it: to a node, or to a record that has not expired and is
+in no range that is being discarded.
 
 Example: 00000002.jdb is missing, a slot of ``orders`` leads to 0x2/0x1b0: that file had not been cleaned.
 """
@@ -10,6 +11,7 @@ Example: 00000002.jdb is missing, a slot of ``orders`` leads to 0x2/0x1b0: that 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from engine.format.entry.node import SLOT_EMBEDDED
@@ -18,6 +20,7 @@ from engine.log.access import LogAccess
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
+from engine.tree.keys import Key
 from engine.verify.records import has_expired
 
 
@@ -40,13 +43,15 @@ class LostFiles:
 
     Arguments:
         access: the log.
+        may_be_gone: whether a record is in a range that is being discarded.
 
     Attributes:
         found: by file number.
     """
 
-    def __init__(self, access: LogAccess) -> None:
+    def __init__(self, access: LogAccess, may_be_gone: Callable[[DatabaseState, Key], bool]) -> None:
         self._access = access
+        self._may_be_gone = may_be_gone
         self._now_ms = time.time() * 1000
         self.found: dict[int, LostFile] = {}
 
@@ -63,8 +68,8 @@ class LostFiles:
             # What is embedded is whole in its slot: the file of its LN may be gone (R-TREE-41).
             if state & (DELETED | SLOT_EMBEDDED) or is_null(lsn) or self._access.has_file(file_of(lsn)):
                 continue
-            # The cleaner deletes files whose records have expired, and nobody misses them.
-            if not has_expired(node.expirations[index], self._now_ms):
+            # The cleaner deletes files whose records have expired, or were discarded, and nobody misses them.
+            if not has_expired(node.expirations[index], self._now_ms) and not self._may_be_gone(db, node.keys[index]):
                 self._add(db, lsn, 0, 1)
 
     def swap(self, found: dict[int, LostFile] | None = None) -> dict[int, LostFile]:

@@ -10,7 +10,7 @@ A record that is embedded in its slot, or belongs to a database with duplicates,
 (R-CLN-5): its file may be gone, its entry may be erased. Where the entry is still there, key and data are compared.
 
 So may the file of a record that has expired, and its entry be erased: to the cleaner it is obsolete, and JE does not
-read it any more.
+read it any more. The same holds for a range of records that is being discarded (R-CLN-53).
 
 Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
 LSN is JE-REF-002, since no entry begins there.
@@ -19,6 +19,7 @@ LSN is JE-REF-002, since no entry begins there.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, plural
@@ -57,6 +58,7 @@ from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
+from engine.tree.keys import Key
 from engine.verify import record_rules as rules
 from engine.verify.collector import Collector, at
 from engine.verify.obsolete import ObsoleteOffsets
@@ -93,13 +95,22 @@ class RecordCheck:
         findings: takes what is wrong.
         obsolete: offsets on record as obsolete.
         end_lsn: the end of the log.
+        may_be_gone: whether a record is in a range that is being discarded.
         data: read every record whole.
     """
 
     def __init__(
-        self, access: LogAccess, findings: Collector, obsolete: ObsoleteOffsets, end_lsn: int, *, data: bool
+        self,
+        access: LogAccess,
+        findings: Collector,
+        obsolete: ObsoleteOffsets,
+        end_lsn: int,
+        may_be_gone: Callable[[DatabaseState, Key], bool],
+        *,
+        data: bool,
     ) -> None:
         self._access = access
+        self._may_be_gone = may_be_gone
         self._findings = findings
         self._obsolete = obsolete
         self._end_lsn = end_lsn
@@ -165,8 +176,8 @@ class RecordCheck:
         lsn = node.lsns[index]
         head = self._head(lsn)
         gone = head[0] is rules.NO_FILE if not isinstance(head, _Head) else head.type_number == ERASED
-        # To the cleaner an expired record is obsolete, so it may have been deleted or erased.
-        if gone and has_expired(node.expirations[index], self._now_ms):
+        # To the cleaner an expired or discarded record is obsolete, so it may have been deleted or erased.
+        if gone and (has_expired(node.expirations[index], self._now_ms) or self._may_be_gone(db, node.keys[index])):
             return False
         if not isinstance(head, _Head):
             rule, message = head

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from engine.catalog.catalog import Catalog
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
+from engine.db.extinction import ExtinctRecords
 from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, counted_in_parts
@@ -234,7 +235,8 @@ class _Check:
         self._catalog = catalog
         self._findings = findings
         self._catalogue = Catalogue(ctx, catalog, result.renamed, findings)
-        self._lost = LostFiles(ctx.access)
+        self._may_be_gone = ExtinctRecords(ctx, catalog).may_be_gone
+        self._lost = LostFiles(ctx.access, self._may_be_gone)
         self._ids = Ids(result.ids.node)
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
@@ -255,7 +257,7 @@ class _Check:
     def follow_references(self, *, data: bool) -> None:
         """Check what the slots lead to as well."""
         obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
-        records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, data=data)
+        records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, self._may_be_gone, data=data)
         self._visitors.append(records.visit)
 
     def compare_space(self, files: LogFiles) -> None:
