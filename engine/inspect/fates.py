@@ -20,7 +20,7 @@ aborted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -30,13 +30,14 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
-from engine.format.entry_types import LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
+from engine.format.entry_types import LNS, NAME_LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
 from engine.format.fast.fate_table import ABORTED_BIT, AFTER_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
 from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.parallel import map_small
+from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader, LogReader
@@ -228,7 +229,7 @@ class LogFates:
             table.add_ln(entry.lsn, record.txn_id, record.db_id, entry.total_bytes)
         elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
             # Recovery never sees an end that stands after the end of the log.
-            after_end = self.end_lsn != NULL_LSN
+            after_end = NULL_LSN != self.end_lsn < entry.lsn
             table.add_end(entry.lsn, entry.type_number, record.id, record.time, after_end=after_end)
             if isinstance(record, Prepare):
                 self.txns.prepares[record.id] = record
@@ -295,28 +296,90 @@ def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> No
             counts[record.txn_id] = counts.get(record.txn_id, 0) + found.is_rolled_back(item.lsn, record.txn_id)
 
 
-def fates_of(
-    storage: Storage, files: LogFiles, txn_ids: frozenset[int], jobs: int, listener: Listener = SILENT
-) -> LogFates:
-    """Read the log once for how some transactions ended; their records are not counted.
+class KeyHistory(NamedTuple):
+    """What the log knows of one key.
+
+    Attributes:
+        versions: every record entry of the key, in log order, rolled-back ones too; with sorted duplicates those that
+            have it as the first part of theirs.
+        fates: how their transactions ended; their records are not counted.
+    """
+
+    versions: list[tuple[LogEntry, LN]]
+    fates: LogFates
+
+
+def read_history(
+    storage: Storage,
+    files: LogFiles,
+    databases: tuple[str, ...],
+    key: bytes,
+    jobs: int = 1,
+    listener: Listener = SILENT,
+) -> KeyHistory:
+    """Read the log once for a key, and what follows its versions for how their transactions ended.
 
     Arguments:
-        storage, files, listener: as for ``read_fates``.
-        txn_ids: which transactions.
+        storage, files: the environment.
+        databases: names and ids.
         jobs: processes that read.
+        listener: hears ``read`` with the number of files.
 
     Raises:
+        NotFoundError: no database ever had one of the names.
         UnsupportedError, StorageError: a file cannot be read.
     """
-    found = LogFates()
-    for part in _by_file(partial(_ends_in, storage, files.end_file(), txn_ids), files, jobs, listener):
-        found.entries += part.entries
+    fates, candidates, names = LogFates(), list[tuple[LogEntry, LN]](), list[LN]()
+    last = files.files[-1].number
+    for done, part in enumerate(map_small(partial(_entries_of_key, storage, files.end_file(), key), files.files, jobs)):
+        listener.step("read", done, len(files.files))
+        fates.entries += part.entries
         for item in part.items:
             if isinstance(item, Damage):
-                found.add_damage(item, in_last_file=file_of(item.lsn) == files.files[-1].number)
+                fates.add_damage(item, in_last_file=file_of(item.lsn) == last)
+                continue
+            record = record_of(item)
+            if not isinstance(record, LN):
+                fates.add(item)
             else:
-                found.add(item)
-    return found
+                if item.type_number in NAME_LNS:
+                    names.append(record)
+                if _has_key(record, key):
+                    candidates.append((item, record))
+    listener.step("read", len(files.files), len(files.files))
+    dbs = ids_of(databases, names, storage.root)
+    found = [(entry, record) for entry, record in candidates if record.db_id in dbs]
+    _find_ends(storage, files, fates, found, jobs)
+    return KeyHistory(found, fates)
+
+
+def _find_ends(
+    storage: Storage, files: LogFiles, fates: LogFates, versions: list[tuple[LogEntry, LN]], jobs: int
+) -> None:
+    """Look for the ends of transactions from their versions on: most are near."""
+    index = {file.number: at for at, file in enumerate(files.files)}
+    # A rollback may be followed by another end of a transaction: then all that follows is read.
+    is_final = not fates.rollbacks
+    following: dict[int, int] = {}
+    for entry, record in reversed(versions):
+        if record.txn_id is not None:
+            following[record.txn_id] = index[file_of(entry.lsn)]
+    step = 1 if is_final else len(files.files)
+    while following:
+        places = {at for first in following.values() for at in range(first, min(first + step, len(files.files)))}
+        wanted = [files.files[at] for at in sorted(places)]
+        read = partial(_ends_in, storage, files.end_file(), frozenset(following))
+        for entry in (entry for part in map_small(read, wanted, jobs) for entry in part):
+            fates.add(entry)
+        for txn_id, first in list(following.items()):
+            txn = fates.txns.get(txn_id)
+            is_decided = is_final and txn is not None and txn.fate in (COMMITTED, ABORTED)
+            if is_decided or first + step >= len(files.files):
+                del following[txn_id]
+            else:
+                following[txn_id] = first + step
+        # What has not ended nearby may not have ended at all.
+        step *= 2
 
 
 class _FilePart(NamedTuple):
@@ -326,72 +389,42 @@ class _FilePart(NamedTuple):
     items: list[LogEntry | Damage]
 
 
-def _by_file(
-    read: Callable[[LogFile], _FilePart], files: LogFiles, jobs: int, listener: Listener
-) -> Iterator[_FilePart]:
-    """Files in their order, read by several processes."""
-    for done, part in enumerate(map_small(read, files.files, jobs)):
-        listener.step("read", done, len(files.files))
-        yield part
-    listener.step("read", len(files.files), len(files.files))
-
-
-def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: LogFile) -> _FilePart:
-    sieve = ByteFilter(txns=txn_ids, dbs=None, keys=None, key_prefixes=())
-    return _picked(storage, end_file, (TXN_FATES | ROLLBACKS), sieve, file)
-
-
-def _versions_in(
-    storage: Storage, end_file: int, dbs: frozenset[int], keys: frozenset[bytes] | None, file: LogFile
-) -> _FilePart:
-    # With sorted duplicates the key is the first part of the record's.
-    sieve = ByteFilter(txns=None, dbs=dbs, keys=keys, key_prefixes=tuple(keys or ()))
-    return _picked(storage, end_file, LNS, sieve, file)
-
-
-def _picked(storage: Storage, end_file: int, types: frozenset[int], sieve: ByteFilter, file: LogFile) -> _FilePart:
+def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) -> _FilePart:
+    """What a file holds of a key in any database, names of databases, and what concerns the whole log."""
     entries = 0
     items: list[LogEntry | Damage] = []
-    actions = keeping(types)
+    # With sorted duplicates the key is the first part of the record's.
+    sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=(key,))
+    records, names = keeping(LNS), keeping(NAME_LNS)
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         for item in reader.stretches():
             if isinstance(item, Stretch):
                 entries += item.entries
+                # Records hold their keys as they are.
+                positions = item.positions(records if sieve.may_hold(item.data) else names)
                 lengths = header_lengths(item.version)
-                items += map(item.entry_at, sieve.sieved(item.data, item.positions(actions), lengths, item.version))
+                items += map(item.entry_at, sieve.sieved(item.data, positions, lengths, item.version))
             elif isinstance(item, Damage):
                 items.append(item)
             else:
                 entries += 1
-                if item.type_number in types:
+                if item.type_number in LNS | ROLLBACKS:
                     items.append(item)
     return _FilePart(entries, items)
 
 
-def versions(
-    storage: Storage,
-    files: LogFiles,
-    dbs: frozenset[int],
-    key: bytes | None = None,
-    *,
-    jobs: int = 1,
-    listener: Listener = SILENT,
-) -> Iterator[tuple[LogEntry, LN]]:
-    """Every record entry of some databases, in log order, rolled-back ones too.
-
-    Arguments:
-        storage, files, jobs, listener: as for ``fates_of``.
-        dbs: ids.
-        key: only records with the key, or, with sorted duplicates, with it as the first part of theirs.
-    """
-    keys = None if key is None else frozenset((key,))
-    for part in _by_file(partial(_versions_in, storage, files.end_file(), dbs, keys), files, jobs, listener):
-        for item in part.items:
-            record = record_of(item) if isinstance(item, LogEntry) else None
-            if not isinstance(item, LogEntry) or not isinstance(record, LN) or record.db_id not in dbs:
-                continue
-            if key is None or _has_key(record, key):
-                yield item, record
+def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: LogFile) -> list[LogEntry]:
+    """The ends of some transactions in a file."""
+    found: list[LogEntry] = []
+    sieve, actions = ByteFilter(txns=txn_ids, dbs=None, keys=None, key_prefixes=()), keeping(TXN_FATES)
+    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
+        for item in reader.stretches():
+            if isinstance(item, Stretch):
+                positions = sieve.sieved(item.data, item.positions(actions), header_lengths(item.version), item.version)
+                found += map(item.entry_at, positions)
+            elif isinstance(item, LogEntry) and item.type_number in TXN_FATES:
+                found.append(item)
+    return found
 
 
 def _has_key(record: LN, key: bytes) -> bool:

@@ -11,8 +11,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from engine.db.vlsn_store import DATABASE_NAME
 from engine.errors import FormatError
-from engine.format.entry_types import RARE_ENTRIES, STREAM_MARKS, SYNC_POINTS
+from engine.format.entry_types import NAME_LNS, RARE_ENTRIES, STREAM_MARKS, SYNC_POINTS
 from engine.format.fast.header import PAIRS, REPLICATED_IN_PAIR
 from engine.format.fast.loops import KEEP
 from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
@@ -25,8 +26,12 @@ from engine.log.reader import FileReader
 from engine.storage.base import Storage
 
 # What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
-_OF_STREAM: Final = [KEEP if pair & REPLICATED_IN_PAIR else 0 for pair in range(PAIRS)]
+_OF_STREAM: Final = [
+    KEEP if pair & REPLICATED_IN_PAIR or pair & 0xFF in NAME_LNS else 0 for pair in range(PAIRS)
+]  # fmt: skip
+_INDEX_NAME: Final = DATABASE_NAME.encode()
 assert STREAM_MARKS <= RARE_ENTRIES
+assert not NAME_LNS & RARE_ENTRIES
 
 
 class FileStream(NamedTuple):
@@ -35,12 +40,14 @@ class FileStream(NamedTuple):
     Attributes:
         path: relative to the environment.
         unreadable: LSNs of entries with a good checksum and a body that does not decode.
+        names_index: a record of the naming tree may be that of a VLSN index.
     """
 
     path: str
     facts: StreamFacts
     damages: tuple[Damage, ...]
     unreadable: tuple[int, ...]
+    names_index: bool
 
 
 class LogStream(NamedTuple):
@@ -49,12 +56,14 @@ class LogStream(NamedTuple):
     Attributes:
         gaps: start LSNs of the files before which a file number is missing.
         damages: in log order; a torn tail is one with ``is_tail``.
+        names_index: as of ``FileStream``.
     """
 
     facts: StreamFacts
     gaps: tuple[int, ...]
     damages: tuple[Damage, ...]
     unreadable: tuple[int, ...]
+    names_index: bool
 
 
 def read_stream(storage: Storage, files: LogFiles, jobs: int = 1) -> LogStream:
@@ -76,13 +85,17 @@ def joined(parts: Iterable[FileStream], files: LogFiles) -> LogStream:
     facts = StreamFacts()
     damages: list[Damage] = []
     unreadable: list[int] = []
+    names_index = False
     for part in parts:
+        names_index = names_index or part.names_index
         facts.join(part.facts)
         damages += part.damages
         unreadable += part.unreadable
     numbers = [file.number for file in files.files]
     gaps = [after for before, after in pairwise(numbers) if after != before + 1]
-    return LogStream(facts, tuple(make_lsn(number, 0) for number in gaps), tuple(damages), tuple(unreadable))
+    return LogStream(
+        facts, tuple(make_lsn(number, 0) for number in gaps), tuple(damages), tuple(unreadable), names_index
+    )
 
 
 def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream:
@@ -97,10 +110,11 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
     damages: list[Damage] = []
     unreadable: list[int] = []
     is_last = file.number >= end_file
+    names_index = False
     with FileReader(storage, file, is_last=is_last) as reader:
         for item in reader.stretches():
             if isinstance(item, Stretch):
-                unreadable += _take(facts, item)
+                names_index = _take(facts, item, unreadable) or names_index
             elif isinstance(item, LogEntry):
                 if matters(item.type_number, item.flags):
                     try:
@@ -112,19 +126,23 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
                 # The end of the log: nothing after it counts (R-LOG-31).
                 if is_last and item.length:
                     break
-    return FileStream(file.path, facts, tuple(damages), tuple(unreadable))
+    return FileStream(file.path, facts, tuple(damages), tuple(unreadable), names_index)
 
 
-def _take(facts: StreamFacts, stretch: Stretch) -> list[int]:
-    """Note the entries of the stream; returns the LSNs of those that do not decode."""
+def _take(facts: StreamFacts, stretch: Stretch, unreadable: list[int]) -> bool:
+    """Note the entries of the stream, and the LSNs of those that do not decode; whether one names a VLSN index."""
     base, version, data = stretch.lsn, stretch.version, stretch.data
-    unreadable = []
+    names_index = False
     for pos in stretch.positions(_OF_STREAM):
         number, flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
+        if number in NAME_LNS:
+            names_index = names_index or _INDEX_NAME in stretch.entry_at(pos).body
+            if not (number | flags << 8) & REPLICATED_IN_PAIR:
+                continue
         try:
             # Of most entries only the place in the stream matters.
             body = stretch.entry_at(pos).body if number in SYNC_POINTS else b""
             facts.add(base + pos, number, version, flags, VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0], body)
         except FormatError:
             unreadable.append(base + pos)
-    return unreadable
+    return names_index

@@ -129,6 +129,8 @@ class Selection:
         wanted, actions, sieve = self.matcher(), self._actions(), self._byte_filter()
         for item in items:
             if isinstance(item, Stretch):
+                if sieve is not None and not sieve.may_hold(item.data):
+                    continue
                 found = item.positions(actions)
                 if sieve is not None:
                     found = sieve.sieved(item.data, found, header_lengths(item.version), item.version)
@@ -270,19 +272,31 @@ def database_id(word: str) -> int | None:
 
 
 def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
+    if all(database_id(word) is not None for word in words):
+        return ids_of(words, (), storage.root)
+    entries = LogReader(storage, files).entries_of(NAME_LNS)
+    return ids_of(words, (_record(item) for item in entries if isinstance(item, LogEntry)), storage.root)
+
+
+def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) -> frozenset[int]:
+    """The ids that databases have, or had, whose names or ids are given.
+
+    Arguments:
+        records: all NameLNs of the log, others may be among them.
+        root: the environment, for the message.
+
+    Raises:
+        NotFoundError: no database ever had one of the names.
+    """
     ids = {number for number in map(database_id, words) if number is not None}
     names = [word for word in words if database_id(word) is None]
     known: set[str] = set()
-    if not names:
-        return frozenset(ids)
-    for item in LogReader(storage, files).entries_of(NAME_LNS):
-        if isinstance(item, LogEntry):
-            record = _record(item)
-            if isinstance(record, LN) and isinstance(record.content, NameLN):
-                name = record.key.decode("utf-8", "surrogateescape")
-                known.add(name)
-                if name in names:
-                    ids.add(record.content.db_id)
+    for record in records:
+        if isinstance(record, LN) and isinstance(record.content, NameLN):
+            name = record.key.decode("utf-8", "surrogateescape")
+            known.add(name)
+            if name in names:
+                ids.add(record.content.db_id)
     unknown = [name for name in names if name not in known]
     # An id also finds what is left of a database that was removed, and whose name the cleaner has taken away.
     ids.update(int(name) for name in unknown if _DATABASE_ID.fullmatch(name))
@@ -291,7 +305,7 @@ def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
         shown = ", ".join(sorted(name for name in known if not name.startswith("_je"))[:20])
         raise NotFoundError(
             f"no database named {', '.join(missing)} in the log",
-            file=storage.root,
+            file=root,
             hint=f"names in the log: {shown}"
             if shown
             else "use the id, as id:7; the NameLN may have been cleaned away",

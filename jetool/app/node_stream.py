@@ -63,6 +63,12 @@ class StreamNode:
         """Whether it has a stream at all."""
         return self.facts.first != NULL_VLSN or bool(self.facts.rollbacks)
 
+    @property
+    def has_neither(self) -> bool:
+        """Whether the whole log was read, and holds neither a stream nor the name of an index of one."""
+        is_whole = not (self.log.damages or self.log.gaps or self.log.unreadable or self.files.marker)
+        return is_whole and not self.is_replicated and not self.log.names_index
+
     def records_after(self, matchpoint: int) -> list[tuple[int, int, int, bytes, bool]]:
         """LSN, transaction, database, key and invisibility of the stream's records after a VLSN."""
         found = []

@@ -100,11 +100,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     # Before recovery: a writer that ends meanwhile may have logged what was not seen.
     holder = writer_of(storage)
     found = Environment(storage, config_of(run, read_only=True), run.listener)
-    if holder is not None:
-        run.messages.notice(
-            f"{holder_in_words(holder)} has the environment open for writing",
-            consequence="what it has not logged yet is not seen",
-        )
+    _note_holder(run, holder)
     tail = found.engine.tail
     if tail is not None:
         warn_of_tail(run, env, tail)
@@ -113,6 +109,19 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
             "records may be missing or wrong", file=env, found=found.unseen, hint=f"jetool verify {env}"
         )
     return found
+
+
+def note_writer(run: Run, storage: Storage) -> None:
+    """Say who has an environment open for writing, to whoever reads its log alone."""
+    _note_holder(run, writer_of(storage))
+
+
+def _note_holder(run: Run, holder: int | None) -> None:
+    if holder is not None:
+        run.messages.notice(
+            f"{holder_in_words(holder)} has the environment open for writing",
+            consequence="what it has not logged yet is not seen",
+        )
 
 
 def reading_code(found: Environment) -> int:

@@ -11,8 +11,7 @@ from engine.contents.base import unknown
 from engine.errors import NotFoundError
 from engine.format.entry.ln import LN
 from engine.inspect.contents import Decoding
-from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, fates_of, versions
-from engine.inspect.selection import Selection
+from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_history
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -81,14 +80,13 @@ SUMMARY: Final = Shape(
 def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None, decode: str | None) -> int:
     """Print all versions of KEY that are in the log, with the fate of the transaction of each.
 
-    The whole log is read twice, also past damage. Versions that the cleaner has deleted are not there; copies that it
+    The whole log is read, also past damage. Versions that the cleaner has deleted are not there; copies that it
     made of a live version are versions of their own. Nothing is created or changed.
     """
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)
-    dbs = Selection(db_names=(name,)).prepare(storage, files).dbs
-    found = list(versions(storage, files, dbs, key, jobs=run.jobs, listener=run.listener))
+    found, fates = read_history(storage, files, (name,), key, run.jobs, run.listener)
     if not found:
         raise NotFoundError(
             f"no version of the key {params.key_as_typed(key)} in the log",
@@ -97,9 +95,6 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
         )
     decoding = decoding_for_log(run, storage, decode)
     shape = decoded_shape(VERSION, decoding)
-    # A second pass: the fate of a record is known only after its Commit was read.
-    ids = frozenset(record.txn_id for _, record in found if record.txn_id is not None)
-    fates = fates_of(storage, files, ids, run.jobs, run.listener)
     rows = [_row(shape, decoding, fates, entry, record) for entry, record in found]
     committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
     with run.out.stream(shape) as stream:

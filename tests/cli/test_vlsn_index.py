@@ -18,6 +18,9 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
+from jetool.app.node_stream import StreamNode
+from jetool.app.opening import open_to_read
+from jetool.app.options import Run
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN
 from tests.harness import Result, assert_valid, run
@@ -131,6 +134,24 @@ def test_a_stand_alone_environment(verb: str, tmp_path: Path) -> None:
     assert state_of(GOLDEN / "je-17/empty") == before
     assert run("vlsn", verb, tmp_path).code == exits.NOT_FOUND
     assert run("vlsn", "find", GOLDEN / "je-17/empty", "1").code == exits.NOT_FOUND
+
+
+def test_a_log_without_a_stream_is_not_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = named("je-18.3.20/txn-crash").path / "env"
+    seen: list[str] = []
+
+    def opened(asked: Run, env: str) -> Environment:
+        seen.append(env)
+        return open_to_read(asked, env)
+
+    monkeypatch.setattr("jetool.commands.vlsn.from_index.open_to_read", opened)
+    quick = run("vlsn", "range", env, "--json")
+    assert seen == []
+    monkeypatch.setattr(StreamNode, "has_neither", False)
+    recovered = run("vlsn", "range", env, "--json")
+    assert seen == [str(env)]
+    assert (quick.out, quick.err, quick.code) == (recovered.out, recovered.err, recovered.code)
+    assert quick.json()["first"] is None
 
 
 # Indexes that were spoiled.

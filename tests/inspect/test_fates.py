@@ -9,7 +9,7 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.inspect.fates import ABORTED, COMMITTED, OPEN, PREPARED, LogFates, read_fates, versions
+from engine.inspect.fates import ABORTED, COMMITTED, OPEN, PREPARED, LogFates, read_fates, read_history
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
@@ -41,13 +41,18 @@ def test_fates_and_versions() -> None:
     assert found.txns[first.id].lns == 1
     assert found.txns[first.id].dbs == {db.state.id}
     storage = env.engine.storage
-    seen = list(versions(storage, list_log_files(storage), frozenset((db.state.id,))))
+    files = list_log_files(storage)
+    seen = [
+        version for key in (b"k", b"other") for version in read_history(storage, files, ("db",), key).versions
+    ]  # fmt: skip
     assert [(entry.type_name, record.data, found.fate_of(entry, record)) for entry, record in seen] == [
         ("INS_LN_TX", b"one", COMMITTED),
         ("UPD_LN_TX", b"two", ABORTED),
         ("DEL_LN_TX", None, PREPARED),
         ("INS_LN_TX", b"x", OPEN),
     ]
+    fates = read_history(storage, files, (f"id:{db.state.id}",), b"k").fates
+    assert [fates.txns[txn.id].fate for txn in (first, second, third)] == [COMMITTED, ABORTED, PREPARED]
     fourth.abort()
 
 
@@ -59,7 +64,7 @@ def test_versions_of_duplicates() -> None:
         db.put(b"a", item)
     env.sync()
     storage = env.engine.storage
-    assert len(list(versions(storage, list_log_files(storage), frozenset((db.state.id,))))) == 2
+    assert len(read_history(storage, list_log_files(storage), ("db",), b"a").versions) == 2
 
 
 def test_counts_of_real_logs() -> None:

@@ -19,7 +19,7 @@ from engine.format.fast.loops import keeping
 from engine.format.fast.txns import note_transactions
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
-from engine.inspect.fates import COMMITTED, fates_of, read_fates, versions
+from engine.inspect.fates import COMMITTED, read_fates, read_history
 from engine.inspect.selection import Selection, txn_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
@@ -82,37 +82,31 @@ def test_fates_are_those_of_the_records() -> None:
     assert seen > 1000
 
 
-def test_fates_of_some_are_those_of_all() -> None:
-    for env in environments()[::3]:
-        storage, files = opened(env)
-        everything = read_fates(storage, files)
-        ids = frozenset(fate.txn_id for fate in everything.txns.values() if fate.txn_id % 3 == 0)
-        some = fates_of(storage, files, ids, 1)
-        assert (some.damages, some.entries, some.rollbacks) == (
-            everything.damages, everything.entries, everything.rollbacks,
-        )  # fmt: skip
-        for txn_id in ids:
-            one, whole = some.txns.get(txn_id), everything.txns[txn_id]
-            # Of a transaction that is open nothing was looked for.
-            found = ("open", NULL_LSN, None) if one is None else (one.fate, one.end_lsn, one.time_ms)
-            assert found == (whole.fate, whole.end_lsn, whole.time_ms)
-
-
-def test_versions_of_a_key_are_found_in_several_processes() -> None:
+def test_the_history_of_a_key_is_that_of_the_records() -> None:
     rng = random.Random(2)
     compared = 0
-    for env in environments()[::4]:
+    for env in environments()[::2]:
         storage, files = opened(env)
         lns = [(entry, record) for entry, record in records(env) if isinstance(record, LN)]
         if not lns:
             continue
         wanted = rng.choice(lns)[1]
-        dbs = frozenset((wanted.db_id,))
-        expected = [(e, r) for e, r in lns if r.db_id in dbs and r.key == wanted.key]
-        found = list(versions(storage, files, dbs, wanted.key, jobs=2))
+        everything = read_fates(storage, files)
+        found, fates = read_history(storage, files, (f"id:{wanted.db_id}",), wanted.key, rng.choice((1, 2)))
+        expected = [(e, r) for e, r in lns if (r.db_id, r.key) == (wanted.db_id, wanted.key)]
         assert [pair for pair in found if pair[1].key == wanted.key] == expected
+        assert (fates.damages, fates.entries, fates.rollbacks) == (
+            everything.damages, everything.entries, everything.rollbacks,
+        )  # fmt: skip
+        for entry, record in found:
+            assert fates.fate_of(entry, record) == everything.fate_of(entry, record)
+            if record.txn_id is not None:
+                one, whole = fates.txns.get(record.txn_id), everything.txns[record.txn_id]
+                # Of a transaction that is open nothing was found.
+                ended = ("open", NULL_LSN, None, False) if one is None else (one.fate, *one[4:6], one.after_end)
+                assert ended == (whole.fate, *whole[4:6], whole.after_end)
         compared += len(expected)
-    assert compared > 20
+    assert compared > 40
 
 
 def selections(env: Path) -> list[Selection]:

@@ -200,7 +200,7 @@ def test_nodes_of_real_groups(corpus: Path, group: str) -> None:
     for number in (1, 2, 3):
         environment = corpus / "je" / group / f"node{number}"
         found = stream(environment)
-        assert found[1:] == ((), (), ())
+        assert (found.gaps, found.damages, found.unreadable, found.names_index) == ((), (), (), True)
         index = json.loads((environment / "expected/vlsn-index.json").read_text())["range"]
         # The index after recovery; a rollback that had begun is in both.
         assert (found.facts.first, found.facts.last) == (index["first"], index["last"])

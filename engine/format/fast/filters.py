@@ -6,6 +6,8 @@ General twin: ``engine.inspect.selection``, whose matcher is that decision.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.errors import FormatError
 from engine.format.bytecursor import unpack
 from engine.format.entry_types import COMMON_LNS, NODES, TRANSACTIONAL, TXN_ENDS
@@ -13,6 +15,8 @@ from engine.format.fast.header import item_size
 from engine.format.fast.ln import plain_fields
 from engine.format.fast.txn_end import ended_transaction
 from engine.format.header import FLAGS_AT, TYPE_AT
+
+_FEW_KEYS: Final = 4
 
 
 class ByteFilter:
@@ -35,6 +39,12 @@ class ByteFilter:
         self._dbs = dbs
         self._keys = keys
         self._key_prefixes = key_prefixes
+        # A buffer is searched for few keys faster than its entries are looked at.
+        self._sought = [] if keys is None or len(keys) + len(key_prefixes) > _FEW_KEYS else [*keys, *key_prefixes]
+
+    def may_hold(self, data: bytes) -> bool:
+        """Whether a buffer may hold entries that fit; LNs hold their keys as they are."""
+        return not self._sought or any(key in data for key in self._sought)
 
     def sieved(self, data: bytes, positions: list[int], lengths: list[int], version: int) -> list[int]:
         """The positions of entries that may fit.

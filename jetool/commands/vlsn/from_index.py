@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from engine.db.vlsn_view import read_index
+from engine.db.vlsn_view import IndexView, read_index
+from engine.format.lsn import NULL_LSN
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
@@ -12,7 +13,7 @@ from engine.vlsn.vlsn_range import VLSNRange
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import open_to_read, reading_code
+from jetool.app.opening import note_writer, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
 from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, range_of_index, range_of_log
@@ -54,8 +55,13 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 
 
 def _both(run: Run, env: str, node: StreamNode) -> int:
-    with open_to_read(run, env) as opened:
-        view = read_index(opened.engine.parts)
+    if node.has_neither:
+        # Recovery would find no index, however much of the log it has to replay.
+        note_writer(run, node.storage)
+        view, code = IndexView(None, None, None, NULL_LSN), exits.DONE
+    else:
+        with open_to_read(run, env) as opened:
+            view, code = read_index(opened.engine.parts), reading_code(opened)
     if not has_stream(node, view):
         note_stand_alone(run, env)
     by_log = range_of_log(node.facts)
@@ -77,7 +83,7 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
     run.out.document(RANGE, row)
     if differences:
         run.messages.warning("index and log disagree", file=env, hint=f"jetool vlsn check {env}")
-    return exits.FINDINGS if differences or node.damaged else reading_code(opened)
+    return exits.FINDINGS if differences or node.damaged else code
 
 
 def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
