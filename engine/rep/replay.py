@@ -6,7 +6,8 @@
 * Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there,
   or a Commit of a transaction that nobody has begun, means that the nodes have parted. That is damage, never skipped.
 * A master of JE logs *null transactions*: a Commit without an LN, which carries the DTVLSN. From such a master a Commit
-  of an unknown transaction is one: every VLSN before it has come, and no LN named that transaction.
+  of an unknown transaction is one: every VLSN before it has come, and no LN named that transaction. An Abort of one is
+  logged just so: a new master aborts what it alone has had open since a term of its own that ended in a transfer.
 * A range of records that the master has discarded is discarded here when its transaction commits (R-CLN-53).
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
@@ -194,7 +195,7 @@ class Replay:
     def _end(self, entry: StreamRecord, record: TxnEnd) -> None:
         engine = self._engine
         txn = engine.open_transaction(record.id)
-        if txn is None and self._of_je and entry.type_number == COMMIT and record.id < 0:
+        if txn is None and self._of_je and entry.type_number in TXN_ENDS and record.id < 0:
             engine.txns.note_replicated(record.id)
             self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
             self._log(entry._replace(record=record._replace(last_lsn=NULL_LSN, master_term=0)))

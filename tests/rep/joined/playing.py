@@ -56,9 +56,10 @@ def group_of(*logs: list[WireEntry], **changes: Any) -> GroupDouble:
     return GroupDouble(nodes, "n1", node_type="SECONDARY", quiet=lambda: time.sleep(0.002), **changes)
 
 
-def null_transaction(vlsn: int, txn_id: int = -9000) -> WireEntry:
-    """A Commit without an LN, as a master of JE logs it."""
-    return WireEntry(vlsn, COMMIT, 17, encode_body(COMMIT, 17, TxnEnd(-1, txn_id, 1_700_000_000_000, 1, vlsn - 1, 0)))
+def null_transaction(vlsn: int, txn_id: int = -9000, type_number: int = COMMIT) -> WireEntry:
+    """A Commit or Abort without an LN, as a master of JE logs it."""
+    end = TxnEnd(-1, txn_id, 1_700_000_000_000, 1, vlsn - 1, 0)
+    return WireEntry(vlsn, type_number, 17, encode_body(type_number, 17, end))
 
 
 class WholeGroup:

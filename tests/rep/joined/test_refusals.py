@@ -27,6 +27,7 @@ from tests.rep.joined.playing import (
     followed,
     group_of,
     joined,
+    null_transaction,
     opened,
     operations,
 )
@@ -127,11 +128,11 @@ def test_a_later_log_version(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (lambda log: log[:30] + log[31:], "VLSN 31 has to come next"),
         (lambda log: [*log[:30], log[30]._replace(body=log[30].body[:3])], "makes no sense"),
-        (lambda log: [*log[:30], log[29]._replace(vlsn=31, type_number=18)], "no entry of transaction"),
+        (lambda log: [*log[:30], null_transaction(31, 9000)], "no entry of transaction"),
     ],
 )
 def test_a_stream_that_makes_no_sense(spoil: Any, text: str) -> None:
-    """A gap, a torn body, the end of a transaction that nobody has begun: the node stops, and keeps what it had."""
+    """A gap, a torn body, the end of a transaction that no master begins: the node stops, and keeps what it had."""
     log = operations()
     assert log[29].type_number == COMMIT
     group = group_of(spoil(log))
