@@ -148,6 +148,11 @@ class GroupGate:
             self._closed = why
             self._changed.notify_all()
 
+    @property
+    def has_majority(self) -> bool:
+        """Whether enough replicas are connected for a majority."""
+        return len(self._connected) >= self.electable // 2
+
     def progress(self) -> dict[str, tuple[bool, int]]:
         """Of each replica whether it is connected, and what it has acknowledged."""
         with self._changed:

@@ -99,7 +99,7 @@ def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
 
 
 def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
-    """A new group; a secondary of ours, which is another process, follows it."""
+    """A new group; a member of ours, which is another process, follows it, and then leads it."""
     lead, copy = address(), address()
     words = (tmp_path / "m1", "--node", "m1", "--listen", lead)
     refused = run("node", "run", *words, "--master")
@@ -108,11 +108,18 @@ def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
     eventually(lambda: bool(master.events()))
     event = master.events()[0]
     assert (event["role"], event["master"], event["last_vlsn"]) == ("master", lead, 11)
-    follower = Process(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead)
+    member = ("--type", "electable", "--priority", "1", "--policy", "none", "--replica-sync", "no-sync")
+    follower = Process(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead, *member)
     shown = await_members(copy)
     assert {node["name"]: node["state"] for node in shown["nodes"]} == {"m1": "MASTER", "copy": "REPLICA"}
+    assert run("node", "transfer-master", copy, "--to", "nobody").code == 3
+    assert run("node", "transfer-master", copy, "--to", "copy", "--force").code == 2
+    moved = run("node", "transfer-master", copy, "--to", "copy", "--json")
+    assert (moved.code, json.loads(moved.out)["node"]) == (0, "copy"), moved.err
+    _, err = master.popen.communicate(timeout=20)
+    assert (master.popen.returncode, b"copy at" in err) == (3, True), err
+    eventually(lambda: b'"state":"MASTER"' in run("group", "show", copy, "--format", "ndjson").out)
     assert follower.stop()[0] == 0
-    assert master.stop()[0] == 0
     assert run("diff", tmp_path / "m1", tmp_path / "copy").code == 0
 
 
@@ -132,6 +139,7 @@ def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
     for more, said in (
         (("--join", "h:1", "--secret-file", secret), "--secret-file is for groups of jetool nodes"),
         (("--join", "h:1", "--elect"), "--elect is for"),
+        (("--join", "h:1", "--priority", "1"), "--priority has no meaning with --join unless --type is electable"),
         (("--secret-file", secret, "--type", "secondary"), "--type has no meaning without --join"),
         (("--secret-file", secret, "--force"), "--force has no meaning"),
         (("--secret-file", secret, "--plain"), "--plain has no meaning"),

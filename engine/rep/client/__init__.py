@@ -7,5 +7,6 @@
 * ``handshake``: what is agreed with a master before its stream, and its clock
 * ``log_files``: the log files of a running node
 * ``looking``: who is in a group, who is master, how far each node is
+* ``transferring``: asking the master of a group of JE to give its role to another member
 * ``tls``: TLS over any connection, as JE has it
 """

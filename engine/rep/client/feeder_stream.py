@@ -15,11 +15,13 @@ from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
     FEEDER,
+    Ack,
     AlternateMatchpoint,
     Commit,
     Entry,
     EntryNotFound,
     EntryRequest,
+    GroupAck,
     Heartbeat,
     HeartbeatResponse,
     ProtocolError,
@@ -39,6 +41,9 @@ class FeederStream:
 
     Arguments:
         joined: the handshake; its call is this one's from now on.
+
+    Attributes:
+        awaits: how durable the entry that came last has to be before it is acknowledged; None: nobody waits.
     """
 
     def __init__(self, joined: Feeding) -> None:
@@ -46,6 +51,7 @@ class FeederStream:
         self._version = joined.version
         self.peer = joined.call.peer
         self._asked: int | None = None
+        self.awaits: int | None = None
 
     @property
     def has_typed_requests(self) -> bool:
@@ -87,9 +93,11 @@ class FeederStream:
             PeerError: the master says what makes no sense.
         """
         for one in self._call.stream(self._version, _SILENCE_S):
+            self.awaits = None
             if isinstance(one, WireEntry | Heartbeat):
                 yield one
             elif isinstance(one, Commit):
+                self.awaits = one.sync_policy if one.needs_ack else None
                 yield one.entry
             elif isinstance(one, ShutdownRequest):
                 self._call.send(FEEDER, self._version, ShutdownResponse())
@@ -103,3 +111,8 @@ class FeederStream:
         """Answer a heartbeat: the last transaction end that is durable here."""
         response = HeartbeatResponse(syncup_vlsn=NULL_VLSN, txn_end_vlsn=txn_end_vlsn)
         self._call.send(FEEDER, self._version, response)
+
+    def acknowledge(self, txn_ids: tuple[int, ...]) -> None:
+        """Say that these transactions are as durable here as was asked for."""
+        said = Ack(txn_id=txn_ids[0]) if len(txn_ids) == 1 else GroupAck(txn_ids=txn_ids)
+        self._call.send(FEEDER, self._version, said)

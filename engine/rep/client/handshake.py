@@ -1,9 +1,9 @@
-"""The handshake of a node that follows a master without being a stored member (je-ha-protocol.md section 7, 10.1).
+"""The handshake of a node that follows a master (je-ha-protocol.md section 7, 10.1).
 
 Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
-the node in memory while the connection lasts. The order of the four questions is fixed, and one that does not belong
-there would end the master, so the caller gets what was agreed and goes on from there. A group whose releases nobody has
-tried is refused.
+the node in memory while the connection lasts. One of type ELECTABLE becomes a stored member, which has a vote. The
+order of the four questions is fixed, and one that does not belong there would end the master, so the caller gets what
+was agreed and goes on from there. A group whose releases nobody has tried is refused.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ NEWEST_RELEASE: Final = (25, 3)
 NEW_NODE: Final = -1
 EXTERNAL: Final = "EXTERNAL"
 SECONDARY: Final = "SECONDARY"
+ELECTABLE: Final = "ELECTABLE"
 UNKNOWN_UUID: Final = (0, 0)
 _PORT: Final = 1
 _ROUNDS: Final = 3
@@ -63,7 +64,7 @@ class Joining(NamedTuple):
 
     Attributes:
         host, port: where it says that it listens; nothing connects to a node of type EXTERNAL.
-        node_type: ``EXTERNAL`` or ``SECONDARY``.
+        node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges.
     """
 
     name: str

@@ -9,6 +9,7 @@ from engine.rep.client.connection import Address
 from engine.rep.client.handshake import SECONDARY
 from engine.rep.client.tls import TlsFiles
 from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
+from engine.rep.leading.term import LeadConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 
 
@@ -20,7 +21,9 @@ class JoinConfig:
         name: of the node; the group must not have a member of that name.
         listen: the address that the group is told, and at which the node answers.
         addresses: nodes of the group, one or more; the others are found.
-        node_type: what it is there; ``SECONDARY``.
+        node_type: what it is there: ``SECONDARY``, or ``ELECTABLE``.
+        priority: of an electable node: of those whose logs are equally late the highest is elected; with 0 never.
+        lead: how it leads when it is elected.
         group: its name; None to take it from the environment or the nodes.
         rollback_limit: durable commits that this node may give up to join.
         restore: replace its files by copies when nothing else helps.
@@ -36,6 +39,8 @@ class JoinConfig:
     listen: Address
     addresses: tuple[Address, ...]
     node_type: str = SECONDARY
+    priority: int = 0
+    lead: LeadConfig = field(default_factory=LeadConfig)
     group: str | None = None
     rollback_limit: int = DEFAULT_ROLLBACK_LIMIT
     restore: bool = False

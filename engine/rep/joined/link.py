@@ -3,8 +3,8 @@
 What would end the master is not possible here: the first message is a question, each further one is for a lower VLSN,
 and the stream begins right after an entry that an answer has shown to be there, or at VLSN 1. Then only answers leave.
 
-A master asks no SECONDARY for acknowledgements: it learns from the answers to its heartbeats how far this node is, and
-is told of nothing that is not durable here.
+A master asks only ELECTABLE nodes for acknowledgements. It learns from the answers to its heartbeats how far each node
+is, and is told of nothing that is not durable here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import FormatError, UnsupportedError
+from engine.format.entry.txn_end import TxnEnd
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.rep.client.feeder_stream import FeederStream
@@ -33,6 +34,7 @@ class MasterLink:
     Attributes:
         heartbeats: how many have come; each wants a ``report``.
         master_vlsn: the last transaction end of the master, by its latest heartbeat.
+        awaited: the transactions whose Commits have come and are to be acknowledged, with the sync policies asked for.
     """
 
     def __init__(self, joined: Feeding) -> None:
@@ -40,6 +42,7 @@ class MasterLink:
         self.peer = self._stream.peer
         self.heartbeats = 0
         self.master_vlsn = NULL_VLSN
+        self.awaited: list[tuple[int, int]] = []
         self._shown: int | None = None
 
     def close(self) -> None:
@@ -89,7 +92,17 @@ class MasterLink:
                 record = one.record()
             except FormatError as error:
                 raise self._nonsense(error) from error
+            policy = self._stream.awaits
             yield StreamRecord(one.vlsn, one.type_number, record)
+            # When it has been replayed.
+            if policy is not None and isinstance(record, TxnEnd):
+                self.awaited.append((record.id, policy))
+
+    def acknowledge(self) -> None:
+        """Say that what is awaited is as durable here as was asked for."""
+        if self.awaited:
+            self._stream.acknowledge(tuple(txn_id for txn_id, _ in self.awaited))
+            self.awaited.clear()
 
     def report(self, txn_end_vlsn: int) -> None:
         """Say how far this node is: its last transaction end that is durable."""

@@ -1,14 +1,14 @@
-"""A node that follows the master of a group of JE, as a SECONDARY: its environment is what any member has.
+"""A node of ours in a group of JE: a SECONDARY follows the master; an ELECTABLE member follows or leads by turns.
 
 A round: look at the group, go to its master, find where both logs agree, roll back what this node alone has, and replay
 the stream until the connection ends; then the next round, which may find another master. What cannot be mended by
 waiting (another group, a name that is taken, damage, a rollback that is not allowed) stops the node; ``failure`` says
 why.
 
-* An empty directory is filled by a copy of a node's log files where there is much to copy, and by replaying from VLSN 1
-  where there is little. A replica is copied rather than the master.
-* Commits are given up only when a majority of the electable members follows the master for which that is done.
-* Nothing is written in the group: the master knows a SECONDARY as long as its connection lasts.
+* The master knows a SECONDARY as long as its connection lasts; nothing is written in the group.
+* An ELECTABLE node is made a member. It acknowledges commits, votes, and holds an election when there is no master
+  (``engine.rep.joined.elections``). When it is elected it leads, in the same environment, as ``engine.rep.leading``
+  does. When another node is elected, its own term ends: the log is recovered, and a round follows the other.
 
 Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
 only LNs follow 96 they are rolled back in the log. Where a Commit or Abort follows, the log is cut at 96 and opened
@@ -17,55 +17,54 @@ again, and a second round begins the stream.
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from engine.db.environment import Environment
-from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError, UsageError, plural
+from engine.errors import JetoolError, RefusedError
 from engine.events import SILENT, Listener
-from engine.format.versions import WRITTEN_VERSION
-from engine.log.marker import MARKER
-from engine.rep.client.call import ServiceError, ask
-from engine.rep.client.connection import Address, Network
-from engine.rep.client.copying import choose
-from engine.rep.client.handshake import NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
-from engine.rep.client.looking import GroupLook, NodeLook, check_group, look
+from engine.format.entry_types import COMMIT
+from engine.rep.client.call import ServiceError
+from engine.rep.client.connection import Network
+from engine.rep.client.handshake import ELECTABLE
+from engine.rep.client.looking import GroupLook, check_group
 from engine.rep.client.tls import server_context
-from engine.rep.frames import DisconnectedError, PeerError, address_text
-from engine.rep.group import ELECTABLE, Membership, check_name, committed_members, read_membership
+from engine.rep.frames import DisconnectedError, address_text
+from engine.rep.group import check_name, committed_members
 from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.elections import Voter
+from engine.rep.joined.home import Home
 from engine.rep.joined.link import MasterLink
-from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.joined.seeking import Seeker
+from engine.rep.leading.group_changes import GroupChanges
+from engine.rep.leading.term import Leadership
+from engine.rep.leading.voting import Herald, Vote, running_master
 from engine.rep.messages import NodeStatus
 from engine.rep.replay import Replay
-from engine.rep.replica import replica_config
-from engine.rep.restore import holds_log
-from engine.rep.rollback import SoftRollback, hard_recover
+from engine.rep.rollback import SoftRollback
 from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
-from engine.rep.serving.port import Port
+from engine.rep.serving.port import Port, Service
 from engine.rep.serving.questions import NodeFacts, Questions
+from engine.rep.serving.record_requests import RecordRequests
 from engine.rep.settings import Role
-from engine.rep.syncup import (
-    Action,
-    SyncupPlan,
-    check_rollback_limit,
-    find_plan,
-    refuse_without_restore,
-)
-from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
+from engine.rep.syncup import Action, find_plan
+from engine.rep.wire.election_lines import MasterAnswer, Result, Suggestion
+from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.rep.wire.group_lines import Members
+from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
-from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+from engine.vlsn.vlsn_range import VLSNRange
 
-_FOLLOWING: Final = ("MASTER", "REPLICA")
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
-# A master drops a silent node after 30 s: a name that is in use for longer is another node's.
-_NAME_PATIENCE_S: Final = 60.0
-# Copying files takes less time than replaying more than this.
-_MOST_REPLAYED: Final = 20_000
+# A member without a master stops the group.
+_VOTER_PAUSE_S: Final = 1.0
 _SYNC_INTERVAL_S: Final = 0.05
+_WATCH_S: Final = 2.0
 # The master has gone, or is none yet: another round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
 
@@ -80,7 +79,7 @@ class JoinedNode:
         listener: hears the steps of recovery, rollback and restore.
 
     Attributes:
-        role: replica while the stream comes, unknown while there is no master.
+        role: replica while the stream comes, master while it leads, unknown while there is no master.
         failure: what stopped the node, or None.
         problem: why it has no master at the moment, or None.
     """
@@ -90,54 +89,65 @@ class JoinedNode:
         if config.group is not None:
             check_group(config.group)
         self.config = config
-        self._storage = storage
         self._network = network
         self._listener = listener
-        self._addresses = list(config.addresses)
-        self._env: Environment | None = None
+        self._home = Home(storage, config, network, listener, lambda: self._stopping)
         self._link: MasterLink | None = None
         self._replay: Replay | None = None
-        self._membership: Membership | None = None
-        self._restore = NetworkRestore(storage, network, config.timeout_s, listener, lambda: self._stopping)
+        self._term: Leadership | None = None
+        self._herald: Herald | None = None
         self._changed = threading.Condition()
         self._stopping = False
-        self._has_followed = False
-        self._taken_since = 0.0
+        # While its log may be cut a node promises nothing.
+        self._settled = True
         self._master = self._master_name = ""
         self._role_since = time.time()
         self._master_vlsn = 0
-        self._group = config.group or ""
-        self._node_id = NEW_NODE
+        self._seeker = Seeker(config, network, self._home)
         self._elected: MasterAnswer | None = None
+        votes = config.node_type == ELECTABLE
+        self._voter = Voter(config, network, self.facts, self._vote, self._turn) if votes else None
+        self._questions = (
+            Questions(self.facts, self._voter.heard, self._change) if self._voter is not None else Questions(self.facts)
+        )
         self._copies = LogFileServer(self)
-        services = {**Questions(self.facts).services, **self._copies.services}
+        self._records = RecordRequests(self)
         tls = server_context(config.tls) if config.tls is not None else None
-        self._port = Port(config.listen, lambda: services, tls) if config.answers else None
+        self._port = Port(config.listen, self._services, tls) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
         self.failure: Exception | None = None
         self.problem: JetoolError | None = None
 
+    # What callers use.
+
     @property
-    def environment(self) -> Environment | None:
-        """The environment; another object after a rollback or restore, None where there is none yet."""
-        return self._env
+    def environment(self) -> Environment:
+        """The environment; another object after a rollback or restore, and after a term as master.
+
+        Raises:
+            RefusedError: there is none now.
+        """
+        env = self._home.env
+        if env is None:
+            raise RefusedError("the node has no environment open now", hint="try again when it follows a master")
+        return env
 
     def start(self) -> None:
         """Open the environment if there is one, and look for the master.
 
         Raises:
-            JetoolError: as ``Environment``. RefusedError: it belongs to another group. UsageError: it is not
-                replicated. UnsupportedError: its log version is a later one than entries of the stream have here.
+            JetoolError: as ``Home.open``.
         """
-        # A network restore that was cut off left its marker: there is nothing to open before it is complete.
-        if holds_log(self._storage) and self._storage.stat(MARKER) is None:
-            self._open()
+        self._home.open_if_there()
+        members = self._home.members()
+        if members is not None:
+            self._seeker.group = members.group.name or ""
         try:
             if self._port is not None:
                 self._port.start()
         except JetoolError:
-            self._close()
+            self._home.close()
             raise
         self._thread.start()
 
@@ -146,6 +156,8 @@ class JoinedNode:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        if self._voter is not None:
+            self._voter.acceptor.let_go()
         if self._link is not None:
             self._link.close()
         if self._thread.is_alive():
@@ -153,15 +165,7 @@ class JoinedNode:
         if self._port is not None:
             self._port.close()
         self._copies.end_all()
-        self._close()
-
-    def _close(self) -> None:
-        env, self._env = self._env, None
-        if env is not None:
-            index = env.engine.vlsn_index
-            if index is not None:
-                index.close(flush=False)
-            env.close()
+        self._home.close()
 
     def await_end(self, timeout_s: float) -> bool:
         """Wait until the node has failed; False when it has not in that time."""
@@ -173,15 +177,19 @@ class JoinedNode:
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0 and self.failure is None:
             replay = self._replay
-            if replay is None:
-                self.await_end(min(left, _SYNC_INTERVAL_S))
-            elif replay.await_vlsn(vlsn, min(left, 1.0)):
+            if replay is not None:
+                if replay.await_vlsn(vlsn, min(left, 1.0)):
+                    return True
+            elif self.role is Role.MASTER and self.stream_range().last >= vlsn:
                 return True
+            else:
+                self.await_end(min(left, _SYNC_INTERVAL_S))
         return False
 
     def status(self) -> NodeStatus:
         """What the node says of itself."""
-        replay, members, found = self._replay, self._membership, self.stream_range()
+        replay, term, members, found = self._replay, self._term, self._home.members(), self.stream_range()
+        dtvlsn = max(replay.dtvlsn, 0) if replay is not None else 0
         return NodeStatus(
             group=(members.group.name if members is not None else self.config.group) or "",
             node=self.config.name,
@@ -191,46 +199,97 @@ class JoinedNode:
             last_vlsn=found.last,
             last_sync=found.last_sync,
             last_txn_end=found.last_txn_end,
-            dtvlsn=max(replay.dtvlsn, 0) if replay is not None else 0,
-            replicas=(),
+            dtvlsn=term.gate.dtvlsn if term is not None else dtvlsn,
+            replicas=term.replicas() if term is not None else (),
         )
+
+    # What others ask for.
 
     def facts(self) -> NodeFacts:
         """What the node answers to others."""
-        env, found = self._env, self.stream_range()
-        members = committed_members(env.engine) if env is not None else None
+        env, term, found = self._home.env, self._term, self.stream_range()
+        members = term.members if term is not None else committed_members(env.engine) if env is not None else None
         return NodeFacts(
-            group=self._group,
+            group=self._seeker.group,
             node=self.config.name,
             master=self._master_name,
             state=self.role.value.upper(),
             joined_ms=int(self._role_since * 1000),
             commit_vlsn=found.last_txn_end,
-            master_commit_vlsn=self._master_vlsn,
+            master_commit_vlsn=0 if term is not None else self._master_vlsn,
             members=Members(*members) if members is not None else None,
-            node_id=self._node_id,
-            elected=self._elected,
+            node_id=self._seeker.node_id,
+            elected=self._voter.elected if self._voter is not None else self._elected,
+            feeders=self.feeders(),
         )
 
     def node_id(self) -> int:
-        """Its id, while it follows a master."""
-        return self._node_id
+        """Its id, while it follows a master, or leads."""
+        return self._seeker.node_id
 
     def feeders(self) -> int:
-        """It feeds nobody."""
-        return 0
+        """How many replicas it feeds."""
+        term = self._term
+        return term.feeders if term is not None else 0
 
     def stream_range(self) -> VLSNRange:
         """What part of the stream it has."""
-        env = self._env
-        return env.engine.stream_range if env is not None else EMPTY_RANGE
+        return self._home.stream_range
 
     def begin_copy(self) -> FileList:
         """Begin a copy of the log files."""
-        env = self._env
+        env = self._home.env
         if env is None:
             raise RefusedError("this node has no log yet")
-        return EngineFiles(env.engine, lambda: self._env.engine if self._env is not None else None)
+        return EngineFiles(env.engine, lambda: self._home.env.engine if self._home.env is not None else None)
+
+    def _services(self) -> dict[str, Service]:
+        found = {**self._questions.services, **self._copies.services, **self._records.services}
+        term, voter = self._term, self._voter
+        if voter is not None and self._home.env is not None:
+            found |= voter.acceptor.services
+        return found | term.services if term is not None and self.role is Role.MASTER else found
+
+    def _vote(self) -> Vote | None:
+        """Its vote; None while its log may be cut, and before it is a member."""
+        env, term, own = self._home.env, self._term, self._home.own_record()
+        if env is None or own is None or not self._settled or self._stopping:
+            return None
+        mine = Suggestion(*self.config.listen, self.config.name, own[1].id)
+        assert self._voter is not None
+        # A master that nobody follows may have been replaced: its log counts, and nothing else.
+        if term is not None and self._voter.is_master and term.gate.has_majority:
+            return running_master(mine)
+        replay = self._replay
+        durable = term.gate.dtvlsn if term is not None else max(replay.dtvlsn if replay is not None else 0, 0)
+        ranking = max(durable, self._home.dtvlsn), max(self.stream_range().last, 0)
+        return Vote(mine, ranking, self.config.priority, own[1].id)
+
+    def _turn(self) -> None:
+        """Another election has ended: who is not elected leads no more, and is followed no more."""
+        voter = self._voter
+        assert voter is not None
+        with self._changed:
+            term, link = self._term, self._link
+            self._changed.notify_all()
+        if term is not None and not voter.is_master:
+            term.gate.close("another node was elected")
+        if link is not None and not voter.is_elected(self._master_name):
+            link.close()
+
+    def _change(self, message: TextMessage) -> TextMessage:
+        term = self._term
+        if term is None:
+            raise RefusedError("this node is not the master now")
+        return GroupChanges(term, self._announce).answer(message)
+
+    def _announce(self, result: Result) -> None:
+        """Another node is master from now on: it hears that first, and this one last."""
+        assert self._voter is not None
+        if self._herald is not None:
+            self._herald.close()
+            self._herald.tell(result)
+        self._voter.heard(result)
 
     # The main thread.
 
@@ -242,10 +301,8 @@ class JoinedNode:
                     self._round()
                     pause = _FIRST_PAUSE_S
                 except _PASSING as error:
-                    pause = _FIRST_PAUSE_S if self.role is Role.REPLICA else min(2 * pause, _LONGEST_PAUSE_S)
+                    pause = _FIRST_PAUSE_S if self.role is Role.REPLICA else self._longer(pause)
                     self.problem = error
-                except NameInUseError as error:
-                    self._wait_for_name(error)
                 finally:
                     self._leave()
                 with self._changed:
@@ -256,177 +313,159 @@ class JoinedNode:
                     self.failure = error
                     self._changed.notify_all()
 
+    def _longer(self, pause: float) -> float:
+        if self._voter is None:
+            return min(2 * pause, _LONGEST_PAUSE_S)
+        # By chance: of two that propose at the same time one has to be the first.
+        return min(2 * pause, _VOTER_PAUSE_S) * random.uniform(0.5, 1.0)
+
     def _round(self) -> None:
-        """Follow the master that is there now until it is gone; return when another round is needed."""
-        found = self._look()
+        """Lead, or follow the master that is there now until it is gone; return when another round is needed."""
+        voter = self._voter
+        if voter is not None and voter.is_master and self._home.env is not None:
+            self._lead(voter, self._home.env)
+            return
+        try:
+            found = self._seeker.look()
+        except DisconnectedError:
+            if voter is None:
+                raise
+            # All others may be down: one that is alone in its group needs nobody.
+            self._elect()
+            return
         address = found.master_address
         master = next((node for node in found.nodes if node.address == address), None)
         if address is None or master is None:
-            raise DisconnectedError(f"group {found.group} has no master now")
-        if self._env is None:
-            self._begin(found, master)
-        env = self._env
-        if env is None or self._stopping:
+            self._leave_to_others(found)
+            self._elect()
             return
-        self._link = link = self._joined(address, found.group)
-        plan = find_plan(env.engine, link.ask)
-        if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
-            rollback = SoftRollback(env.engine, plan.matchpoint, self._listener)
-            if self.stream_range().last > plan.matchpoint.vlsn:
+        answer = self._seeker.learned(address, master.name)
+        if voter is None:
+            self._elected = answer
+        else:
+            if answer is not None:
+                voter.learned(answer)
+            if not voter.follows(master.name) and self._home.own_record() is not None:
+                self._elect()
+                return
+        with self._unsettled():
+            if self._home.env is None:
+                self._home.begin(found, master)
+            env = self._home.env
+            if env is None or self._stopping:
+                return
+            self._master, self._master_name = address_text(address), master.name
+            self._link = link = self._seeker.join(address)
+            plan = find_plan(env.engine, link.ask)
+            if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
+                rollback = SoftRollback(env.engine, plan.matchpoint, self._listener)
+                if self.stream_range().last > plan.matchpoint.vlsn:
+                    with self._copies.log_changes():
+                        rollback.run()
+            if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
+                # The next questions would not be for lower VLSNs: they need a connection of their own.
+                link.close()
                 with self._copies.log_changes():
-                    rollback.run()
-        if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
-            # The next questions would not be for lower VLSNs: they need a connection of their own.
-            link.close()
-            with self._copies.log_changes():
-                self._begin_again(env, plan, found, master)
-            return
-        self._replay = replay = Replay(env.engine, of_je=True)
+                    self._home.begin_again(plan, found, master)
+                return
+            self._replay = replay = Replay(env.engine, of_je=True)
         link.start(plan.start)
-        self._has_followed, self.problem = True, None
-        self._master, self._master_name = address_text(address), master.name
-        self._elected = self._learned(address, found.group)
+        self._seeker.has_followed, self.problem = True, None
         self._follow(env, link, replay)
 
-    def _look(self) -> GroupLook:
-        members = self._members()
-        known = members.group.name if members is not None else None
-        wanted = self.config.group or known
-        if known is not None and wanted != known:
-            raise RefusedError(
-                "the environment is of another group", file=self._storage.root, expected=wanted, found=known,
-                consequence="it has not joined; nothing was changed",
-                hint="a node of one group joins another with an empty directory only",
-            )  # fmt: skip
+    @contextmanager
+    def _unsettled(self) -> Iterator[None]:
+        """The log may be cut meanwhile: no promise is given, and none is open."""
+        with self._voter.acceptor.committing() if self._voter is not None else nullcontext():
+            self._settled = False
         try:
-            found = look(self._network, self._addresses, wanted, self.config.timeout_s)
-        except (NotFoundError, PeerError) as error:
-            # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
-            if not self._has_followed and members is None:
-                raise
-            raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
-        self._group = found.group
-        # Any of them leads back, whichever was named; this node itself does not.
-        known_now = [*self._addresses, *(node.address for node in found.nodes)]
-        self._addresses = [address for address in dict.fromkeys(known_now) if address != self.config.listen]
-        return found
+            yield
+        finally:
+            self._settled = True
 
-    def _joined(self, address: Address, group: str) -> MasterLink:
-        members = self._members()
-        uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
-        joining = Joining(self.config.name, *self.config.listen, self.config.node_type)
-        config = self.config
-        joined = join(
-            self._network, address, group, config.timeout_s, force=config.force, uuid=uuid, joining=joining
+    def _leave_to_others(self, found: GroupLook) -> None:
+        """Hold no election while another member follows a master, though that cannot be reached from here."""
+        for node in found.nodes:
+            if node.said is not None and node.state == "REPLICA" and node.name != self.config.name:
+                raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
+
+    def _elect(self) -> None:
+        """Hold an election, if this node has a vote."""
+        own = self._home.own_record()
+        if self._voter is None or own is None:
+            raise DisconnectedError(f"group {self._seeker.group} has no master now")
+        self._voter.elect(*own)
+
+    def _lead(self, voter: Voter, env: Environment) -> None:
+        """Lead until another node is elected."""
+        name, listen, writer = self.config.name, self.config.listen, env.engine.writer
+        assert writer is not None
+        term = Leadership(env, name, listen, self.config.lead)
+        herald = Herald(
+            self._network, term.group.name or "", listen, lambda: term.members.nodes,
+            lambda: voter.elected if voter.is_master else None, self.config.timeout_s,
         )  # fmt: skip
-        self._taken_since, self._node_id = 0.0, joined.node_id
-        if abs(joined.clock_ms) > config.max_skew_ms:
-            joined.call.close()
-            raise RefusedError(
-                f"the clock of {joined.call.peer} is {abs(joined.clock_ms)} ms"
-                f" {'ahead of' if joined.clock_ms > 0 else 'after'} the one here",
-                expected=f"at most {config.max_skew_ms} ms",
-                consequence="it has not joined; nothing was changed",
-                hint="set the clocks of both machines by the same server, then start the node again",
-            )
-        return MasterLink(joined)
-
-    def _learned(self, address: Address, group: str) -> MasterAnswer | None:
-        """The result of the election of a master, as it names itself; others will ask this node for it."""
+        self._seeker.has_followed, self._seeker.node_id = True, term.pair.id
+        self._master, self._master_name = address_text(listen), name
+        self._term, self._herald = term, herald
+        # What was heard before there was a term to be ended.
+        self._turn()
         try:
-            answer = ask(self._network, address, LEARNER, group, MasterQuery(), self.config.timeout_s)
-        except PeerError:
-            return None
-        said = answer[1] if answer is not None else None
-        return said if isinstance(said, MasterAnswer) and said.value.node == self._master_name else None
+            self._become(Role.MASTER)
+            herald.start()
+            while not self._stopping and voter.is_master:
+                writer.check()
+                self.problem = term.problem
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping or not voter.is_master, _WATCH_S)
+                if not term.gate.has_majority:
+                    # It may have been replaced while it was cut off.
+                    voter.ask_around(term.group.name or "", term.members)
+        finally:
+            self._become(Role.UNKNOWN)
+            herald.close()
+            term.close("this node is not the master any more")
+            self._term = self._herald = None
+        if not self._stopping:
+            with self._unsettled(), self._copies.log_changes():
+                self._home.reopen()
 
     def _follow(self, env: Environment, link: MasterLink, replay: Replay) -> None:
         """Replay until the master is gone."""
-        synced = 0.0
+        synced, voter, writer = 0.0, self._voter, env.engine.writer
+        assert writer is not None
         self._become(Role.REPLICA)
+        if voter is not None:
+            voter.has_met_master()
         while not self._stopping:
             heard = link.heartbeats
             for entry in link.receive():
-                replay.redo(entry)
+                if voter is None or entry.type_number != COMMIT:
+                    replay.redo(entry)
+                    continue
+                with voter.acceptor.committing():
+                    voter.check(self._master_name)
+                    replay.redo(entry)
             replay.master_vlsn = self._master_vlsn = link.master_vlsn
             now = time.monotonic()
-            # One fsync for all that has come; what is left comes with the next heartbeat.
-            if now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
+            asked = min((policy for _, policy in link.awaited), default=NO_SYNC)
+            # One fsync for all that has come; what nobody waits for comes with the next heartbeat.
+            if asked == SYNC or now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
                 replay.sync()
                 synced = now
+            elif asked == WRITE_NO_SYNC and link.awaited:
+                writer.flush(sync=False)
+            link.acknowledge()
             if link.heartbeats > heard:
                 here = env.engine.stream_range
                 link.report(max(here.last_txn_end, 0))
 
-    def _begin(self, found: GroupLook, master: NodeLook) -> None:
-        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise."""
-        said = master.said
-        # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
-        worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
-        if worth or self._storage.stat(MARKER) is not None:
-            self._copy(found)
-        self._open()
-
-    def _begin_again(self, env: Environment, plan: SyncupPlan, found: GroupLook, master: NodeLook) -> None:
-        """Cut the log or replace it, and open what is then there."""
-        engine = env.engine
-        if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
-            check_rollback_limit(engine, plan, self.config.rollback_limit)
-            _confirm(found, master)
-            self._env = None
-            self._env = hard_recover(engine, plan.matchpoint, self._listener)
-            return
-        # Where there is nothing of a stream, there is nothing to lose.
-        if not self.config.restore and not engine.stream_range.is_empty:
-            refuse_without_restore(plan, env.home)
-        _confirm(found, master)
-        # A checkpoint would be of no use: the files are about to be replaced.
-        engine.crash()
-        self._env = None
-        self._copy(found)
-        self._open()
-
-    def _copy(self, found: GroupLook) -> None:
-        node = choose(
-            self._network, found, None, self.config.timeout_s, allow_master=True, force=self.config.force
-        )  # fmt: skip
-        assert node.said is not None
-        if node.said.log_version > WRITTEN_VERSION:
-            raise _later_version(node.name, node.said.log_version)
-        self._restore.run(node.address)
-
-    def _open(self) -> None:
-        env = Environment(self._storage, replica_config(self.config.environment), self._listener)
-        if not env.replicated:
-            env.close()
-            raise UsageError("the environment is not replicated", file=self._storage.root)
-        if env.engine.log_version > WRITTEN_VERSION:
-            env.close()
-            raise _later_version(self._storage.root, env.engine.log_version)
-        self._env = env
-
-    def _members(self) -> Membership | None:
-        """The group, as soon as its database has come."""
-        if self._membership is None and self._env is not None:
-            self._membership = read_membership(self._env.engine)
-        return self._membership
-
-    def _wait_for_name(self, error: NameInUseError) -> None:
-        """After a cut the master may take the old connection for alive; a name that stays taken is another node's."""
-        now = time.monotonic()
-        self._taken_since = self._taken_since or now
-        if now - self._taken_since > _NAME_PATIENCE_S:
-            raise NameInUseError(
-                f"the group has an active node {self.config.name!r} already",
-                found=error.found,
-                consequence="it has not joined; nothing was changed",
-                hint="give this one another --node",
-            )
-        self.problem = error
-
     def _leave(self) -> None:
         if self._link is not None:
             self._link.close()
+        if self._replay is not None:
+            # In elections it counts as long as there is no other.
+            self._home.dtvlsn = max(self._home.dtvlsn, self._replay.dtvlsn)
         self._link = self._replay = None
         self._become(Role.UNKNOWN)
 
@@ -436,34 +475,3 @@ class JoinedNode:
                 self._role_since = time.time()
             self.role = role
             self._changed.notify_all()
-
-
-def _confirm(found: GroupLook, master: NodeLook) -> None:
-    """Give nothing up for a master that a majority of the electable members does not follow.
-
-    Raises:
-        DisconnectedError: they do not, or not yet.
-    """
-    voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
-    followers = [
-        node for node in voters
-        if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
-    ]  # fmt: skip
-    if 2 * len(followers) <= len(voters):
-        raise DisconnectedError(
-            f"{master.name} is not known to be followed by a majority",
-            expected=f"more than half of {plural(len(voters), 'electable member')}",
-            found=str(len(followers)),
-            consequence="this node gives up nothing of its log for it, and waits",
-        )
-
-
-def _later_version(where: str, version: int) -> UnsupportedError:
-    return UnsupportedError(
-        "a node of this log version cannot be followed by copying its files",
-        file=where,
-        expected=f"log version {WRITTEN_VERSION} or earlier",
-        found=str(version),
-        consequence="entries would lose the times that later versions keep; nothing was changed",
-        hint="an empty directory follows such a group from VLSN 1, as long as its master still has that",
-    )

@@ -33,7 +33,15 @@ from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import LeadConfig, Leadership, check_member, logged_dtvlsn, stream_of
-from engine.rep.leading.voting import Acceptor, Herald, Standing, TooFewVotersError, new_proposal, stand
+from engine.rep.leading.voting import (
+    Acceptor,
+    Herald,
+    Standing,
+    TooFewVotersError,
+    new_proposal,
+    running_master,
+    stand,
+)
 from engine.rep.messages import NodeStatus
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -168,7 +176,7 @@ class LeadingNode:
         # Alone it is elected by itself: later than before, on whatever machine.
         proposal = elected or new_proposal()
         self._elected = MasterAnswer(proposal=proposal, value=value)
-        self._acceptor = Acceptor(self.facts, value, proposal)
+        self._acceptor = Acceptor(self.facts, lambda: running_master(value), proposal, value)
         group, timeout_s = term.group.name or "", config.timeout_s
         self._herald = Herald(
             self._network, group, config.listen, lambda: term.members.nodes, self._own_election, timeout_s
@@ -326,7 +334,7 @@ class LeadingNode:
         group = members.group.name or ""
         self._refuse_beside_another(env, group, others)
         value = Suggestion(*config.listen, config.name, mine.id)
-        standing = Standing(group, value, (logged_dtvlsn(env), max(stream_of(env).last_txn_end, 0)), others)
+        standing = Standing(group, value, (logged_dtvlsn(env), max(stream_of(env).last, 0)), others)
         try:
             return stand(self._network, standing, config.timeout_s, env.home)
         except TooFewVotersError:

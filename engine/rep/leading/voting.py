@@ -18,8 +18,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError, RefusedError, plural
@@ -44,19 +45,45 @@ from engine.rep.wire.election_lines import (
     Result,
     Suggestion,
 )
-from engine.rep.wire.lines import BAD_FORMAT, Envelope, Refused, TextMessage
+from engine.rep.wire.lines import BAD_FORMAT, Envelope, LineTable, Refused, TextMessage
 
 _PLACES: Final = 8
 # Above every VLSN, and below that of the target of a transfer.
-_RUNNING_MASTER: Final = (1 << 63) - 2
+RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
 _PRIORITY: Final = 1
 _AGAIN_S: Final = 60.0
 _ROUNDS: Final = 3
 _PAUSE_S: Final = 1.0
+_MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
+_LAST_COUNTER: Final = (1 << 32) - 1
+# As long as a replica of JE waits.
+_FREEZE_S: Final = 5.0
 _NOTHING_CHANGED: Final = "it does not lead; nothing was changed"
-_LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
+# The types of those that hear of results.
+LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
+
+
+class Vote(NamedTuple):
+    """What a node says of itself when it promises.
+
+    Attributes:
+        suggestion: whom it suggests: itself.
+        ranking: how late its log is: the DTVLSN and the last VLSN.
+        priority: among logs that are equally late; 0 where it is not to be elected.
+        node_id: its id; -1 of a running master.
+    """
+
+    suggestion: Suggestion
+    ranking: tuple[int, int]
+    priority: int
+    node_id: int
+
+
+def running_master(mine: Suggestion) -> Vote:
+    """The vote of a running master: whatever others have, the election ends with it."""
+    return Vote(mine, (RUNNING_MASTER, 0), _PRIORITY, _NO_ID)
 
 
 def new_proposal() -> Proposal:
@@ -65,25 +92,69 @@ def new_proposal() -> Proposal:
 
 
 class Acceptor:
-    """The service of that name, of a running master.
+    """The service of that name.
+
+    A replica that has promised replays no commit before the election has ended: what it would acknowledge would not be
+    in the ranking that it has given. When no result comes within some seconds it goes on, and the promise is void.
 
     Arguments:
         facts: of the node, at the moment.
-        mine: this node, as a suggestion.
-        elected: by which proposal it was.
+        vote: of the node, at the moment; None while it has none.
+        elected: by which proposal a running master was.
+        accepted: that master.
+        given: called when a node was accepted.
 
     Attributes:
         services: by name.
+        given: the last proposal that was accepted, and for which node.
     """
 
-    def __init__(self, facts: Callable[[], NodeFacts], mine: Suggestion, elected: Proposal | None = None) -> None:
+    def __init__(
+        self,
+        facts: Callable[[], NodeFacts],
+        vote: Callable[[], Vote | None],
+        elected: Proposal | None = None,
+        accepted: Suggestion | None = None,
+        given: Callable[[], None] = lambda: None,
+    ) -> None:
         self._facts = facts
-        self._mine = mine
-        self._mutex = threading.Lock()
+        self._vote = vote
+        self._changed = threading.Condition()
         self._promised = elected
-        # As if it had been elected, which its term is.
-        self._accepted = mine
+        self._accepted = accepted
+        self._pending: Proposal | None = None
+        self._until = 0.0
+        self._gave = given
+        self.given: tuple[Proposal, Suggestion] | None = None
         self.services = {ACCEPTOR.service: Service(self._serve, _PLACES)}
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Do what changes the ranking of the log: after the election that is under way, and before the next promise."""
+        with self._changed:
+            while self._pending is not None:
+                left = self._until - time.monotonic()
+                if left <= 0:
+                    # Who has the promise may still come: with a ranking that is about to be wrong.
+                    if self._promised == self._pending:
+                        self._promised = _after(self._pending)
+                    self._pending = None
+                elif not self._changed.wait(left):
+                    continue
+            yield
+
+    def ended(self, proposal: Proposal) -> None:
+        """An election has ended."""
+        with self._changed:
+            if self._pending is not None and proposal >= self._pending:
+                self._pending = None
+                self._changed.notify_all()
+
+    def let_go(self) -> None:
+        """Nobody has to wait any more."""
+        with self._changed:
+            self._pending = None
+            self._changed.notify_all()
 
     def _serve(self, caller: Caller) -> None:
         facts = self._facts()
@@ -94,34 +165,54 @@ class Acceptor:
             caller.say(ACCEPTOR, own, Refused(problem=BAD_FORMAT, text=f"{error.what}: not understood"))
             return
         refused = refusal(ACCEPTOR, asked, facts)
-        said = refused if refused is not None else self._answer(message)
+        said = refused if refused is not None else self.answer(message)
         if said is not None:
             caller.say(ACCEPTOR, own if refused is not None else own._replace(version=asked.version), said)
 
-    def _answer(self, message: TextMessage) -> TextMessage | None:
-        with self._mutex:
+    def answer(self, message: TextMessage) -> TextMessage | None:
+        """What a proposer hears; None: nothing."""
+        said = self._decide(message)
+        if isinstance(said, Accepted):
+            self._gave()
+        return said
+
+    def _decide(self, message: TextMessage) -> TextMessage | None:
+        with self._changed:
             promised = self._promised
             if isinstance(message, Propose):
                 if promised is not None and promised > message.proposal:
                     return Reject(proposal=promised)
+                vote = self._vote()
+                if vote is None:
+                    return None
                 self._promised = message.proposal
+                if vote.ranking[0] < RUNNING_MASTER:
+                    self._pending, self._until = message.proposal, time.monotonic() + _FREEZE_S
                 return Promise(
                     proposal=message.proposal,
                     accepted=self._accepted,
-                    suggestion=self._mine,
-                    major_ranking=_RUNNING_MASTER,
-                    priority=_PRIORITY,
+                    suggestion=vote.suggestion,
+                    major_ranking=vote.ranking[0],
+                    priority=vote.priority,
                     log_version=LOG_VERSION,
                     je_version=RELEASE,
-                    minor_ranking=0,
-                    node_id=_NO_ID,
+                    minor_ranking=vote.ranking[1],
+                    node_id=vote.node_id,
                 )
             if isinstance(message, Accept):
                 if promised != message.proposal:
                     return Reject(proposal=promised or message.proposal)
                 self._accepted = message.value
+                self.given = message.proposal, message.value
                 return Accepted(proposal=message.proposal, value=message.value)
         return None
+
+
+def _after(proposal: Proposal) -> Proposal:
+    """A proposal that is later by nothing but its number."""
+    if proposal.counter < _LAST_COUNTER:
+        return proposal._replace(counter=proposal.counter + 1)
+    return Proposal(proposal.time_ms + 1, 0, 0)
 
 
 class Standing(NamedTuple):
@@ -140,6 +231,47 @@ class Standing(NamedTuple):
     voters: tuple[Address, ...]
 
 
+def ask_all(
+    network: Network,
+    table: LineTable,
+    group: str,
+    message: TextMessage,
+    places: Iterable[Address],
+    timeout_s: float,
+    enough: Callable[[Mapping[Address, TextMessage]], bool] = lambda _: False,
+) -> dict[Address, TextMessage]:  # fmt: skip
+    """Send a line to several nodes at the same time, and give the answers of those that answer.
+
+    Arguments:
+        timeout_s: the longest that each step may take.
+        enough: whether these answers will do; then the others have only a moment left.
+    """
+
+    def one(place: Address) -> TextMessage | None:
+        try:
+            answer = ask(network, place, table, group, message, timeout_s)
+        except JetoolError:
+            return None
+        return None if answer is None else answer[1]
+
+    found: dict[Address, TextMessage] = {}
+    pool = ThreadPoolExecutor(_PLACES)
+    try:
+        asked = {pool.submit(one, place): place for place in places}
+        left, patience_s = set(asked), None
+        while left:
+            done, left = wait(left, patience_s, FIRST_COMPLETED)
+            if not done:
+                break
+            found.update({asked[future]: said for future in done if (said := future.result()) is not None})
+            if enough(found):
+                patience_s = _MOMENT_S
+    finally:
+        # A node that is stopped takes calls and says nothing: nobody waits for its time-out.
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
 def stand(network: Network, standing: Standing, timeout_s: float, where: str) -> Proposal:
     """Be elected by a majority.
 
@@ -153,12 +285,12 @@ def stand(network: Network, standing: Standing, timeout_s: float, where: str) ->
     """
     for _ in range(_ROUNDS):
         proposal = new_proposal()
-        answers = _ask_all(network, standing, Propose(proposal=proposal), timeout_s)
+        answers = _vote_all(network, standing, Propose(proposal=proposal), timeout_s)
         promises = [said for said in answers if isinstance(said, Promise) and said.proposal == proposal]
         for promise in promises:
             _compare(standing, promise, where)
         if _is_majority(standing, len(promises)):
-            answers = _ask_all(network, standing, Accept(proposal=proposal, value=standing.mine), timeout_s)
+            answers = _vote_all(network, standing, Accept(proposal=proposal, value=standing.mine), timeout_s)
             if _is_majority(standing, sum(isinstance(said, Accepted) for said in answers)):
                 return proposal
         elif not any(isinstance(said, Reject) for said in answers):
@@ -180,18 +312,8 @@ class TooFewVotersError(RefusedError):
     """No majority of the electable members answers."""
 
 
-def _ask_all(
-    network: Network, standing: Standing, message: TextMessage, timeout_s: float
-) -> list[TextMessage | None]:  # fmt: skip
-    def one(place: Address) -> TextMessage | None:
-        try:
-            answer = ask(network, place, ACCEPTOR, standing.group, message, timeout_s)
-        except JetoolError:
-            return None
-        return None if answer is None else answer[1]
-
-    with ThreadPoolExecutor(_PLACES) as pool:
-        return list(pool.map(one, standing.voters))
+def _vote_all(network: Network, standing: Standing, message: TextMessage, timeout_s: float) -> list[TextMessage]:
+    return list(ask_all(network, ACCEPTOR, standing.group, message, standing.voters, timeout_s).values())
 
 
 def _is_majority(standing: Standing, others: int) -> bool:
@@ -200,7 +322,7 @@ def _is_majority(standing: Standing, others: int) -> bool:
 
 def _compare(standing: Standing, promise: Promise, where: str) -> None:
     theirs = promise.major_ranking if promise.major_ranking is not None else NULL_VLSN, promise.minor_ranking
-    if theirs[0] >= _RUNNING_MASTER:
+    if theirs[0] >= RUNNING_MASTER:
         raise RefusedError(
             f"{promise.suggestion.node} is the master of the group", file=where, consequence=_NOTHING_CHANGED,
             hint="jetool node run --join follows it under another name",
@@ -253,22 +375,14 @@ class Herald:
 
     def tell(self, result: Result) -> None:
         """Tell all members a result, the winner first."""
-        places = [
-            (node.host or "", node.port) for node in self._members() if node.type in _LEARNERS and not node.removed
-        ]
+        places = {
+            (node.host or "", node.port) for node in self._members() if node.type in LEARNERS and not node.removed
+        } - {self._mine}
         winner = (result.value.host, result.value.port)
-        for place in sorted(places, key=lambda one: one != winner):
-            if place != self._mine:
-                self._tell_one(place, result)
+        for some in ({winner} & places, places - {winner}):
+            ask_all(self._network, LEARNER, self._group, result, some, self._timeout_s)
 
     def _tell(self) -> None:
         while not self._over.is_set() and (elected := self._elected()) is not None:
             self.tell(Result(proposal=elected.proposal, value=elected.value))
             self._over.wait(_AGAIN_S)
-
-    def _tell_one(self, place: Address, result: Result) -> None:
-        try:
-            ask(self._network, place, LEARNER, self._group, result, self._timeout_s)
-        except JetoolError:
-            # It is not there; it will ask when it comes.
-            return

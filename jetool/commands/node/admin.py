@@ -8,14 +8,16 @@ import click
 
 from engine.errors import NotFoundError
 from engine.format.vlsn import NULL_VLSN
+from engine.rep.client.transferring import transfer_master
 from engine.rep.frames import PeerError
 from engine.rep.messages import NodeStatus
 from engine.rep.operator import ask_status, ask_transfer
 from engine.rep.settings import Role
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.networks import network_of, refuse_tls
 from jetool.app.options import Run
-from jetool.commands.node.peers import SECRET, node, read_secret
+from jetool.commands.node.peers import PERHAPS_SECRET, SECRET, node, read_secret
 from jetool.output.shape import Field, Shape
 
 STATUS: Final = Shape(
@@ -94,15 +96,16 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
     "transfer-master",
     parent=node,
     outputs=lambda: Outputs("document", (TRANSFERRED,)),
-    features=("fields",),
+    features=("fields", "tls"),
     examples=(
         ("Another master", "jetool node transfer-master db1:5001 --to n2 --secret-file s"),
+        ("In a group of JE, asked at any of its nodes", "jetool node transfer-master fe1:9010 --to n2"),
         ("The master is gone: ask the new one itself",
          "jetool node transfer-master db2:5001 --to n2 --force --secret-file s"),
     ),
     exits={
         exits.DONE: "the node becomes the master",
-        exits.NOT_FOUND: "no file with the secret",
+        exits.NOT_FOUND: "no file with the secret; in a group of JE: no node answers",
         exits.INCOMPLETE: "the file with the secret cannot be read",
         exits.REFUSED: "the node is not the master, cannot be reached, or the other one does not catch up",
     },
@@ -115,16 +118,25 @@ def node_status(run: Run, addresses: tuple[tuple[str, int], ...], secret_file: s
               " elected, ask the new master: it stands at once, and needs the votes of a majority.")  # fmt: skip
 @click.option("--timeout", type=click.IntRange(1, 3600), default=10, metavar="S",
               help="Longest wait for the node to catch up, in seconds.  [default: 10]")  # fmt: skip
-@SECRET
+@PERHAPS_SECRET
 def node_transfer_master(
-    run: Run, address: tuple[str, int], name: str, force: bool, timeout: int, secret_file: str
+    run: Run, address: tuple[str, int], name: str, force: bool, timeout: int, secret_file: str | None
 ) -> int:
     """Make another node the master.
 
     The master refuses commits until the other node has everything, and then gives way. Open transactions are aborted.
     An old master that was cut off while another one took over has to be asked with --force to give way, unless
     masters are elected: then it gives way by itself.
+
+    Without --secret-file it is a group of JE, whatever its nodes are: any of them tells who the master is, and that is
+    asked to give its role to an electable member.
     """
-    ask_transfer(address, read_secret(secret_file), name, force=force, timeout_s=timeout)
+    if secret_file is not None:
+        refuse_tls("a node of a group of jetool nodes")
+        ask_transfer(address, read_secret(secret_file), name, force=force, timeout_s=timeout)
+    elif force:
+        raise click.UsageError("--force is for groups of jetool nodes: give --secret-file", click.get_current_context())
+    else:
+        transfer_master(network_of(run), address, name, timeout)
     run.out.document(TRANSFERRED, TRANSFERRED.row((name, f"{address[0]}:{address[1]}")))
     return exits.DONE

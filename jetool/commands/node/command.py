@@ -17,6 +17,7 @@ from engine.rep.leading.term import LeadConfig
 from engine.rep.node import RepNode
 from engine.rep.settings import NodeConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -32,14 +33,17 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_stat
 
 
 _OWN_GROUP: Final = "jetool"
-_SECONDARY: Final = "secondary"
+_SECONDARY, _ELECTABLE = "secondary", "electable"
+_SYNC: Final = {"sync": SYNC, "no-sync": NO_SYNC, "write-no-sync": WRITE_NO_SYNC}
 # What means something in a group of jetool nodes, for a node that joins a group of JE, and for one that leads one.
 _OWN, _JOINS, _LEADS = "own", "joins", "leads"
 _TAKEN: Final = {
     _OWN: ("peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy", "restore"),
-    _JOINS: ("node_type", "force", "restore", "plain"),
-    _LEADS: ("leads", "policy", "force", "plain"),
+    _JOINS: ("node_type", "force", "restore", "plain", "priority", "policy", "replica_sync"),
+    _LEADS: ("leads", "policy", "force", "plain", "replica_sync"),
 }
+# What a member means that may lead.
+_OF_VOTERS: Final = ("priority", "policy", "replica_sync")
 _FOREIGN: Final = {
     _OWN: "has no meaning without --join",
     _JOINS: "is for groups of jetool nodes; leave it out with --join",
@@ -63,6 +67,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     given = [name for name in known if options[name] not in (None, False, ()) and name not in _TAKEN[kind]]
     if given:
         raise click.UsageError(f"{texts[given[0]]} {_FOREIGN[kind]}", ctx)
+    voters = [name for name in _OF_VOTERS if kind == _JOINS and options[name] is not None]
+    if voters and options["node_type"] != _ELECTABLE:
+        raise click.UsageError(f"{texts[voters[0]]} has no meaning with --join unless --type is {_ELECTABLE}", ctx)
     if kind == _OWN:
         refuse_tls("a node of a group of jetool nodes")
     if kind == _OWN and secret_file is None:
@@ -86,6 +93,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
          "jetool node run /data/n1 --node n1 --listen db1:5001 --peers db2:5001,db3:5001 --secret-file s --elect"),
         ("A copy of a group of JE that follows its master",
          "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain"),
+        ("A member of a group of JE that votes, acknowledges, and leads when it is elected",
+         "jetool node run /data/m2 --node m2 --listen db2:5001 --join db1:5001,db3:5001 --type electable --priority 1"
+         " --plain"),
         ("A new group of JE, which JVMs join with this node as their helper",
          "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain"),
     ),
@@ -110,8 +120,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
 @PERHAPS_SECRET
 @click.option("--join", type=Peers(), default="",
               help="Join a group of JE, by its own protocol: addresses of nodes; the others are found.")  # fmt: skip
-@click.option("--type", "node_type", type=click.Choice([_SECONDARY]),
-              help="With --join: a secondary follows the master and has no vote.  [default: secondary]")  # fmt: skip
+@click.option("--type", "node_type", type=click.Choice([_SECONDARY, _ELECTABLE]),
+              help="With --join: a secondary follows the master and has no vote; an electable one is made a member,"
+              " acknowledges, votes, and with a --priority may lead.  [default: secondary]")  # fmt: skip
 @click.option("--group", "group_name", metavar="NAME",
               help="The group.  [default: jetool; of JE what the environment or the nodes say]")  # fmt: skip
 @click.option(
@@ -131,14 +142,17 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     "--priority",
     type=click.IntRange(0, (1 << 31) - 1),
     metavar="N",
-    help="With --elect: of nodes that are equally new the highest is elected. With 0 never: while such a"
-    " node alone has the newest commit, there is no master.  [default: 1]",
+    help="With --elect or --type electable: of nodes that are equally new the highest is elected. With 0 never: while"
+    " such a node alone has the newest commit, there is no master.  [default: 1; 0 in a group of JE]",
 )
 @click.option("--election-timeout", type=click.FloatRange(0.1, 3600), metavar="S",
               help="With --elect: a master that is silent for so many seconds is replaced; the same on all nodes."
               "  [default: 5]")  # fmt: skip
 @click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]),
               help="How many replicas acknowledge a commit of the master.  [default: simple-majority]")  # fmt: skip
+@click.option("--replica-sync", type=click.Choice(list(_SYNC)),
+              help="In a group of JE: how durable a commit of this node has to be on replicas that acknowledge it."
+              "  [default: sync]")  # fmt: skip
 @click.option("--rollback-limit", type=click.IntRange(0), default=DEFAULT_ROLLBACK_LIMIT, metavar="N",
               help="Durable commits that this node may give up to join.  [default: 10]")  # fmt: skip
 @click.option("--restore", is_flag=True, help="Replace the log by the master's when nothing else helps; it is kept.")
@@ -169,6 +183,7 @@ def node_run(
     priority: int | None,
     election_timeout: float | None,
     policy: str | None,
+    replica_sync: str | None,
     rollback_limit: int,
     restore: bool,
     force: bool,
@@ -182,10 +197,12 @@ def node_run(
     The master is named by hand, or elected by Raft (pip install 'jetool[elect]'). A new group is made by --master; with
     --elect as soon as all nodes are there and none has anything of a group.
 
-    With --join it is a secondary of a group of JE, without Java: it follows the master, whichever that
-    is, and nothing is written in the group. An empty directory is filled by a copy of a node's log files, or from the
-    beginning of the stream. What it has can be read while it runs (jetool scan, jetool get), and JE opens it afterwards
-    as the same member. Commits are taken back only for a master that a majority follows.
+    With --join it is a node of a group of JE, without Java: it follows the master, whichever that is. An empty
+    directory is filled by a copy of a node's log files, or from the beginning of the stream. What it has can be read
+    while it runs (jetool scan, jetool get), and JE opens it afterwards as the same member. Commits are taken back only
+    for a master that a majority follows. A secondary leaves no trace in the group. With --type electable the node
+    becomes a member: its acknowledgements and its vote count, so that commits wait for it and elections may need it.
+    With a --priority it becomes the master when it is elected, and follows again when another node is.
 
     With --master and no --secret-file it leads a group of JE: nodes of JE join it as electable or secondary with its
     address as their helper, acknowledge its commits, and restore their files from it. Where the group has other
@@ -194,26 +211,27 @@ def node_run(
     asked to give its role to another node (JE's DbGroupAdmin, which removes, deletes and moves members here, too).
     """
     running: RunningNode
+    acks = AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY
+    lead = LeadConfig(acks, replica_sync=_SYNC[replica_sync] if replica_sync is not None else SYNC)
     kind = _kind(join, secret_file, leads=leads)
     if kind != _OWN:
         check_listening(run, listen, plain=plain)
     if kind == _LEADS:
         leading = LeadingConfig(
-            name, listen, group_name, LeadConfig(AckPolicy(policy) if policy else AckPolicy.SIMPLE_MAJORITY),
-            force=force, tls=tls_files(run),
+            name, listen, group_name, lead, force=force, tls=tls_files(run),
         )  # fmt: skip
         running = LeadingNode(DiskStorage(env), leading, network_of(run), run.listener)
     elif secret_file is None:
         joining = JoinConfig(
-            name, listen, join, (node_type or _SECONDARY).upper(), group_name, rollback_limit, restore=restore,
-            force=force, tls=tls_files(run),
+            name, listen, join, (node_type or _SECONDARY).upper(), priority or 0, lead, group_name, rollback_limit,
+            restore=restore, force=force, tls=tls_files(run),
         )  # fmt: skip
         running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
     else:
         config = NodeConfig(
             name, listen, peers, read_secret(secret_file), group_name or _OWN_GROUP, master=leads,
             election=read_election(leads, elect, priority, election_timeout),
-            policy=AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY,
+            policy=acks,
             rollback_limit=rollback_limit, restore=restore,
         )  # fmt: skip
         running = RepNode(env, config, run.listener)

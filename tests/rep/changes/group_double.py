@@ -87,6 +87,7 @@ class GroupDouble:
         node_type: of those who follow.
         log_version: of the nodes' files.
         uuid: of the group.
+        needs_ack: whether commits want to be acknowledged.
     """
 
     nodes: list[NodeDouble]
@@ -106,6 +107,7 @@ class GroupDouble:
     node_type: str = "EXTERNAL"
     log_version: int = 17
     uuid: tuple[int, int] = UUID
+    needs_ack: bool = False
     streams: list[StreamConnection] = field(default_factory=list)
 
     def connect(self, address: Address, deadline: float) -> StreamConnection:
@@ -250,7 +252,8 @@ class StreamConnection:
             assert message.filter in (b"", None)
             self._stream = self.streamed(message.vlsn)
         else:
-            assert isinstance(message, f.HeartbeatResponse | f.ShutdownResponse), message
+            acks = (f.Ack, f.GroupAck) if group.needs_ack else ()
+            assert isinstance(message, (f.HeartbeatResponse, f.ShutdownResponse, *acks)), message
             assert self._stream is not None
 
     def _requested(self, message: f.EntryRequest) -> None:
@@ -291,7 +294,7 @@ class StreamConnection:
     def framed(self, entries: list[WireEntry]) -> bytes:
         """Entries as a feeder sends them."""
         messages = (
-            f.Commit(needs_ack=False, sync_policy=f.NO_SYNC, entry=entry)
+            f.Commit(needs_ack=self._group.needs_ack, sync_policy=f.NO_SYNC, entry=entry)
             if entry.type_number == COMMIT
             else f.Entry(entry=entry)
             for entry in entries

@@ -53,7 +53,8 @@ def group_of(*logs: list[WireEntry], **changes: Any) -> GroupDouble:
     nodes = [NodeDouble(f"n{at + 1}", 7001 + at, log) for at, log in enumerate(logs)]
     changes.setdefault("uuid", recorded_uuid())
     # A stream without a pause between its heartbeats would leave no time to anybody else.
-    return GroupDouble(nodes, "n1", node_type="SECONDARY", quiet=lambda: time.sleep(0.002), **changes)
+    changes.setdefault("node_type", "SECONDARY")
+    return GroupDouble(nodes, "n1", quiet=lambda: time.sleep(0.002), **changes)
 
 
 def null_transaction(vlsn: int, txn_id: int = -9000, type_number: int = COMMIT) -> WireEntry:

@@ -159,7 +159,7 @@ def test_copies_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Into an empty directory, where there is much to copy; cut on the way; where the master's stream begins late."""
     log, storage = operations(), MemoryStorage()
     files = CopyServer(files_of(log[:COMMITTED]), cut_after=[3000])
-    monkeypatch.setattr("engine.rep.joined.node._MOST_REPLAYED", 10)
+    monkeypatch.setattr("engine.rep.joined.home._MOST_REPLAYED", 10)
     followed(group_of(log), storage, files)
     assert len(files.connections) == 2
     monkeypatch.undo()
@@ -179,7 +179,7 @@ def test_copies_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     log, storage = operations(), MemoryStorage()
     files = CopyServer(files_of(log))
-    monkeypatch.setattr("engine.rep.joined.node._MOST_REPLAYED", 10)
+    monkeypatch.setattr("engine.rep.joined.home._MOST_REPLAYED", 10)
     monkeypatch.setattr(MemoryStorage, "free_bytes", lambda _: 1 << 20)
     error = failure_of(group_of(log), storage, files)
     assert isinstance(error, StorageError)

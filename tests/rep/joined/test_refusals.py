@@ -39,7 +39,7 @@ from tests.rep.streams import check_index
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.rep.joined.node._FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr("engine.rep.joined.node._LONGEST_PAUSE_S", 0.002)
-    monkeypatch.setattr("engine.rep.joined.node._NAME_PATIENCE_S", 0.05)
+    monkeypatch.setattr("engine.rep.joined.seeking._NAME_PATIENCE_S", 0.05)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def test_a_later_log_version(monkeypatch: pytest.MonkeyPatch) -> None:
     error = failure_of(group_of(later), MemoryStorage())
     assert isinstance(error, JetoolError)
     assert (error.exit_code, "a later log version" in str(error)) == (5, True)
-    monkeypatch.setattr("engine.rep.joined.node._MOST_REPLAYED", 10)
+    monkeypatch.setattr("engine.rep.joined.home._MOST_REPLAYED", 10)
     followed(group_of(log, log_version=26, je_version="25.3.17"), MemoryStorage())
     error = failure_of(group_of(log[30:], log_version=26, je_version="25.3.17"), MemoryStorage(), CopyServer({}))
     assert isinstance(error, JetoolError)

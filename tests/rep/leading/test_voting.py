@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from engine.rep.leading.voting import Acceptor
+from engine.rep.leading.voting import Acceptor, running_master
+from engine.rep.serving.questions import NodeFacts
 from engine.rep.wire.election_lines import ACCEPTOR, Accepted, Promise, Proposal, Reject, Suggestion
 from engine.rep.wire.lines import Refused
 from engine.rep.wire.services import encode_service_request
@@ -22,13 +23,18 @@ RUNNING = ("fork-aborts/026-Acceptor-n3", "fork-beyond-limit/041-Acceptor-n3", "
 MINE = Suggestion("localhost", 15010, "n2", 2)
 
 
+def running(mine: Suggestion, facts: NodeFacts) -> Acceptor:
+    """That of a running master."""
+    return Acceptor(lambda: facts, lambda: running_master(mine), None, mine)
+
+
 @pytest.mark.parametrize("name", RUNNING)
 def test_it_promises_as_a_running_master_of_je(name: str) -> None:
     recording, theirs = recorded(HOME / f"{name}.jsonl")
     promise = theirs[-1].what
     assert isinstance(promise, tuple)
     assert isinstance(promise[1], Promise)
-    acceptor = Acceptor(lambda: FACTS._replace(node="n3", node_id=3), promise[1].suggestion)
+    acceptor = running(promise[1].suggestion, FACTS._replace(node="n3", node_id=3))
     mine = replayed(lambda: acceptor.services, recording)
     assert [played.what for played in mine] == [played.what for played in theirs]
 
@@ -40,7 +46,7 @@ def asked(acceptor: Acceptor, line: str) -> object:
 
 
 def test_proposals_are_kept_in_order() -> None:
-    acceptor = Acceptor(lambda: FACTS, MINE)
+    acceptor = running(MINE, FACTS)
     early, late = f"{1:056x}", f"{2:056x}"
     value = "localhost$$$15010$$$n1$$$1"
     assert isinstance(asked(acceptor, f"P|{late}"), Promise)

@@ -25,15 +25,16 @@ from tests.rep.changes.group_double import GroupDouble
 Answer = Callable[[TextMessage], TextMessage | None]
 
 
-def voting(ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True) -> Answer:
+def voting(ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True, priority: int = 1) -> Answer:
     """A member that promises with the ranking of its log, and accepts or not."""
-    theirs = Suggestion("localhost", port, "n2", 2)
+    theirs = Suggestion("localhost", port, f"n{port - 7000}", port - 7000)
 
     def answer(message: TextMessage) -> TextMessage | None:
         if isinstance(message, Propose):
             return Promise(
-                proposal=message.proposal, accepted=None, suggestion=theirs, major_ranking=ranking[0], priority=1,
-                log_version=LOG_VERSION, je_version=RELEASE, minor_ranking=ranking[1], node_id=2,
+                proposal=message.proposal, accepted=None, suggestion=theirs, major_ranking=ranking[0],
+                priority=priority, log_version=LOG_VERSION, je_version=RELEASE, minor_ranking=ranking[1],
+                node_id=theirs.id,
             )  # fmt: skip
         assert isinstance(message, Accept)
         later = message.proposal._replace(time_ms=message.proposal.time_ms + 1)

@@ -1,0 +1,214 @@
+"""The environment of a node that follows: how it comes, is opened, cut, replaced, and opened again.
+
+* An empty directory is filled by a copy of a node's log files where there is much to copy, and by replaying from VLSN 1
+  where there is little. A replica is copied rather than the master.
+* Commits are given up only when a majority of the electable members follows the master for which that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import UnsupportedError, UsageError, plural
+from engine.events import Listener
+from engine.format.entry.group_db import GroupNode
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.marker import MARKER
+from engine.rep.client.connection import Network
+from engine.rep.client.copying import choose
+from engine.rep.client.handshake import ELECTABLE
+from engine.rep.client.looking import GroupLook, NodeLook
+from engine.rep.frames import DisconnectedError
+from engine.rep.group import ELECTABLE as ELECTABLE_TYPE
+from engine.rep.group import Membership, committed_members, read_membership
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.leading.term import logged_dtvlsn
+from engine.rep.replica import replica_config
+from engine.rep.restore import holds_log
+from engine.rep.rollback import hard_recover
+from engine.rep.syncup import Action, SyncupPlan, check_rollback_limit, refuse_without_restore
+from engine.storage.base import Storage
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+_FOLLOWING: Final = ("MASTER", "REPLICA")
+# Copying files takes less time than replaying more than this.
+_MOST_REPLAYED: Final = 20_000
+
+
+class Home:
+    """The environment.
+
+    Arguments:
+        storage: its directory.
+        config: how the node joins.
+        network: how to get to nodes that are copied.
+        listener: hears the steps of recovery, rollback and restore.
+        stopping: whether a copy is to be left off.
+
+    Attributes:
+        env: the environment; another object after a rollback or restore, None while there is none.
+        dtvlsn: the highest of its Commits and Aborts, but for those that are being replayed.
+    """
+
+    def __init__(
+        self, storage: Storage, config: JoinConfig, network: Network, listener: Listener, stopping: Callable[[], bool]
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._network = network
+        self._listener = listener
+        self._restore = NetworkRestore(storage, network, config.timeout_s, listener, stopping)
+        self._membership: Membership | None = None
+        self.env: Environment | None = None
+        self.dtvlsn = 0
+
+    @property
+    def root(self) -> str:
+        """The directory."""
+        return self._storage.root
+
+    @property
+    def stream_range(self) -> VLSNRange:
+        """What part of the stream is here."""
+        env = self.env
+        return env.engine.stream_range if env is not None else EMPTY_RANGE
+
+    def members(self) -> Membership | None:
+        """The group as it was when its database came; name and UUID never change."""
+        if self._membership is None and self.env is not None:
+            self._membership = read_membership(self.env.engine)
+        return self._membership
+
+    def own_record(self) -> tuple[Membership, GroupNode] | None:
+        """The group at the moment, and the record of this node in it; None where it is no electable member."""
+        env, config = self.env, self._config
+        members = committed_members(env.engine) if env is not None else None
+        mine = members.node(config.name) if members is not None else None
+        if members is None or mine is None or mine.removed or mine.type != ELECTABLE_TYPE:
+            return None
+        return (members, mine) if (mine.host, mine.port) == config.listen else None
+
+    def open_if_there(self) -> None:
+        """Open the environment, if it is whole.
+
+        Raises:
+            JetoolError: as ``open``.
+        """
+        # A network restore that was cut off left its marker: there is nothing to open before it is complete.
+        if holds_log(self._storage) and self._storage.stat(MARKER) is None:
+            self.open()
+
+    def open(self) -> None:
+        """Open it, or make an empty one.
+
+        Raises:
+            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is a
+                later one than entries of the stream have here.
+        """
+        env = Environment(self._storage, replica_config(self._config.environment), self._listener)
+        if not env.replicated:
+            env.close()
+            raise UsageError("the environment is not replicated", file=self._storage.root)
+        if env.engine.log_version > WRITTEN_VERSION:
+            env.close()
+            raise _later_version(self._storage.root, env.engine.log_version)
+        self._opened(env)
+
+    def _opened(self, env: Environment) -> None:
+        self.dtvlsn = logged_dtvlsn(env)
+        self.env = env
+
+    def reopen(self) -> None:
+        """Recover it, as after a crash: what a master has left open is then open as it is on a replica."""
+        env, self.env = self.env, None
+        assert env is not None
+        # What was not synced may have been acknowledged without that.
+        env.sync()
+        env.engine.crash()
+        self.open()
+
+    def close(self) -> None:
+        """Close it."""
+        env, self.env = self.env, None
+        if env is not None:
+            index = env.engine.vlsn_index
+            if index is not None:
+                index.close(flush=False)
+            env.close()
+
+    def begin(self, found: GroupLook, master: NodeLook) -> None:
+        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise."""
+        said = master.said
+        # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
+        worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
+        if worth or self._storage.stat(MARKER) is not None:
+            self._copy(found)
+        self.open()
+
+    def begin_again(self, plan: SyncupPlan, found: GroupLook, master: NodeLook) -> None:
+        """Cut the log or replace it, and open what is then there.
+
+        Raises:
+            RefusedError: that is not allowed. DisconnectedError: no majority is known to follow the master.
+        """
+        assert self.env is not None
+        engine = self.env.engine
+        if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
+            check_rollback_limit(engine, plan, self._config.rollback_limit)
+            self._confirm(found, master)
+            self.env = None
+            self._opened(hard_recover(engine, plan.matchpoint, self._listener))
+            return
+        # Where there is nothing of a stream, there is nothing to lose.
+        if not self._config.restore and not engine.stream_range.is_empty:
+            refuse_without_restore(plan, self._storage.root)
+        self._confirm(found, master)
+        # A checkpoint would be of no use: the files are about to be replaced.
+        engine.crash()
+        self.env = None
+        self._copy(found)
+        self.open()
+
+    def _copy(self, found: GroupLook) -> None:
+        config = self._config
+        node = choose(self._network, found, None, config.timeout_s, allow_master=True, force=config.force)
+        assert node.said is not None
+        if node.said.log_version > WRITTEN_VERSION:
+            raise _later_version(node.name, node.said.log_version)
+        self._restore.run(node.address)
+
+    def _confirm(self, found: GroupLook, master: NodeLook) -> None:
+        """Give nothing up for a master that a majority of the electable members does not follow.
+
+        Raises:
+            DisconnectedError: they do not, or not yet.
+        """
+        voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE_TYPE]
+        followers = [
+            node.name for node in voters
+            if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
+        ]  # fmt: skip
+        # One that votes is about to follow it, too.
+        if self._config.node_type == ELECTABLE and self._config.name in (node.name for node in voters):
+            followers.append(self._config.name)
+        if 2 * len(followers) <= len(voters):
+            raise DisconnectedError(
+                f"{master.name} is not known to be followed by a majority",
+                expected=f"more than half of {plural(len(voters), 'electable member')}",
+                found=str(len(followers)),
+                consequence="this node gives up nothing of its log for it, and waits",
+            )
+
+
+def _later_version(where: str, version: int) -> UnsupportedError:
+    return UnsupportedError(
+        "a node of this log version cannot be followed by copying its files",
+        file=where,
+        expected=f"log version {WRITTEN_VERSION} or earlier",
+        found=str(version),
+        consequence="entries would lose the times that later versions keep; nothing was changed",
+        hint="an empty directory follows such a group from VLSN 1, as long as its master still has that",
+    )

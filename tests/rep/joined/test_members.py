@@ -1,0 +1,146 @@
+"""Members of ours in a group of JE that has no JVM: they lead by turns, and nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.db.environment import Environment
+from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.transferring import transfer_master
+from engine.rep.group import committed_members
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.node import JoinedNode
+from engine.rep.leading.term import LeadConfig
+from engine.rep.records import GetRequest, PutRequest
+from engine.rep.remote import by_je, get_record, put_record
+from engine.rep.settings import Role
+from engine.storage.memory import MemoryStorage
+from tests.db.workload import SMALL
+from tests.rep.joined.playing import described, opened
+from tests.rep.leading.leaders import PATIENCE_S, leading
+from tests.rep.nodes import eventually, free_ports
+from tests.rep.streams import check_index
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.rep.joined.node._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("engine.rep.joined.node._VOTER_PAUSE_S", 0.05)
+    monkeypatch.setattr("engine.rep.leading.feeding.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("engine.rep.leading.term.HEARTBEAT_S", 0.05)
+
+
+class Nodes:
+    """Nodes of a group of three, each with its directory and address."""
+
+    def __init__(self) -> None:
+        self.places: list[Address] = free_ports(3)
+        self.storages = [MemoryStorage() for _ in self.places]
+        self.running: dict[int, JoinedNode] = {}
+
+    def start(self, at: int, priority: int = 1) -> JoinedNode:
+        """Start a member with a vote; n1 is the first."""
+        others = tuple(place for place in self.places if place != self.places[at])
+        config = JoinConfig(
+            f"n{at + 1}", self.places[at], others, "ELECTABLE", priority,
+            LeadConfig(ack_timeout_s=PATIENCE_S), environment=SMALL,
+        )  # fmt: skip
+        self.running[at] = node = JoinedNode(self.storages[at], config, SocketNetwork())
+        node.start()
+        return node
+
+    def stop(self, at: int) -> None:
+        self.running.pop(at).stop()
+
+    def master(self) -> int:
+        """Who leads, as soon as one does."""
+        eventually(lambda: any(node.role is Role.MASTER for node in self.running.values()), PATIENCE_S)
+        return next(at for at, node in self.running.items() if node.role is Role.MASTER)
+
+    def await_roles(self, master: int) -> None:
+        """One leads, and all others follow it."""
+
+        def settled() -> bool:
+            for at, node in self.running.items():
+                assert node.failure is None
+                if node.role is not (Role.MASTER if at == master else Role.REPLICA):
+                    return False
+            return True
+
+        eventually(settled, PATIENCE_S)
+
+    def close(self) -> None:
+        for at in list(self.running):
+            self.stop(at)
+
+
+def formed(priority: int = 1) -> Nodes:
+    """Two followers of a group; the first node has written and gone."""
+    found = Nodes()
+    with leading(found.storages[0], listen=found.places[0], ack_timeout_s=PATIENCE_S) as first:
+        found.start(1, priority)
+        found.start(2, priority)
+        eventually(lambda: len(committed_nodes(first.environment)) == 3, PATIENCE_S)
+        write(first.environment, "a")
+    return found
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    found = formed()
+    yield found
+    found.close()
+
+
+def committed_nodes(env: Environment) -> list[str]:
+    """The members that are confirmed."""
+    members = committed_members(env.engine)
+    assert members is not None
+    return [node.name or "" for node in members.nodes if node.quorum_ack]
+
+
+def write(env: Environment, prefix: str) -> None:
+    """Ten commits, each acknowledged by a majority."""
+    with env.open_database("x") if "x" in env.database_names() else env.create_database("x") as db:
+        for number in range(10):
+            db.put(b"%s%d" % (prefix.encode(), number), b"v")
+
+
+def test_they_lead_by_turns(nodes: Nodes) -> None:
+    """The master goes, another one leads and has all; the old one comes back, follows, and is given the role again."""
+    second = nodes.master()
+    write(nodes.running[second].environment, "b")
+    nodes.start(0)
+    nodes.await_roles(second)
+    door, place = by_je(SocketNetwork()), nodes.places[0]
+    # At a replica: it goes on to the master, and comes back with the stream.
+    written = put_record(place, door, PutRequest("x", b"k", b"v", True), PATIENCE_S)
+    assert written.master == nodes.places[second]
+    assert get_record(place, door, GetRequest("x", b"k", written.written.vlsn, PATIENCE_S * 1000), PATIENCE_S) == [b"v"]
+    transfer_master(SocketNetwork(), place, "n1", PATIENCE_S)
+    nodes.await_roles(0)
+    write(nodes.running[0].environment, "c")
+    last = nodes.running[0].stream_range().last
+    assert nodes.running[1].await_vlsn(last, PATIENCE_S)
+    assert nodes.running[2].await_vlsn(last, PATIENCE_S)
+    expected = described(nodes.running[0].environment)
+    assert expected["x"]["count"] == 31
+    nodes.close()
+    for storage in nodes.storages:
+        env = opened(storage)
+        check_index(env)
+        assert described(env) == expected
+        env.close()
+
+
+def test_one_without_priority_votes_and_is_not_elected() -> None:
+    nodes = formed(priority=0)
+    try:
+        eventually(lambda: "not to be elected" in str(nodes.running[1].problem), PATIENCE_S)
+        nodes.start(0)
+        nodes.await_roles(0)
+        write(nodes.running[0].environment, "b")
+    finally:
+        nodes.close()
