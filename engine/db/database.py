@@ -262,10 +262,17 @@ class Database:
                     told(total, share_before(self._engine.ctx, self.state, keys[-1]))
         return total
 
-    def slots(self) -> Iterator[LiveSlots] | None:
-        """The records as their slots have them, a leaf node at a time; None where slots do not tell."""
+    def slots(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[LiveSlots] | None:
+        """The records as their slots have them, a leaf node at a time; None where slots do not tell.
+
+        Arguments:
+            start, end: from a key, and before one; not where a class orders the keys.
+        """
         self._check()
-        return live_slots(self._engine, self.state) if has_whole_slots(self._engine) else None
+        if not has_whole_slots(self._engine):
+            return None
+        low = None if start is None else range_key(self.state, start)
+        return live_slots(self._engine, self.state, low, None if end is None else range_key(self.state, end))
 
     def data_at(self, lsn: int) -> bytes | None:
         """The data of the record whose slot leads to an LSN.

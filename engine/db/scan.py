@@ -292,18 +292,25 @@ def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> 
     return found
 
 
-def live_slots(engine: Engine, state: DatabaseState) -> Iterator[LiveSlots]:
-    """The live records of a database, a BIN at a time, without their data: no LN is read, and no lock taken."""
+def live_slots(
+    engine: Engine, state: DatabaseState, low: Key | None = None, high: Key | None = None
+) -> Iterator[LiveSlots]:
+    """The live records of a database, a BIN at a time, without their data: no LN is read, and no lock taken.
+
+    Arguments:
+        low, high: those with ``low <= key < high``; None for no bound.
+    """
     last: Key | None = None
-    while True:
+    is_whole = False
+    while not is_whole:
         with engine.ctx.latch:
-            node = edge_bin(engine.ctx, state) if last is None else find_bin(engine.ctx, state, last)
-            if last is not None and node is not None:
-                index = bisect_right(node.keys, last)
+            at = low if last is None else last
+            node = edge_bin(engine.ctx, state) if at is None else find_bin(engine.ctx, state, at)
+            index = 0
+            if at is not None and node is not None:
+                index = bisect_left(node.keys, at) if last is None else bisect_right(node.keys, at)
                 if index >= len(node):
                     node, index = next_bin(engine.ctx, node), 0
-            else:
-                index = 0
             # Several nodes to a latch; between two the evictor may take any, so the place is found anew.
             batches: list[LiveSlots] = []
             now = engine.now_ms()
@@ -312,7 +319,11 @@ def live_slots(engine: Engine, state: DatabaseState) -> Iterator[LiveSlots]:
                     if last is not None and not last < node.keys[index]:
                         raise _circle(state)
                     last = node.keys[-1]
-                    batches.append(_slots(node, index, now))
+                    end = len(node) if high is None or last < high else bisect_left(node.keys, high)
+                    batches.append(_slots(node, index, end, now))
+                    if end < len(node):
+                        is_whole = True
+                        break
                 node, index = next_bin(engine.ctx, node), 0
         engine.keep_budget()
         if not batches:
@@ -320,9 +331,9 @@ def live_slots(engine: Engine, state: DatabaseState) -> Iterator[LiveSlots]:
         yield from batches
 
 
-def _slots(node: BIN, first: int, now_ms: int) -> LiveSlots:
+def _slots(node: BIN, first: int, end: int, now_ms: int) -> LiveSlots:
     expirations, states, values = node.expirations, node.states, node.values
-    chosen = [at for at in range(first, len(node)) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    chosen = [at for at in range(first, end) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
     if node.db.duplicates:
         # The key holds everything.
         data: list[bytes | None] = [b""] * len(chosen)

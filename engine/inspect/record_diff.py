@@ -14,8 +14,9 @@ only in the second. With sorted duplicates a data item is part of its key, so no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.db.database import Database
@@ -23,6 +24,7 @@ from engine.db.environment import Environment
 from engine.db.scan import LiveSlots, key_and_data
 from engine.events import SILENT, Listener
 from engine.inspect.common_log import SharedLog
+from engine.inspect.key_ranges import WHOLE, KeyRange, can_share, in_ranges, worthwhile_ranges
 from engine.tree.keys import Key
 
 ONLY_FIRST: Final = "only-first"
@@ -88,13 +90,20 @@ class RecordDiff(NamedTuple):
 
 
 def diff_records(
-    one: Environment, other: Environment, most: int, listener: Listener = SILENT, *, shared: SharedLog | None = None
+    one: Environment,
+    other: Environment,
+    most: int,
+    listener: Listener = SILENT,
+    *,
+    shared: SharedLog | None = None,
+    jobs: int = 1,
 ) -> RecordDiff:
     """Compare all databases of applications.
 
     Arguments:
         most: differing records to keep.
         shared: the part of the log that both have; None for environments that have nothing in common.
+        jobs: processes that compare a large database.
 
     Raises:
         DamageError: a record or a tree cannot be read.
@@ -107,13 +116,15 @@ def diff_records(
             first = handles.enter_context(one.open_database(name)) if name in here else None
             second = handles.enter_context(other.open_database(name)) if name in there else None
             counts = dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0)
-            for difference in _differences(name, first, second, shared):
-                if isinstance(difference, int):
-                    counts[SAME] += difference
-                    continue
-                counts[difference.what] += 1
-                if difference.what != SAME and len(found.differences) < most:
-                    found.differences.append(difference)
+            compare = partial(_compared, name, first, second, shared, most)
+            if first is None or second is None or not _can_join_slots(first, second, shared):
+                parts = iter([compare(WHOLE)])
+            else:
+                parts = _in_parts(compare, one, other, first, jobs)
+            for part in parts:
+                for what, count in part.counts.items():
+                    counts[what] += count
+                found.differences.extend(part.differences[: most - len(found.differences)])
         relation = ONLY_SECOND if first is None else ONLY_FIRST if second is None else CHANGED
         found.databases.append(_summed(name, relation, *counts.values()))
     return found
@@ -136,16 +147,53 @@ def _summed(name: str, relation: str, same: int, changed: int, only_first: int, 
     )
 
 
+class _Part(NamedTuple):
+    """What was found in a range of keys: how many records are what, and the first that differ."""
+
+    counts: dict[str, int]
+    differences: list[RecordDifference]
+
+
+def _in_parts(
+    compare: Callable[[KeyRange], _Part], one: Environment, other: Environment, first: Database, jobs: int
+) -> Iterator[_Part]:
+    ranges = worthwhile_ranges(one.engine, first, jobs)
+    if len(ranges) == 1 or not can_share(other.engine):
+        return iter([compare(WHOLE)])
+    return in_ranges((one.engine, other.engine), compare, ranges, jobs)
+
+
+def _compared(
+    name: str, first: Database | None, second: Database | None, shared: SharedLog | None, most: int, keys: KeyRange
+) -> _Part:
+    part = _Part(dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0), [])
+    for difference in _differences(name, first, second, shared, keys):
+        if isinstance(difference, int):
+            part.counts[SAME] += difference
+            continue
+        part.counts[difference.what] += 1
+        if difference.what != SAME and len(part.differences) < most:
+            part.differences.append(difference)
+    return part
+
+
+def _can_join_slots(first: Database, second: Database, shared: SharedLog | None) -> bool:
+    """Whether slots tell which records of two databases are the same."""
+    if shared is None or first.slots() is None or second.slots() is None:
+        return False
+    orders = [db.state.order.comparator for db in (first, second)]
+    return orders == [None, None] and first.duplicates == second.duplicates and first.state.id == second.state.id
+
+
 def _differences(
-    name: str, first: Database | None, second: Database | None, shared: SharedLog | None
+    name: str, first: Database | None, second: Database | None, shared: SharedLog | None, keys: KeyRange
 ) -> Iterator[RecordDifference | int]:
     """The records of both; of those that are the same only how many, where they need not be read."""
-    if first is not None and second is not None and shared is not None:
-        slots, other_slots = first.slots(), second.slots()
-        orders = [db.state.order.comparator for db in (first, second)]
-        same_kind = first.duplicates == second.duplicates and first.state.id == second.state.id
-        if slots is not None and other_slots is not None and orders == [None, None] and same_kind:
-            return _joined_slots(name, first, second, _SlotStream(slots), _SlotStream(other_slots), shared)
+    if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
+        slots, other_slots = first.slots(*keys), second.slots(*keys)
+        assert slots is not None
+        assert other_slots is not None
+        return _joined_slots(name, first, second, _SlotStream(slots), _SlotStream(other_slots), shared)
     return _joined(name, first, second)
 
 

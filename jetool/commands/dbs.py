@@ -10,6 +10,7 @@ import click
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.events import counted_in_parts
+from engine.inspect.key_ranges import count_records
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -47,7 +48,7 @@ def _outputs() -> Outputs:
 @command(
     "dbs",
     outputs=_outputs,
-    features=("fields", "progress", "cache"),
+    features=("fields", "progress", "jobs", "cache"),
     examples=(
         ("Names and sizes", "jetool dbs /data/env --count --fields name,id,records"),
         ("All of them, JE's own too, for a script", "jetool dbs /data/env --internal --format ndjson"),
@@ -87,18 +88,18 @@ def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[
         def told(records: int, share: float, done: int = done, before: int = before) -> None:
             counted_in_parts(run.listener, "count", done + share, len(names), before + records)
 
-        rows.append(_row(env, name, told if count else None))
+        rows.append(_row(run, env, name, told if count else None))
         before += rows[-1][-1] or 0
     if count:
         counted_in_parts(run.listener, "count", len(names), len(names), before)
     return rows
 
 
-def _row(env: Environment, name: str, told: Callable[[int, float], None] | None) -> tuple[Any, ...]:
+def _row(run: Run, env: Environment, name: str, told: Callable[[int, float], None] | None) -> tuple[Any, ...]:
     with env.open_database(name) as db:
         state, impl = db.state, db.state.impl
         return (
             name, state.id, state.duplicates, state.prefixing, impl.replicated, state.temporary, state.internal,
             state.order.comparator, state.max_entries, impl.created_at_version, state.root_lsn,
-            None if told is None else db.count(told),
+            None if told is None else count_records(env.engine, db, run.jobs, told),
         )  # fmt: skip

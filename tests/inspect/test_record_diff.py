@@ -9,6 +9,7 @@ import pytest
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.format.entry.ln_content import DatabaseConfig
+from engine.inspect import key_ranges
 from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
 from engine.log.files import list_log_files
@@ -91,6 +92,35 @@ def test_copies_that_went_on_are_compared_by_their_slots(seed: int) -> None:
     by_slots = diff_records(one, other, 1 << 20, shared=shared)
     assert by_slots == diff_records(one, other, 1 << 20)
     assert sum(db.records for db in by_slots.databases) > 0
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_ranges_of_keys_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(key_ranges, "_LEAST_CUTS", 3)
+    first, workload = Environment(MemoryStorage(), SMALL), Workload(seed)
+    workload.start(first)
+    workload.run(first, 60)
+    first.close()
+    copy = MemoryStorage({name: first.engine.storage.open(name).read(0, 1 << 30) for name in log_names(first)})
+    second = Environment(copy, SMALL)
+    workload.run(second, 20)
+    second.close()
+    stores = first.engine.storage, copy
+    files = [list_log_files(storage) for storage in stores]
+    shared = shared_log(common_log(stores[0], files[0], stores[1], files[1]), stores[0], files[0], files[1])
+    one, other = (Environment(storage, replace(SMALL, read_only=True)) for storage in stores)
+    for most in (0, 3, 1 << 20):
+        alone = diff_records(one, other, most, shared=shared)
+        assert diff_records(one, other, most, shared=shared, jobs=2) == alone
+    assert 0 < sum(db.same for db in alone.databases) < sum(db.records for db in alone.databases)
+    ranges = 0
+    for name in other.database_names():
+        with other.open_database(name) as db:
+            budget = other.engine.evictor.budget_bytes
+            assert key_ranges.count_records(other.engine, db, 2) == db.count() == len(list(db.items()))
+            assert other.engine.evictor.budget_bytes == budget
+            ranges += len(key_ranges.worthwhile_ranges(other.engine, db, 2)) > 1
+    assert ranges > 1
 
 
 def log_names(env: Environment) -> list[str]:

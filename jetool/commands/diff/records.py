@@ -90,7 +90,7 @@ def print_record_diff(
     log = common_log(one.storage, files, other.storage, other_files, run.listener)
     with one.opened, other.opened:
         shared = shared_log(log, one.storage, files, other_files, run.jobs)
-        found = diff_records(one.opened, other.opened, most, run.listener, shared=shared)
+        found = diff_records(one.opened, other.opened, most, run.listener, shared=shared, jobs=run.jobs)
         decoding = decoding_for(run, one.opened, decode)
     unseen = "; ".join(f"{side.env}: {side.unseen}" for side in (one, other) if side.unseen) or None
     row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
