@@ -91,7 +91,7 @@ class UtilizationTracker:
 
     # The writer's observer.
 
-    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+    def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
         """An entry has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)

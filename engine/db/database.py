@@ -146,17 +146,20 @@ class Database:
         Returns:
             False when the mode did not allow it.
         """
-        self._check()
-        engine, state = self._engine, self.state
-        wanted = key if self._plain else self._key(key, data)
-        payload = user_payload(b"" if not self._plain and self.duplicates else data, expiration, update_expiration)
-        is_plain = not self._dependents.secondaries and mode is not PutMode.NEW_KEY
-        if txn is not None and not state.deferred and is_plain:
+        engine, state, handle = self._engine, self.state, self.handle
+        # As ``_check``, without the call; ``check_writes`` asks for the rest.
+        if not handle.is_open or state.deleted:
+            handle.check()
+        wanted, stored = (key, data) if self._plain else (self._key(key, data), b"" if self.duplicates else data)
+        if txn is not None and not state.deferred and not self._dependents.secondaries and mode is not PutMode.NEW_KEY:
             # What ``operation`` comes to here, without its object.
             engine.check_writes()
-            done = engine.records.put(state, wanted, payload, txn.inner, mode)
-            engine.keep_budget()
+            done = engine.records.put_user(state, wanted, stored, txn.inner, mode, expiration, update_expiration)
+            if engine.ctx.used_bytes > engine.evictor.budget_bytes:
+                engine.keep_budget()
             return done
+        self._check()
+        payload = user_payload(stored, expiration, update_expiration)
         with engine.operation(inner_of(txn), db=state) as locker:
             return self._writer.put(wanted, payload, locker, mode)
 

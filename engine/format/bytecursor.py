@@ -37,6 +37,8 @@ PREFIX_ONLY: Final = b"\xff"
 # By value; negative ones are found from the end, as indexes of lists are.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
 _LONG_BYTES: Final = 8
+# The two bytes of the values from 120 to 375.
+_TWO_BYTES: Final = [bytes((_ONE_BYTE + 1, magnitude)) for magnitude in range(256)]
 # The length byte, by number of bytes; of negative values from the end.
 _LEADS: Final = [bytes((value,)) for value in (_ONE_BYTE, *range(120, 128), *range(129, 137))]
 # Sorted form: one-byte values are -119..120, stored with this bias.
@@ -50,6 +52,9 @@ def pack(value: int) -> bytes:
         return _SMALL[value]
     if value > 0:
         magnitude = value - _ONE_BYTE
+        if magnitude < 256:
+            # Most sizes of entries.
+            return _TWO_BYTES[magnitude]
         length = (magnitude.bit_length() + 7) >> 3
         return _LEADS[length] + magnitude.to_bytes(length, "little")
     magnitude = -value - _ONE_BYTE

@@ -59,7 +59,7 @@ Clock = Callable[[], int]
 class WriteObserver(Protocol):
     """Hears of every entry, under the log write latch: utilization counts, VLSN tracking."""
 
-    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+    def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
         """An entry gets an LSN. ``born_obsolete``: nobody will ever read it by its LSN (R-CLN-5)."""
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
@@ -205,10 +205,12 @@ class LogWriter:
             observer = self.observer
             if observer is not None:
                 # Before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below holds these counts.
-                for lsn, is_delta in obsolete_nodes:
-                    observer.obsolete_node(lsn, is_delta=is_delta)
-                for lsn, ln_size in obsolete_lns:
-                    observer.obsolete_ln(lsn, ln_size)
+                if obsolete_nodes:
+                    for lsn, is_delta in obsolete_nodes:
+                        observer.obsolete_node(lsn, is_delta=is_delta)
+                if obsolete_lns:
+                    for lsn, ln_size in obsolete_lns:
+                        observer.obsolete_ln(lsn, ln_size)
             lsn = self._place(type_number, size, born_obsolete)
             if observer is not None and not isinstance(body, bytes):
                 data = body()
@@ -363,7 +365,7 @@ class LogWriter:
         # After the flip, which may have changed the number, and as plain arithmetic: every entry comes by here.
         lsn = self._number << 32 | self._offset
         if self.observer is not None:
-            self.observer.logged(lsn, type_number, size, born_obsolete=born_obsolete)
+            self.observer.logged(lsn, type_number, size, born_obsolete)
         return lsn
 
     def _take(self, type_number: int, flags: int, data: bytes, vlsn: int, lsn: int) -> None:

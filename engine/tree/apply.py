@@ -73,14 +73,15 @@ class RecordVersion(NamedTuple):
         """Whether it is a deletion."""
         return self.known_deleted or self.pending_deleted
 
-    def counts(self, *, duplicates: bool) -> bool:
-        """Whether a reader needs its LN, so that it becomes obsolete when the version is replaced (R-TXN-41).
 
-        Arguments:
-            duplicates: of its database; the LNs of duplicates are obsolete from the start.
-        """
-        # Deletions, embedded records and duplicates were counted when they were logged (R-CLN-5).
-        return self.lsn != NULL_LSN and not self.known_deleted and self.data is None and not duplicates
+def has_own_ln(version: RecordVersion, duplicates: bool) -> bool:
+    """Whether a reader needs the LN of a version, so that it becomes obsolete when that is replaced (R-TXN-41).
+
+    Arguments:
+        duplicates: of its database; the LNs of duplicates are obsolete from the start.
+    """
+    # Deletions, embedded records and duplicates were counted when they were logged (R-CLN-5).
+    return not duplicates and version.lsn != NULL_LSN and version.data is None and not version.known_deleted
 
 
 def record_version(

@@ -11,7 +11,8 @@ Rules: R-TXN-1 (locks belong to LSNs; logging a new version moves them), 3 to 8 
 * a slot whose LSN is NULL, or that is known deleted, has no lock.
 
 One mutex guards the table. It is held for the few steps of one request, never while a thread waits and never over a
-call that could wait; the locker's own callbacks only note a fact. Who waits sleeps on a condition of its own, so a
+call that could wait; only the lock of a version that nobody has is made without it, in one step. The locker's own
+callbacks only note a fact. Who waits sleeps on a condition of its own, so a
 release wakes exactly those that it grants.
 
 The table keeps no list of what a locker holds: the transaction does, because it needs it for its write locks anyway.
@@ -39,9 +40,13 @@ from engine.txn.lock_errors import (
     LockTimeoutError,
     TransactionTimeoutError,
 )
-from engine.txn.lock_types import DEMOTED, WRITES, Grant, LockType
+from engine.txn.lock_types import DEMOTED, Grant, LockType
 
 _RELEASE_BATCH: Final = 256
+_NEW: Final = Grant.NEW
+_WRITE: Final = LockType.WRITE
+_RANGE_WRITE: Final = LockType.RANGE_WRITE
+_RANGE_INSERT: Final = LockType.RANGE_INSERT
 _TRY_AGAIN: Final = "abort the transaction and try it again"
 
 
@@ -100,12 +105,21 @@ class LockTable:
             LockTimeoutError, TransactionTimeoutError, DeadlockError: the locker is abort-only.
             JetoolError: the locker holds a type that cannot become this one.
         """
+        locks = self._locks
+        self._requests += 1
+        if lsn not in locks:
+            # Without the mutex: ``setdefault`` is one step, and there is no owner or queue to be asked.
+            made = LockEntry(lsn, locker, lock_type)
+            if locks.setdefault(lsn, made) is made:
+                return _NEW
         with self._mutex:
-            self._requests += 1
-            entry = self._locks.get(lsn)
+            entry = locks.get(lsn)
             if entry is None:
-                self._locks[lsn] = LockEntry(lsn, locker, lock_type)
-                return Grant.NEW
+                # It has just been released.
+                made = LockEntry(lsn, locker, lock_type)
+                entry = locks.setdefault(lsn, made)
+                if entry is made:
+                    return _NEW
             granted = entry.try_grant(locker, lock_type, in_line=jump_ahead or not entry.waiters)
             if granted is not None and granted is not Grant.RESTART:
                 return granted
@@ -190,7 +204,7 @@ class LockTable:
             if old is None or new_lsn in self._locks or not old.is_only(locker):
                 return False
             held = old.held(locker)
-            if held is None or held is LockType.RANGE_INSERT:
+            if held is None or held is _RANGE_INSERT:
                 return False
             self._locks[new_lsn] = LockEntry(new_lsn, locker, _on_new_version(held))
             return True
@@ -372,6 +386,6 @@ class LockTable:
 
 def _on_new_version(held: LockType) -> LockType:
     """The type that an owner gets on a version that it, or a locker of its group, has written."""
-    if held in WRITES:
+    if held is _WRITE or held is _RANGE_WRITE:
         return held
-    return LockType.RANGE_WRITE if held is LockType.RANGE_READ else LockType.WRITE
+    return _RANGE_WRITE if held is LockType.RANGE_READ else _WRITE

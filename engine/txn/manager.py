@@ -22,6 +22,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import LAST_WITH_PREPARE
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.writer import LogWriter
+from engine.tree.apply import has_own_ln
 from engine.tree.context import TreeContext
 from engine.txn.locks import LockTable
 from engine.txn.txn import Durability, Isolation, StreamEnd, Txn, TxnState
@@ -166,12 +167,7 @@ class TxnManager:
             if gate is not None:
                 # The group refuses before anything is logged; afterwards the Commit could not be taken back.
                 gate.committing()
-            # Most are insertions, for which there is nothing to ask.
-            old = [
-                (before.lsn, before.size)
-                for db, before in txn.writes.values()
-                if before.lsn != NULL_LSN and before.counts(duplicates=db.duplicates)
-            ]
+            old = [(before.lsn, before.size) for db, before in txn.writes.values() if has_own_ln(before, db.duplicates)]
             wanted = durability or txn.durability
             try:
                 # Obsolete versions are counted with the Commit: an abort would still need them (R-TXN-41).

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from engine.errors import RefusedError
 from engine.format.codecs import encode_body
@@ -53,8 +53,15 @@ from engine.txn.txn import GapLocker, Txn
 
 _NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
 _END_MARKERS: Final = -(1 << 40)
-_GRANTED: Final = frozenset((Grant.NEW, Grant.PROMOTED, Grant.EXISTING))
 _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
+# Looked up once: every request for a lock needs them.
+_WRITE: Final = LockType.WRITE
+_DENIED: Final = Grant.DENIED
+_RESTART: Final = Grant.RESTART
+
+
+def _is_granted(answer: Grant) -> bool:
+    return answer is not _DENIED and answer is not _RESTART
 
 
 def _never() -> bool:
@@ -74,16 +81,28 @@ class PutMode(Enum):
     NEW_KEY = "new key"
 
 
-class LeafKind(NamedTuple):
-    """The entry types of a kind of record: insertion, update, deletion, each without and with a transaction."""
+_INSERT_ONLY: Final = PutMode.INSERT_ONLY
+_UPDATE_ONLY: Final = PutMode.UPDATE_ONLY
 
-    insert: int
-    insert_tx: int
-    update: int
-    update_tx: int
-    delete: int
-    delete_tx: int
-    embeds: bool
+
+class LeafKind:
+    """The entry types of a kind of record: insertion, update, deletion, each without and with a transaction.
+
+    No NamedTuple, and neither is ``Payload``: every put asks for their fields, which of a compiled class costs nothing.
+    """
+
+    __slots__ = ("delete", "delete_tx", "embeds", "insert", "insert_tx", "update", "update_tx")
+
+    def __init__(
+        self, *, insert: int, insert_tx: int, update: int, update_tx: int, delete: int, delete_tx: int, embeds: bool
+    ) -> None:
+        self.insert = insert
+        self.insert_tx = insert_tx
+        self.update = update
+        self.update_tx = update_tx
+        self.delete = delete
+        self.delete_tx = delete_tx
+        self.embeds = embeds
 
 
 USER: Final = LeafKind(
@@ -124,8 +143,8 @@ FILE_SUMMARY: Final = LeafKind(
 )
 
 
-class Payload(NamedTuple):
-    """What a put writes.
+class Payload:
+    """What a put writes; nobody changes it.
 
     Attributes:
         data: None is a deletion.
@@ -136,17 +155,29 @@ class Payload(NamedTuple):
             entry itself; its encoded size must not depend on when it is called.
     """
 
-    data: bytes | None
-    kind: LeafKind = USER
-    expiration: int = 0
-    content: Content | None = None
-    tail: Tail | None = None
-    refresh: Callable[[], Content] | None = None
-    keeps_expiration: bool = False
+    __slots__ = ("content", "data", "expiration", "keeps_expiration", "kind", "refresh", "tail")
+
+    def __init__(
+        self,
+        data: bytes | None,
+        kind: LeafKind = USER,
+        expiration: int = 0,
+        content: Content | None = None,
+        tail: Tail | None = None,
+        refresh: Callable[[], Content] | None = None,
+        keeps_expiration: bool = False,
+    ) -> None:
+        self.data = data
+        self.kind = kind
+        self.expiration = expiration
+        self.content = content
+        self.tail = tail
+        self.refresh = refresh
+        self.keeps_expiration = keeps_expiration
 
 
 def user_payload(data: bytes, expiration: int, update_expiration: bool = False) -> Payload:
-    """A user's record; compiled, which makes a NamedTuple cheaper than its constructor does."""
+    """A user's record."""
     return Payload(data, USER, expiration, keeps_expiration=not update_expiration)
 
 
@@ -196,6 +227,19 @@ class Records:
             # The latch is released; afterwards the slot is looked up again, as its LSN may have changed.
             self.wait_for(wait_lsn, locker, lock_type)
 
+    def put_user(
+        self,
+        db: DatabaseState,
+        key: Key,
+        data: bytes,
+        locker: Txn,
+        mode: PutMode,
+        expiration: int,
+        update_expiration: bool,
+    ) -> bool:
+        """``put`` of a user's record; see ``user_payload``."""
+        return self.put(db, key, user_payload(data, expiration, update_expiration), locker, mode)
+
     def put(self, db: DatabaseState, key: Key, payload: Payload, locker: Txn, mode: PutMode) -> bool:
         """Insert or update a record.
 
@@ -215,7 +259,7 @@ class Records:
                 index, exact = node.find(key)
                 gap = False
                 expired = exact and self._has_expired(node, index, locker)
-                wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
+                wait_lsn = self._lock_slot(node, index, exact, locker, _WRITE)
                 # Into a deleted slot too: a serializable scan has passed it as a part of the gap.
                 if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
                     gap = True
@@ -224,16 +268,18 @@ class Records:
                     # Only now, with the lock: before, the state may be that of an open transaction.
                     expiration = node.expirations[index] if exact else 0
                     exists = exact and node.is_live(index) and not expired
-                    if exists if mode is PutMode.INSERT_ONLY else not exists and mode is PutMode.UPDATE_ONLY:
+                    if exists if mode is _INSERT_ONLY else not exists and mode is _UPDATE_ONLY:
                         return False
                     if exists and payload.keeps_expiration and expiration != payload.expiration:
-                        payload = payload._replace(expiration=expiration)
+                        payload = Payload(
+                            payload.data, payload.kind, expiration, payload.content, payload.tail, payload.refresh
+                        )
                     self.write_slot(node, index, exact, key, payload, locker)
                     return True
             if gap:
                 self._wait_for_gap(wait_lsn, locker)
             else:
-                self.wait_for(wait_lsn, locker, LockType.WRITE)
+                self.wait_for(wait_lsn, locker, _WRITE)
 
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload, *, even_expired: bool = True) -> bool:
         """Delete a record; False when there is none.
@@ -366,7 +412,7 @@ class Records:
         assert locker is not None
         assert lock_type is not None
         granted = self._locks.lock(lsn, locker, lock_type)
-        if granted in _GRANTED:
+        if _is_granted(granted):
             locker.locks[lsn] = None
         return granted
 
@@ -396,8 +442,7 @@ class Records:
         # A version of its own is locked already, but not the gap in front of it (R-TXN-11).
         if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or (lsn in locker.writes and lock_type not in _RANGES):
             return NULL_LSN
-        granted = self._locks.lock(lsn, locker, lock_type, wait=False)
-        if granted in _GRANTED:
+        if _is_granted(self._locks.lock(lsn, locker, lock_type, wait=False)):
             locker.locks[lsn] = None
             return NULL_LSN
         return lsn
@@ -406,8 +451,7 @@ class Records:
         """A serializable read that finds nothing guards the gap where the record would be."""
         assert locker is not None
         assert lock_type is not None
-        granted = self._locks.lock(lsn, locker, lock_type, wait=False)
-        if granted not in _GRANTED:
+        if not _is_granted(self._locks.lock(lsn, locker, lock_type, wait=False)):
             return lsn
         locker.locks[lsn] = None
         return NULL_LSN
@@ -420,30 +464,31 @@ class Records:
         lsn = gap_lsn(self._ctx, node, index)
         # A locker of its own: what the transaction holds on that record must not be widened (R-TXN-4).
         helper = GapLocker(locker)
-        if self._locks.lock(lsn, helper, LockType.RANGE_INSERT, wait=False) not in _GRANTED:
+        if not _is_granted(self._locks.lock(lsn, helper, LockType.RANGE_INSERT, wait=False)):
             return lsn
         self._locks.release(lsn, helper)
         return NULL_LSN
 
     def _wait_for_gap(self, lsn: int, locker: Txn) -> None:
         helper = GapLocker(locker)
-        if self._locks.lock(lsn, helper, LockType.RANGE_INSERT) in _GRANTED:
+        if _is_granted(self._locks.lock(lsn, helper, LockType.RANGE_INSERT)):
             self._locks.release(lsn, helper)
 
     def _move_lock(self, locker: Txn, db: DatabaseState, old_lsn: int, lsn: int, before: RecordVersion) -> None:
         locker.wrote(lsn)
         mine = old_lsn in locker.locks
-        passed = mine and self._locks.pass_on(old_lsn, lsn, locker)
-        # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
-        given = self._locks.transfer(old_lsn, lsn, write=True) if mine and not passed else []
-        for owner, _ in given:
-            if isinstance(owner, Txn):
-                owner.locks[lsn] = None
-        if not given:
-            if not passed:
-                # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
-                self._locks.lock(lsn, locker, LockType.WRITE, wait=False)
+        if mine and self._locks.pass_on(old_lsn, lsn, locker):
             locker.locks[lsn] = None
+        else:
+            # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
+            given = self._locks.transfer(old_lsn, lsn, write=True) if mine else []
+            for owner, _ in given:
+                if isinstance(owner, Txn):
+                    owner.locks[lsn] = None
+            if not given:
+                # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
+                self._locks.lock(lsn, locker, _WRITE, wait=False)
+                locker.locks[lsn] = None
         # What this version replaces goes from version to version (R-TXN-32).
         locker.writes.pop(old_lsn, None)
         locker.writes[lsn] = (db, before)
@@ -452,17 +497,8 @@ class Records:
         return len(data) <= self._ctx.max_embedded and not db.duplicates and not db.internal
 
 
-class _Marks(NamedTuple):
-    """What an LN's flags say, and the size and file of the version that it replaces (0 and -1: not said)."""
-
-    flags: int
-    flags2: int
-    prior_size: int
-    prior_file: int
-
-
-_EMBEDDED_FIRST: Final = _Marks(ln_codec.EMBEDDED, 0, 0, -1)
-_FIRST: Final = _Marks(0, 0, 0, -1)
+# What an LN's flags and flags2 say, and the size and file of the version that it replaces (0 and -1: not said).
+_Marks = tuple[int, int, int, int]
 
 
 def _marks(
@@ -470,7 +506,7 @@ def _marks(
 ) -> _Marks:
     if not exact and not payload.expiration and before.lsn == NULL_LSN:
         # The insertion of a record that never was.
-        return _EMBEDDED_FIRST if embedded else _FIRST
+        return ln_codec.EMBEDDED if embedded else 0, 0, 0, -1
     old_lsn = node.lsns[index] if exact else NULL_LSN
     old_state = node.states[index] if exact else KNOWN_DELETED
     was_embedded = bool(old_state & SLOT_EMBEDDED)
@@ -489,7 +525,7 @@ def _marks(
         flags |= ln_codec.HAS_ABORT_LSN if before.lsn != NULL_LSN else 0
         flags |= ln_codec.HAS_ABORT_DATA if before.data is not None else 0
         flags |= ln_codec.HAS_ABORT_EXPIRATION if before.expiration else 0
-    return _Marks(flags, flags2, prior_size, file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1)
+    return flags, flags2, prior_size, file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1
 
 
 def _user_body(
@@ -505,12 +541,13 @@ def _user_body(
 def _record(
     db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
 ) -> ln_codec.LN:
+    flags, flags2, prior_size, prior_file = marks
     return ln_codec.LN(
-        flags=marks.flags, flags2=marks.flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
+        flags=flags, flags2=flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
         txn_id=locker.id if locker.transactional else None, last_lsn=locker.last_lsn, abort_key=None,
         abort_data=before.data, abort_vlsn=NULL_VLSN, abort_expiration=before.expiration, abort_modification_time=0,
         abort_creation_time=0, expiration=payload.expiration, modification_time=0, creation_time=0,
-        prior_size=marks.prior_size, prior_file=marks.prior_file, node_id=None, data=payload.data,
+        prior_size=prior_size, prior_file=prior_file, node_id=None, data=payload.data,
         content=payload.content, key=db.order.unwrap(key), tail=payload.tail,
     )  # fmt: skip
 

@@ -26,12 +26,12 @@ class Watch:
         self.counted: Counter[int] = Counter()
         self.wrong_sizes: list[int] = []
 
-    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+    def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
         if type_number in LNS:
             self.lsns.append(lsn)
             self.sizes[lsn] = size
             self.counted[lsn] += born_obsolete
-        self._inner.logged(lsn, type_number, size, born_obsolete=born_obsolete)
+        self._inner.logged(lsn, type_number, size, born_obsolete)
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
         self._inner.obsolete_node(lsn, is_delta=is_delta)

@@ -197,7 +197,7 @@ def test_a_file_that_gets_no_entry_is_never_made() -> None:
 class Silent:
     """Hears of entries and does nothing."""
 
-    def logged(self, lsn: int, type_number: int, size: int, *, born_obsolete: bool) -> None:
+    def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
         pass
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
