@@ -76,6 +76,9 @@ class ReplicaFeed:
         fed: who it is.
         providers: the nodes to restore from, at the moment.
         replica_sync: how replicas make commits durable that somebody waits for.
+
+    Attributes:
+        heard: when something came last, by the monotonic clock; a replica answers each heartbeat.
     """
 
     def __init__(
@@ -99,7 +102,7 @@ class ReplicaFeed:
         self._asked = False
         self._sender: threading.Thread | None = None
         self.fed = fed
-        self._heard = time.monotonic()
+        self.heard = time.monotonic()
         self.problem: JetoolError | None = None
         self.reached_vlsn = NULL_VLSN
 
@@ -131,11 +134,6 @@ class ReplicaFeed:
             if self._sender is not None:
                 self._sender.join()
 
-    @property
-    def silence_s(self) -> float:
-        """For how long nothing has come: a replica answers each heartbeat."""
-        return time.monotonic() - self._heard
-
     def close(self) -> None:
         """End it; also while threads are at work."""
         self._caller.close()
@@ -147,7 +145,7 @@ class ReplicaFeed:
         caller, version = self._caller, self.fed.protocol
         while True:
             asked = caller.receive(FEEDER, version, *_ASKED, timeout_s=PREPARATION_S)
-            self._heard = time.monotonic()
+            self.heard = time.monotonic()
             if isinstance(asked, StartStream):
                 # JE's subscribers send a filter, which may be left alone: they take what it would leave out.
                 self._start(asked.vlsn)
@@ -208,7 +206,7 @@ class ReplicaFeed:
         """Hear how far the replica is."""
         while True:
             said = self._caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
-            self._heard = time.monotonic()
+            self.heard = time.monotonic()
             if isinstance(said, HeartbeatResponse):
                 if said.txn_end_vlsn is not None:
                     self._reached(said.txn_end_vlsn)

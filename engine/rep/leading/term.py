@@ -40,8 +40,10 @@ _PLACES: Final = 64
 # Ids of nodes that are no stored members, from the last one downward.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
-# A replica that was silent for so long while it calls anew; it answers a heartbeat each second.
+# A replica that is silent for so long after it has called anew; it answers a heartbeat each second.
 _DEAD_S: Final = 4.0
+# What was on its way then has come by then.
+_SINCE_S: Final = 0.5
 # Its sender may wait for the next heartbeat.
 _LEAVE_S: Final = 3 * HEARTBEAT_S
 _PAUSE_S: Final = 0.02
@@ -142,9 +144,13 @@ class Leadership:
             feed = self._feeds.get(name)
         if feed is None:
             return name == self.pair.name
-        if feed.silence_s < _DEAD_S:
-            return True
-        # It has called again: its old connection is dead, though TCP may not know that yet.
+        # It has called again: its old connection is dead, though TCP may not know that yet. A node of JE that hears of
+        # another one of its name stops for good, so what has come before counts for nothing, not even what is read now.
+        asked = time.monotonic()
+        while self._feeds.get(name) is feed and time.monotonic() < asked + _DEAD_S:
+            if feed.heard > asked + _SINCE_S:
+                return True
+            time.sleep(_PAUSE_S)
         feed.close()
         deadline = time.monotonic() + _LEAVE_S
         while name in self._feeds and time.monotonic() < deadline:

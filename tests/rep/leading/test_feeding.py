@@ -281,8 +281,11 @@ def test_refusals(name: str, node_type: str, text: str, changes: dict[str, Any])
 def test_a_name_whose_connection_is_dead_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with leading() as node:
         replica = follower(node, "copy", EXTERNAL)
+        # As if it had said something since.
+        monkeypatch.setattr("engine.rep.leading.term._SINCE_S", -60.0)
         with pytest.raises(PeerError, match="active use"):
             PlayedReplica(node.config.listen, "copy", EXTERNAL)
+        monkeypatch.undo()
         monkeypatch.setattr("engine.rep.leading.term._DEAD_S", 0.0)
         again = PlayedReplica(node.config.listen, "copy", EXTERNAL)
         again.start(5)
