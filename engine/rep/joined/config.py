@@ -24,6 +24,7 @@ class JoinConfig:
         node_type: what it is there: ``SECONDARY``, or ``ELECTABLE``.
         priority: of an electable node: of those whose logs are equally late the highest is elected; with 0 never.
         lead: how it leads when it is elected.
+        forms: make the group when the directory is empty and none of the addresses answers.
         group: its name; None to take it from the environment or the nodes.
         rollback_limit: durable commits that this node may give up to join.
         restore: replace its files by copies when nothing else helps.
@@ -41,6 +42,7 @@ class JoinConfig:
     node_type: str = SECONDARY
     priority: int = 0
     lead: LeadConfig = field(default_factory=LeadConfig)
+    forms: bool = False
     group: str | None = None
     rollback_limit: int = DEFAULT_ROLLBACK_LIMIT
     restore: bool = False

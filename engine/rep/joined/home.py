@@ -25,6 +25,7 @@ from engine.rep.group import ELECTABLE as ELECTABLE_TYPE
 from engine.rep.group import Membership, committed_members, read_membership
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import logged_dtvlsn
 from engine.rep.replica import replica_config
 from engine.rep.restore import holds_log
@@ -64,6 +65,11 @@ class Home:
         self._membership: Membership | None = None
         self.env: Environment | None = None
         self.dtvlsn = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no log, and none that a network restore has left off."""
+        return not holds_log(self._storage) and self._storage.stat(MARKER) is None
 
     @property
     def root(self) -> str:
@@ -120,6 +126,12 @@ class Home:
     def _opened(self, env: Environment) -> None:
         self.dtvlsn = logged_dtvlsn(env)
         self.env = env
+
+    def form(self, group: str) -> None:
+        """Make a new group in an empty directory, whose only member is this node."""
+        self.open()
+        assert self.env is not None
+        form_group(self.env, group, self._config.name, self._config.listen)
 
     def reopen(self) -> None:
         """Recover it, as after a crash: what a master has left open is then open as it is on a replica."""

@@ -25,7 +25,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Final
 
 from engine.db.environment import Environment
-from engine.errors import JetoolError, RefusedError
+from engine.errors import JetoolError, RefusedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ServiceError
@@ -137,18 +137,24 @@ class JoinedNode:
         """Open the environment if there is one, and look for the master.
 
         Raises:
-            JetoolError: as ``Home.open``.
+            JetoolError: as ``Home.open``. UsageError: a group is to be made, and has no name.
         """
-        self._home.open_if_there()
+        if self.config.forms and self.config.group is None and self._home.is_empty:
+            raise UsageError("a new group needs a name", hint="give --group")
+        # First of all: where the address is taken nothing is to be made.
+        if self._port is not None:
+            self._port.start()
+        try:
+            self._home.open_if_there()
+            if self.config.forms and self._home.is_empty and not self._seeker.is_there():
+                self._home.form(self.config.group or "")
+        except JetoolError:
+            if self._port is not None:
+                self._port.close()
+            raise
         members = self._home.members()
         if members is not None:
             self._seeker.group = members.group.name or ""
-        try:
-            if self._port is not None:
-                self._port.start()
-        except JetoolError:
-            self._home.close()
-            raise
         self._thread.start()
 
     def stop(self) -> None:

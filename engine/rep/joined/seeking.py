@@ -65,6 +65,17 @@ class Seeker:
         self.group = wanted or ""
         return wanted
 
+    def is_there(self) -> bool:
+        """Whether any node of the group answers."""
+        try:
+            self.look()
+        except (NotFoundError, DisconnectedError):
+            return False
+        except PeerError:
+            # It says nothing yet, or something else: there is somebody.
+            return True
+        return True
+
     def look(self) -> GroupLook:
         """Look at the group.
 

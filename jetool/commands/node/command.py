@@ -39,11 +39,11 @@ _SYNC: Final = {"sync": SYNC, "no-sync": NO_SYNC, "write-no-sync": WRITE_NO_SYNC
 _OWN, _JOINS, _LEADS = "own", "joins", "leads"
 _TAKEN: Final = {
     _OWN: ("peers", "secret_file", "leads", "elect", "priority", "election_timeout", "policy", "restore"),
-    _JOINS: ("node_type", "force", "restore", "plain", "priority", "policy", "replica_sync"),
+    _JOINS: ("leads", "node_type", "force", "restore", "plain", "priority", "policy", "replica_sync"),
     _LEADS: ("leads", "policy", "force", "plain", "replica_sync"),
 }
 # What a member means that may lead.
-_OF_VOTERS: Final = ("priority", "policy", "replica_sync")
+_OF_VOTERS: Final = ("leads", "priority", "policy", "replica_sync")
 _FOREIGN: Final = {
     _OWN: "has no meaning without --join",
     _JOINS: "is for groups of jetool nodes; leave it out with --join",
@@ -67,7 +67,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     given = [name for name in known if options[name] not in (None, False, ()) and name not in _TAKEN[kind]]
     if given:
         raise click.UsageError(f"{texts[given[0]]} {_FOREIGN[kind]}", ctx)
-    voters = [name for name in _OF_VOTERS if kind == _JOINS and options[name] is not None]
+    voters = [name for name in _OF_VOTERS if kind == _JOINS and options[name] not in (None, False)]
     if voters and options["node_type"] != _ELECTABLE:
         raise click.UsageError(f"{texts[voters[0]]} has no meaning with --join unless --type is {_ELECTABLE}", ctx)
     if kind == _OWN:
@@ -96,6 +96,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
         ("A member of a group of JE that votes, acknowledges, and leads when it is elected",
          "jetool node run /data/m2 --node m2 --listen db2:5001 --join db1:5001,db3:5001 --type electable --priority 1"
          " --plain"),
+        ("The first of three such nodes, whose group is new",
+         "jetool node run /data/m1 --node m1 --listen db1:5001 --join db2:5001,db3:5001 --type electable --priority 1"
+         " --group STORE --master --plain"),
         ("A new group of JE, which JVMs join with this node as their helper",
          "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain"),
     ),
@@ -130,7 +133,8 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], secret_file: str | None
     "leads",
     is_flag=True,
     help="Lead: without --elect the only way to become master without a transfer."
-    " Without --secret-file a group of JE: a new one, or the one of the environment when nobody else leads it.",
+    " Without --secret-file a group of JE: a new one, or the one of the environment when nobody else leads it."
+    " With --join only a new one, when the directory is empty and none of these nodes answers.",
 )
 @click.option(
     "--elect",
@@ -202,7 +206,8 @@ def node_run(
     while it runs (jetool scan, jetool get), and JE opens it afterwards as the same member. Commits are taken back only
     for a master that a majority follows. A secondary leaves no trace in the group. With --type electable the node
     becomes a member: its acknowledgements and its vote count, so that commits wait for it and elections may need it.
-    With a --priority it becomes the master when it is elected, and follows again when another node is.
+    With a --priority it becomes the master when it is elected, and follows again when another node is. Add --master
+    on one node, and the group is made there when it does not exist yet.
 
     With --master and no --secret-file it leads a group of JE: nodes of JE join it as electable or secondary with its
     address as their helper, acknowledge its commits, and restore their files from it. Where the group has other
@@ -223,8 +228,8 @@ def node_run(
         running = LeadingNode(DiskStorage(env), leading, network_of(run), run.listener)
     elif secret_file is None:
         joining = JoinConfig(
-            name, listen, join, (node_type or _SECONDARY).upper(), priority or 0, lead, group_name, rollback_limit,
-            restore=restore, force=force, tls=tls_files(run),
+            name, listen, join, (node_type or _SECONDARY).upper(), priority or 0, lead, leads, group_name,
+            rollback_limit, restore=restore, force=force, tls=tls_files(run),
         )  # fmt: skip
         running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
     else:

@@ -19,7 +19,7 @@ from engine.rep.settings import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.joined.playing import described, opened
-from tests.rep.leading.leaders import PATIENCE_S, leading
+from tests.rep.leading.leaders import GROUP, PATIENCE_S, leading
 from tests.rep.nodes import eventually, free_ports
 from tests.rep.streams import check_index
 
@@ -40,12 +40,12 @@ class Nodes:
         self.storages = [MemoryStorage() for _ in self.places]
         self.running: dict[int, JoinedNode] = {}
 
-    def start(self, at: int, priority: int = 1) -> JoinedNode:
+    def start(self, at: int, priority: int = 1, *, forms: bool = False) -> JoinedNode:
         """Start a member with a vote; n1 is the first."""
         others = tuple(place for place in self.places if place != self.places[at])
         config = JoinConfig(
             f"n{at + 1}", self.places[at], others, "ELECTABLE", priority,
-            LeadConfig(ack_timeout_s=PATIENCE_S), environment=SMALL,
+            LeadConfig(ack_timeout_s=PATIENCE_S), forms, GROUP if forms else None, environment=SMALL,
         )  # fmt: skip
         self.running[at] = node = JoinedNode(self.storages[at], config, SocketNetwork())
         node.start()
@@ -142,5 +142,22 @@ def test_one_without_priority_votes_and_is_not_elected() -> None:
         nodes.start(0)
         nodes.await_roles(0)
         write(nodes.running[0].environment, "b")
+    finally:
+        nodes.close()
+
+
+def test_the_group_is_made_by_one_of_them() -> None:
+    """By the node that is told to, and only when nobody is there; afterwards it is a member like any other."""
+    nodes = Nodes()
+    try:
+        nodes.start(0, forms=True)
+        nodes.await_roles(0)
+        nodes.start(1, forms=True)
+        nodes.await_roles(0)
+        eventually(lambda: committed_nodes(nodes.running[1].environment) == ["n1", "n2"], PATIENCE_S)
+        nodes.stop(0)
+        nodes.start(0, forms=True)
+        nodes.await_roles(nodes.master())
+        assert len({str(node.facts().members) for node in nodes.running.values()}) == 1
     finally:
         nodes.close()

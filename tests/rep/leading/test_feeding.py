@@ -285,7 +285,7 @@ def test_a_name_whose_connection_is_dead_is_taken_over(monkeypatch: pytest.Monke
         monkeypatch.setattr("engine.rep.leading.term._SINCE_S", -60.0)
         with pytest.raises(PeerError, match="active use"):
             PlayedReplica(node.config.listen, "copy", EXTERNAL)
-        monkeypatch.undo()
+        monkeypatch.setattr("engine.rep.leading.term._SINCE_S", 60.0)
         monkeypatch.setattr("engine.rep.leading.term._DEAD_S", 0.0)
         again = PlayedReplica(node.config.listen, "copy", EXTERNAL)
         again.start(5)
