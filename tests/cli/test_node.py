@@ -17,7 +17,7 @@ from jetool.app import exits
 from tests.harness import assert_valid, environment, run
 from tests.rep.changes.tcp_double import listening
 from tests.rep.joined.playing import group_of, operations
-from tests.rep.nodes import eventually, free_ports
+from tests.rep.nodes import PATIENCE_S, eventually, free_ports
 
 
 def address() -> str:
@@ -50,7 +50,7 @@ class Process:
 
     def stop(self) -> tuple[int, list[dict[str, Any]], str]:
         self.popen.send_signal(signal.SIGTERM)
-        _, err = self.popen.communicate(timeout=20)
+        _, err = self.popen.communicate(timeout=PATIENCE_S)
         assert_valid("node run", self._out.read_bytes(), "ndjson")
         return self.popen.returncode, self.events(), err.decode()
 
@@ -170,7 +170,7 @@ def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:
 
 
 def await_roles(addresses: list[str], secret: Path, wanted: dict[str, str]) -> dict[str, dict[str, Any]]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = status(addresses, secret)
         if {name: row["role"] for name, row in found.items()} == wanted:
@@ -187,7 +187,7 @@ def test_two_nodes(pair: tuple[list[str], list[Process]], secret: Path, tmp_path
     assert_valid("node transfer-master", result.out)
     found = await_roles(addresses, secret, {"n1": "replica", "n2": "master"})
     assert found["n1"]["master"] == addresses[1]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not (found := status(addresses, secret))["n2"]["replicas"]:
         assert time.monotonic() < deadline
     result = run("node", "status", *addresses, "--secret-file", secret, "--json")
@@ -244,7 +244,7 @@ def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secr
     third = Process(
         tmp_path / "n3", "--node", "n3", "--listen", listen, "--peers", ",".join(addresses), "--secret-file", wrong
     )
-    _, err = third.popen.communicate(timeout=20)
+    _, err = third.popen.communicate(timeout=PATIENCE_S)
     assert third.popen.returncode == 3
     assert b"the shared secret is not the right one" in err
     result = run("node", "status", *addresses, "--secret-file", wrong)

@@ -183,7 +183,7 @@ def test_a_deadlock_has_one_victim(env: Environment, db: Database) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert sorted(outcomes) == ["committed", "victim"]
 
 

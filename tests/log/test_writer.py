@@ -225,6 +225,6 @@ def test_group_commit_needs_far_fewer_syncs() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert not failures
     assert writer.syncs <= 160

@@ -154,7 +154,7 @@ def elected_group(*priorities: int, **changes: Any) -> Iterator[ElectedGroup]:
         group.close()
 
 
-def eventually(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+def eventually(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + timeout_s
     while not condition():

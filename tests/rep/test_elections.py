@@ -226,7 +226,7 @@ def test_mastership_is_handed_over_while_somebody_writes() -> None:
         writer = threading.Thread(target=write)
         writer.start()
         eventually(lambda: len(committed) > 20)
-        ask_transfer(master.config.listen, SECRET, f"node{new + 1}", force=False, timeout_s=10)
+        ask_transfer(master.config.listen, SECRET, f"node{new + 1}", force=False, timeout_s=PATIENCE_S)
         writer.join()
         assert group.settled() == new
         assert {b"first", *committed} <= keys_of(group.nodes[new])
@@ -234,7 +234,7 @@ def test_mastership_is_handed_over_while_somebody_writes() -> None:
             master.transfer("node1", 1)
         with pytest.raises(RefusedError, match="masters are elected"):
             ask_transfer(group.addresses[new], SECRET, "another", force=True, timeout_s=1)
-        ask_transfer(group.addresses[old], SECRET, f"node{old + 1}", force=True, timeout_s=10)
+        ask_transfer(group.addresses[old], SECRET, f"node{old + 1}", force=True, timeout_s=PATIENCE_S)
         assert group.settled() == old
         assert keys_of(group.nodes[old]) == keys_of(group.nodes[new])
 

@@ -17,7 +17,7 @@ from engine.rep.settings import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.golden_logs import GOLDEN
-from tests.rep.nodes import SECRET, config_of, eventually, free_ports, group_of, started
+from tests.rep.nodes import PATIENCE_S, SECRET, config_of, eventually, free_ports, group_of, started
 from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
 
 
@@ -36,7 +36,7 @@ def test_three_nodes_replicate_and_acknowledge() -> None:
         workload.run(master.environment, 60)
         last = master.status().last_vlsn
         for node in nodes[1:]:
-            assert node.await_vlsn(last, 10)
+            assert node.await_vlsn(last, PATIENCE_S)
             assert contents(node.environment) == workload.committed
             check_index(node.environment)
         status = master.status()
@@ -117,7 +117,7 @@ def test_mastership_is_transferred() -> None:
         writer.start()
         time.sleep(0.2)
         nodes[0].transfer("node2", 5)
-        writer.join(10)
+        writer.join(PATIENCE_S)
         stop.set()
         assert nodes[1].await_role(Role.MASTER, 10)
         assert nodes[0].await_role(Role.REPLICA, 10), nodes[0].failure
@@ -127,7 +127,7 @@ def test_mastership_is_transferred() -> None:
         assert len(committed) > 5
         vlsn = put(nodes[1], b"of the new master")
         for node in (nodes[0], nodes[2]):
-            assert node.await_vlsn(vlsn, 10)
+            assert node.await_vlsn(vlsn, PATIENCE_S)
             found = contents(node.environment)["t"]
             assert found == contents(nodes[1].environment)["t"]
             assert set(committed) <= found.keys()
@@ -145,7 +145,7 @@ def test_an_old_master_rejoins_after_a_failover() -> None:
     assert all(node.await_role(Role.REPLICA, 10) for node in nodes[1:])
     nodes[0].environment.create_database("t").close()
     vlsn = max(put(nodes[0], b"%d" % i) for i in range(20))
-    assert all(node.await_vlsn(vlsn, 10) for node in nodes[1:])
+    assert all(node.await_vlsn(vlsn, PATIENCE_S) for node in nodes[1:])
     nodes[1].lead()
     assert nodes[1].await_role(Role.MASTER, 10)
     put_alone(nodes[0])
@@ -153,7 +153,7 @@ def test_an_old_master_rejoins_after_a_failover() -> None:
     nodes[0].stop()
     vlsn = put(nodes[1], b"new")
     nodes[0] = started(storages[0], config_of(0, addresses))
-    assert nodes[0].await_vlsn(vlsn, 10), nodes[0].problem
+    assert nodes[0].await_vlsn(vlsn, PATIENCE_S), nodes[0].problem
     assert contents(nodes[0].environment) == contents(nodes[1].environment)
     assert b"lost" not in contents(nodes[0].environment)["t"]
     check_index(nodes[0].environment)
@@ -169,14 +169,14 @@ def test_an_old_master_that_still_runs_gives_way() -> None:
     with group_of(3) as nodes:
         nodes[0].environment.create_database("t").close()
         vlsn = put(nodes[0], b"kept")
-        assert all(node.await_vlsn(vlsn, 10) for node in nodes[1:])
+        assert all(node.await_vlsn(vlsn, PATIENCE_S) for node in nodes[1:])
         nodes[2].lead()
         assert nodes[2].await_role(Role.MASTER, 10)
         put_alone(nodes[0], 2)
         vlsn = put(nodes[2], b"new")
         ask_transfer(nodes[0].config.listen, SECRET, "node3", force=True, timeout_s=1)
         assert nodes[0].await_role(Role.REPLICA, 10), nodes[0].failure
-        assert nodes[0].await_vlsn(vlsn, 10)
+        assert nodes[0].await_vlsn(vlsn, PATIENCE_S)
         assert contents(nodes[0].environment) == {"t": {b"kept": b"x", b"new": b"x"}}
         check_index(nodes[0].environment)
 
@@ -254,7 +254,7 @@ def test_a_network_restore() -> None:
     node = started(target, config_of(1, addresses, restore=True))
     assert node.await_role(Role.REPLICA, 10), node.failure or node.problem
     vlsn = max(put(master, b"after %d" % i, name="plain") for i in range(5))
-    assert node.await_vlsn(vlsn, 10)
+    assert node.await_vlsn(vlsn, PATIENCE_S)
     assert contents(node.environment) == contents(master.environment)
     assert node.status().first_vlsn == master.status().first_vlsn > 1
     kept = {path.removeprefix("replaced/"): data for path, data in files_of(target).items() if "replaced" in path}

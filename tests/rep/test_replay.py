@@ -25,6 +25,7 @@ from engine.txn.records import NAME, Payload
 from tests.cli.fixtures import copy_of
 from tests.db.workload import Workload, contents
 from tests.oracle.environments import named
+from tests.rep.nodes import PATIENCE_S
 from tests.rep.pairs import catch_up, lead
 from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
 
@@ -194,12 +195,12 @@ def test_waiting_for_a_vlsn() -> None:
     replay = Replay(replica.engine)
     assert not replay.await_vlsn(1, 0.01)
     found: list[bool] = []
-    waiter = threading.Thread(target=lambda: found.append(replay.await_vlsn(last, 10)))
+    waiter = threading.Thread(target=lambda: found.append(replay.await_vlsn(last, PATIENCE_S)))
     waiter.start()
     for entry in StreamReader(master.engine, 1).read():
         replay.apply(entry)
     assert replay.sync() == last
-    waiter.join(10)
+    waiter.join(PATIENCE_S)
     assert found == [True]
 
 

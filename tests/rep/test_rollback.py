@@ -25,6 +25,7 @@ from engine.rep.syncup import (
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import State, Workload, contents
+from tests.rep.nodes import PATIENCE_S
 from tests.rep.pairs import catch_up, join, lead, plan_for
 from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
 
@@ -281,7 +282,7 @@ def test_no_checkpoint_is_taken_inside_a_rollback() -> None:
     plan = plan_for(new, old)
     assert plan.matchpoint is not None
     SoftRollback(old.engine, plan.matchpoint, Listener()).run()
-    taken[0].join(10)
+    taken[0].join(PATIENCE_S)
     old.engine.crash()
     old = open_replicated(old.engine.storage)
     check_index(old)

@@ -32,7 +32,7 @@ def listening(group: GroupDouble) -> Iterator[str]:
         for listener in sockets:
             listener.close()
         for thread in threads:
-            thread.join(5)
+            thread.join(40)
 
 
 def _accept(listener: socket.socket, group: GroupDouble, node: NodeDouble, stop: threading.Event) -> None:

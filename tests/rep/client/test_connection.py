@@ -32,7 +32,7 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
         try:
             yield listening.getsockname()[:2]
         finally:
-            thread.join(5)
+            thread.join(40)
     assert not thread.is_alive()
 
 

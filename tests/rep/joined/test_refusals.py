@@ -182,7 +182,7 @@ def test_a_bit_that_changes_on_the_way() -> None:
         config = config_of(group, timeout_s=1.0)
         node = JoinedNode(storage, config, Flipping(WholeGroup(group, CopyServer({})), chosen.randrange(9000)))
         node.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while node.failure is None and not node.await_vlsn(60, 0.02):
             assert time.monotonic() < deadline, node.problem
         node.stop()

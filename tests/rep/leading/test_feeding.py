@@ -35,7 +35,7 @@ from engine.storage.memory import MemoryStorage
 from tests.rep.changes.group_double import recorded_entries
 from tests.rep.joined.playing import followed, group_of, opened, operations
 from tests.rep.leading.leaders import ELECTABLE, EXTERNAL, PlayedReplica, follower, leading
-from tests.rep.nodes import eventually
+from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.serving.scripted import ScriptedConnection, port_of, recorded, said
 from tests.rep.wire.recordings import HOME, Piece
 
@@ -97,7 +97,7 @@ def test_an_electable_node_is_made_a_member_and_fed() -> None:
 
         def waits(sent: bytes) -> bytes:
             """The replica goes when it has what it is to have."""
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + PATIENCE_S
             while len(ends) < 1 and time.monotonic() < deadline:
                 if len(connection.sent) > 200 and term.gate.progress().get("n2", (False, 0))[0]:
                     time.sleep(0.1)
@@ -181,7 +181,7 @@ def test_commits_wait_for_acknowledgements_and_the_dtvlsn_follows_them() -> None
             second = ended(replica.awaited[-1].entry)
             # Zeros at the end are none; the first one comes too late for its commit, and counts all the same.
             replica.send(f.GroupAck(txn_ids=(ended(first.entry).id, second.id, 0, 0)))
-            writer.join(5)
+            writer.join(PATIENCE_S)
             assert done == [True]
             assert node.status().dtvlsn == replica.awaited[-1].entry.vlsn
             replica.close()

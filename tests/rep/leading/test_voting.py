@@ -14,7 +14,7 @@ from engine.rep.wire.services import encode_service_request
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import operations
 from tests.rep.leading.leaders import follower, leading
-from tests.rep.nodes import eventually
+from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.serving.scripted import recorded, replayed, served
 from tests.rep.serving.test_questions import FACTS
 from tests.rep.wire.recordings import HOME
@@ -67,6 +67,6 @@ def test_members_hear_of_the_master(monkeypatch: pytest.MonkeyPatch) -> None:
     network = GroupDouble([NodeDouble("n2", 7011, operations()[:9])], "", on_connect=told.set)
     with leading(network=network) as node:
         replica = follower(node)
-        assert told.wait(5)
+        assert told.wait(PATIENCE_S)
         replica.close()
         eventually(lambda: node.feeders() == 0)
