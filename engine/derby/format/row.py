@@ -81,6 +81,20 @@ class DecodedRow(NamedTuple):
     fields: tuple[RowField, ...]
 
 
+def new_row(record_id: int, fields: tuple[RowField, ...]) -> DecodedRow:
+    """A row that is put in: neither deleted nor continued on another page."""
+    header = RowHeader(
+        status=0,
+        record_id=record_id,
+        overflow_page=0,
+        overflow_id=0,
+        first_field=0,
+        field_count=len(fields),
+        length=0,
+    )
+    return DecodedRow(header, fields)
+
+
 def read_header(cursor: FieldCursor) -> RowHeader:
     """The header at the cursor."""
     start = cursor.position

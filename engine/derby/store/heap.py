@@ -22,7 +22,7 @@ from engine.derby.format.codec import FieldCursor
 from engine.derby.format.column import Location
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import DecodedRow, RowField, RowHeader
+from engine.derby.format.row import DecodedRow, RowField
 from engine.derby.pages import LivePage
 from engine.derby.store.space import allocate, highest_page
 from engine.derby.store.write_path import Core, RunningXact
@@ -212,18 +212,7 @@ class Heap:
         if self._is_long(columns):
             pointer = self._put_pieces(running, columns[-1], taken)
             fields[-1] = RowField(row.FIELD_OVERFLOW, column.encode_location(pointer))
-        return DecodedRow(
-            RowHeader(
-                status=0,
-                record_id=page.FIRST_RECORD_ID,
-                overflow_page=0,
-                overflow_id=0,
-                first_field=0,
-                field_count=len(fields),
-                length=0,
-            ),
-            tuple(fields),
-        )
+        return row.new_row(page.FIRST_RECORD_ID, tuple(fields))
 
     def _put_pieces(self, running: RunningXact, value: bytes, taken: list[int]) -> Location:
         """Put a value on overflow pages, the last piece first, so that each can name the next one."""
@@ -237,18 +226,7 @@ class Heap:
             if following is not None:
                 fields.append(RowField(row.FIELD_OVERFLOW, column.encode_location(following)))
             following = Location(number, self.page(number).header.next_record_id)
-            image = DecodedRow(
-                RowHeader(
-                    status=0,
-                    record_id=following.record_id,
-                    overflow_page=0,
-                    overflow_id=0,
-                    first_field=0,
-                    field_count=len(fields),
-                    length=0,
-                ),
-                tuple(fields),
-            )
+            image = row.new_row(following.record_id, tuple(fields))
             named = number, operations.Insert, following.record_id, False, 0, _INSERT_PIECE
             self._change(running, *named, data=row.encode_logged(image))
         assert following is not None

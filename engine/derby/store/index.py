@@ -19,7 +19,7 @@ from engine.derby.containers import Container
 from engine.derby.format import btree, column, page, row
 from engine.derby.format.column import Location
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import DecodedRow, RowField, RowHeader
+from engine.derby.format.row import RowField
 from engine.derby.pages import LivePage, LiveRow
 from engine.derby.store.write_path import Core, RunningXact
 from engine.errors import DamageError
@@ -110,18 +110,7 @@ class Index:
         leaf, slot = self._leaf(key)
         fields = RowField(0, column.encode_key(key)), RowField(0, column.encode_location(at))
         record_id = self.page(leaf).header.next_record_id
-        image = DecodedRow(
-            RowHeader(
-                status=0,
-                record_id=record_id,
-                overflow_page=0,
-                overflow_id=0,
-                first_field=0,
-                field_count=len(fields),
-                length=0,
-            ),
-            fields,
-        )
+        image = row.new_row(record_id, fields)
         # Logical undo (R-DRB-54): a split may move the row before it is undone.
         named = operations.Insert, record_id, True, slot, _INSERT
         self._change(running, leaf, *named, data=row.encode_logged(image))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from engine.derby.format import btree, row
 from engine.derby.format.operations import page as operations
-from engine.derby.format.row import DecodedRow, RowField, RowHeader
+from engine.derby.format.row import DecodedRow, RowField
 from engine.derby.pages import LivePage
 from engine.derby.store.index import FIRST_ROW, DescentStep, Index
 from engine.derby.store.space import allocate
@@ -106,18 +106,7 @@ def _insert(
     index: Index, running: RunningXact, number: int, slot: int, fields: tuple[RowField, ...], flags: int
 ) -> None:
     record_id = index.page(number).header.next_record_id
-    image = DecodedRow(
-        RowHeader(
-            status=0,
-            record_id=record_id,
-            overflow_page=0,
-            overflow_id=0,
-            first_field=0,
-            field_count=len(fields),
-            length=0,
-        ),
-        fields,
-    )
+    image = row.new_row(record_id, fields)
     named = operations.Insert, record_id, False, slot, flags
     index.core.change(running, index.container, number, *named, data=row.encode_logged(image))
 

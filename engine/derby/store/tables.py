@@ -210,18 +210,7 @@ def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: Conta
         descriptor=btree.encode_descriptor(key, heap),
     )
     fields = btree.control_fields(root)
-    image = DecodedRow(
-        RowHeader(
-            status=0,
-            record_id=page.FIRST_RECORD_ID,
-            overflow_page=0,
-            overflow_id=0,
-            first_field=0,
-            field_count=len(fields),
-            length=0,
-        ),
-        fields,
-    )
+    image = row.new_row(page.FIRST_RECORD_ID, fields)
     named = operations.Insert, page.FIRST_RECORD_ID, False, btree.CONTROL_SLOT, operations.INSERT_DEFAULT
     core.change(running, found, btree.ROOT_PAGE, *named, data=row.encode_logged(image))
 
