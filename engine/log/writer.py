@@ -328,6 +328,11 @@ class LogWriter:
         """
         return file_number > self._number or (file_number == self._number and offset >= self._buffer_start)
 
+    @property
+    def failure(self) -> JetoolError | None:
+        """What nothing can be written after, or None."""
+        return self._failure
+
     def check(self) -> None:
         """Refuse to go on after a failure."""
         if self._failure is not None:

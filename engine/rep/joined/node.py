@@ -420,7 +420,8 @@ class JoinedNode:
             self._become(Role.MASTER)
             herald.start()
             while not self._stopping and voter.is_master:
-                writer.check()
+                if writer.failure is not None:
+                    raise writer.failure
                 self.problem = term.problem
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping or not voter.is_master, _WATCH_S)

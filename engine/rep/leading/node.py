@@ -166,7 +166,7 @@ class LeadingNode:
             elected = self._check(env)
             if stream_of(env).is_empty:
                 form_group(env, config.group or "", config.name, config.listen)
-            term = Leadership(env, config.name, config.listen, config.lead)
+            term = Leadership(env, config.name, config.listen, config.lead, self._failed)
         except JetoolError:
             self._port.close()
             env.close()
@@ -301,9 +301,20 @@ class LeadingNode:
                 hint="jetool group show names the master; node run --join follows it under another name",
             )
             self._changed.notify_all()
+        self._end_term("another node was elected")
+
+    def _failed(self, error: JetoolError) -> None:
+        """The environment takes nothing more: the others elect a master, as soon as this one says nothing."""
+        with self._changed:
+            self.failure = self.failure or error
+            self._changed.notify_all()
+        self._end_term("its environment has failed")
+
+    def _end_term(self, why: str) -> None:
+        """Its threads end one after the other; who tells of the end may be one of them."""
         if self._term is not None:
-            self._term.gate.close("another node was elected")
-            threading.Thread(target=self._term.close, args=("another node was elected",), daemon=True).start()
+            self._term.gate.close(why)
+            threading.Thread(target=self._term.close, args=(why,), daemon=True).start()
 
     # Whether it may lead.
 

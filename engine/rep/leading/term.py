@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,6 +74,7 @@ class Leadership:
         env: detached; its group has this node as a member.
         name, listen: of this node.
         config: how it leads.
+        failed: hears that the environment has failed, once; nobody follows a master that logs nothing.
 
     Raises:
         RefusedError: the node is no electable member of the group at this address.
@@ -81,12 +83,16 @@ class Leadership:
         services: what a master serves, by name.
     """
 
-    def __init__(self, env: Environment, name: str, listen: Address, config: LeadConfig) -> None:
+    def __init__(
+        self, env: Environment, name: str, listen: Address, config: LeadConfig,
+        failed: Callable[[JetoolError], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         engine = env.engine
         mine = check_member(env, name, listen)
         assert engine.vlsn_index is not None
         self._env = env
         self._config = config
+        self._failed = failed
         self._mutex = threading.Lock()
         self._feeds: dict[str, ReplicaFeed] = {}
         # By their connections: one that ends in the handshake has an id already.
@@ -249,24 +255,29 @@ class Leadership:
     # Commits of nothing.
 
     def _tick(self) -> None:
+        """Each second, until the term or the environment ends."""
         engine = self._env.engine
+        assert engine.writer is not None
         stable_since, seen, own = time.monotonic(), NULL_VLSN, NULL_VLSN
-        while not self._over.wait(HEARTBEAT_S):
-            durable = self.gate.dtvlsn
-            if durable != seen:
-                stable_since, seen = time.monotonic(), durable
-            elif (
-                self.gate.electable > 1
-                and durable > self.gate.stamped
-                # What replicas have since then is that commit itself.
-                and durable != own
-                and time.monotonic() - stable_since >= _STABLE_S
-            ):
-                try:
+        try:
+            while not self._over.wait(HEARTBEAT_S):
+                if engine.writer.failure is not None:
+                    raise engine.writer.failure
+                durable = self.gate.dtvlsn
+                if durable != seen:
+                    stable_since, seen = time.monotonic(), durable
+                elif (
+                    self.gate.electable > 1
+                    and durable > self.gate.stamped
+                    # What replicas have since then is that commit itself.
+                    and durable != own
+                    and time.monotonic() - stable_since >= _STABLE_S
+                ):
                     own = engine.commit_nothing()
-                except JetoolError as error:
-                    self.problem = error
-                    return
+        except JetoolError as error:
+            self.problem = error
+            if not self._over.is_set():
+                self._failed(error)
 
 
 def check_member(env: Environment, name: str, listen: Address) -> GroupNode:

@@ -32,8 +32,24 @@ from tests.rep.leading.leaders import GROUP, PATIENCE_S, follower, leading
 from tests.rep.leading.voters import Answer, Voters, voting
 from tests.rep.nodes import eventually, free_ports
 from tests.rep.serving.scripted import served
+from tests.support.faulty_storage import Effect, FaultyStorage, Rule
 
 RUNNING = (1 << 63) - 2
+
+
+def test_a_master_that_cannot_write_ends() -> None:
+    """It would be followed by nobody, and elected by everybody: the others could elect no other one."""
+    rules: list[Rule] = []
+    with leading(FaultyStorage(MemoryStorage(), rules)) as node:
+        db = node.environment.create_database("x")
+        rules.append(Rule("write", Effect.SHORTEN, nth=0))
+        with pytest.raises(JetoolError):
+            db.put(b"k", b"v")
+        assert node.await_end(PATIENCE_S)
+        assert isinstance(node.failure, JetoolError)
+        assert node.failure.exit_code == 7
+        assert node.role is Role.UNKNOWN
+        assert node.facts().state == "UNKNOWN"
 
 
 def work(env: Environment) -> None:
