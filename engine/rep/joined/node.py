@@ -108,7 +108,7 @@ class JoinedNode:
         votes = config.node_type == ELECTABLE
         self._voter = Voter(config, network, self.facts, self._vote, self._turn) if votes else None
         self._questions = (
-            Questions(self.facts, self._voter.heard, self._change) if self._voter is not None else Questions(self.facts)
+            Questions(self.facts, self._heard, self._change) if self._voter is not None else Questions(self.facts)
         )
         self._copies = LogFileServer(self)
         self._records = RecordRequests(self)
@@ -282,6 +282,12 @@ class JoinedNode:
             term.gate.close("another node was elected")
         if link is not None and not voter.is_elected(self._master_name):
             link.close()
+
+    def _heard(self, result: Result) -> None:
+        """The result of an election, from somebody: no member is elected that is none."""
+        assert self._voter is not None
+        if result.value.node != self.config.name or self._home.own_record() is not None:
+            self._voter.heard(result)
 
     def _change(self, message: TextMessage) -> TextMessage:
         term = self._term

@@ -298,7 +298,7 @@ class LeadingNode:
             self.failure = RefusedError(
                 f"{result.value.node} at {result.value.host}:{result.value.port} is the master now",
                 consequence="this node leads no more, and has stopped; commits without an acknowledgement may be lost",
-                hint="jetool group show names the master; node run --join follows it under another name",
+                hint="jetool group show names the master; node run --join --type electable goes on as this member",
             )
             self._changed.notify_all()
         self._end_term("another node was elected")
@@ -365,5 +365,5 @@ class LeadingNode:
                 raise RefusedError(
                     f"{node.said.master} is the master of the group", file=env.home,
                     consequence="it does not lead; nothing was changed",
-                    hint="jetool node run --join follows it under another name",
+                    hint="jetool node run --join --type electable goes on as this member",
                 )  # fmt: skip

@@ -325,7 +325,7 @@ def _compare(standing: Standing, promise: Promise, where: str) -> None:
     if theirs[0] >= RUNNING_MASTER:
         raise RefusedError(
             f"{promise.suggestion.node} is the master of the group", file=where, consequence=_NOTHING_CHANGED,
-            hint="jetool node run --join follows it under another name",
+            hint="jetool node run --join --type electable goes on as this member",
         )  # fmt: skip
     if theirs > standing.ranking:
         raise RefusedError(

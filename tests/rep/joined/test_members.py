@@ -95,10 +95,9 @@ def nodes() -> Iterator[Nodes]:
 
 
 def committed_nodes(env: Environment) -> list[str]:
-    """The members that are confirmed."""
+    """The members that are confirmed; none before the group's database has come."""
     members = committed_members(env.engine)
-    assert members is not None
-    return [node.name or "" for node in members.nodes if node.quorum_ack]
+    return [node.name or "" for node in members.nodes if node.quorum_ack] if members is not None else []
 
 
 def write(env: Environment, prefix: str) -> None:
