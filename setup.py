@@ -71,6 +71,7 @@ NATIVE = (
     "engine/format/fast/header.py",
     "engine/format/fast/kernel.py",
     "engine/format/fast/ln.py",
+    "engine/format/fast/packed_ints.py",
     "engine/format/fast/txn_end.py",
     "engine/format/fast/txns.py",
     "engine/format/header.py",

@@ -127,26 +127,25 @@ class Transactions:
     def at(self, row: int) -> Fate:
         """The transaction of a row."""
         table = self.table
-        txn_id = table.ids[row]
-        dbs = table.more_dbs.get(row) or ((table.dbs[row],) if table.lns[row] else ())
+        txn_id, lns = table.ids.get(row), table.lns.get(row)
         return Fate(
             txn_id=txn_id,
             fate=self.fate_at(row),
-            first_lsn=lsn_of(table.first[row]),
-            last_lsn=lsn_of(table.last[row]),
-            end_lsn=lsn_of(table.end[row]),
+            first_lsn=lsn_of(table.first.get(row)),
+            last_lsn=lsn_of(table.last.get(row)),
+            end_lsn=lsn_of(table.end.get(row)),
             time_ms=self.time_at(row),
-            lns=table.lns[row],
-            bytes=table.sizes[row],
+            lns=lns,
+            bytes=table.sizes.get(row),
             rolled_back_lns=self.rolled_back.get(txn_id, 0),
-            dbs=frozenset(dbs),
+            dbs=table.databases(table.dbs.get(row)) if lns else frozenset(),
             after_end=bool(table.states[row] & AFTER_END),
             prepare=self.prepares.get(txn_id),
         )
 
     def time_at(self, row: int) -> int | None:
         """When the transaction of a row ended; None when it did not."""
-        return self.table.times[row] if self.table.states[row] & HAS_END else None
+        return self.table.times.get(row) if self.table.states[row] & HAS_END else None
 
     def counts(self) -> dict[str, int]:
         """How many transactions have which fate."""
@@ -158,13 +157,13 @@ class Transactions:
 
     def after_end(self) -> int:
         """How many transactions ended after the end of the log."""
-        return sum(bool(state & AFTER_END) for state in self.table.states)
+        return sum(count for state, count in Counter(self.table.states).items() if state & AFTER_END)
 
     def fate_at(self, row: int) -> str:
         """The fate of the transaction of a row."""
         state = self.table.states[row]
         # Most are decided, and need no look at what was prepared.
-        return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids[row] in self.prepares)
+        return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
 
 
 def _fate_of(state: int, *, is_prepared: bool) -> str:

@@ -12,6 +12,7 @@ import click
 
 from engine.format.entry.txn_end import Prepare
 from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
+from engine.format.fast.packed_ints import PackedInts
 from engine.inspect.fates import FATES, Transactions, read_fates
 from engine.inspect.parallel import map_in_order
 from engine.log.files import list_log_files
@@ -102,9 +103,11 @@ def txns(
     found = read_fates(storage, list_log_files(storage), run.listener)
     wanted = _Wanted(fates, ids, since, until)
     transactions = found.txns
-    # Filters look at the columns of the table; only what is printed becomes an object.
-    rows = (row for row in range(len(transactions)) if wanted.fits(transactions, row))
-    chosen = array("q", islice(rows, limit))
+    chosen: Sequence[int] = range(len(transactions))
+    if wanted != _Wanted((), (), None, None):
+        # Filters look at the columns of the table.
+        chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
+    chosen = chosen[:limit]
     with run.out.stream(TXN) as stream:
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
         for chunk in map_in_order(partial(_rendered, stream.encoder, transactions), parts, run.jobs):
@@ -127,7 +130,7 @@ class _Wanted(NamedTuple):
         """Whether the transaction of a row is."""
         if self.fates and transactions.fate_at(row) not in self.fates:
             return False
-        if self.ids and transactions.table.ids[row] not in self.ids:
+        if self.ids and transactions.table.ids.get(row) not in self.ids:
             return False
         if self.since is None and self.until is None:
             return True
@@ -138,20 +141,27 @@ class _Wanted(NamedTuple):
         )
 
 
-def _rendered(encoder: Encoder, transactions: Transactions, rows: array[int]) -> bytes:
+def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int]) -> bytes:
     """Many transactions at once, without an object for each."""
     table, prepares, taken_back = transactions.table, transactions.prepares, transactions.rolled_back
-    ids, states, lns = ([column[row] for row in rows] for column in (table.ids, table.states, table.lns))
-    dbs = [sorted(table.more_dbs.get(row, ())) or ([table.dbs[row]] if table.lns[row] else []) for row in rows]
+
+    def column(packed: PackedInts) -> list[int]:
+        if isinstance(rows, range):
+            return packed.between(rows.start, rows.stop)
+        return [packed.get(row) for row in rows]
+
+    ids, lns, dbs, states = column(table.ids), column(table.lns), column(table.dbs), [table.states[row] for row in rows]
+    names = {db: tuple(sorted(table.databases(db))) for db in set(dbs)}
+    times = zip(column(table.times), states, strict=True)
     columns: list[Sequence[Any]] = [
         ids,
         [transactions.fate_at(row) for row in rows],
-        *([lsn_of(column[row]) for row in rows] for column in (table.first, table.last, table.end)),
-        [table.times[row] if state & HAS_END else None for row, state in zip(rows, states, strict=True)],
+        *(list(map(lsn_of, column(packed))) for packed in (table.first, table.last, table.end)),
+        [time if state & HAS_END else None for time, state in times],
         lns,
         [taken_back.get(txn_id, 0) for txn_id in ids],
-        [table.sizes[row] for row in rows],
-        list(map(tuple, dbs)),
+        column(table.sizes),
+        [names[db] if count else () for db, count in zip(dbs, lns, strict=True)],
         [bool(state & AFTER_END) for state in states],
         [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
     ]

@@ -13,9 +13,11 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
+from engine.format.fast import packed_ints
 from engine.format.fast.fate_table import FateTable, lsn_of, stored_lsn
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
+from engine.format.fast.packed_ints import PackedInts
 from engine.format.fast.txns import note_transactions
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
@@ -204,7 +206,7 @@ def test_bodies_that_do_not_fit_are_left_to_the_general_way() -> None:
                 continue
             if taken:
                 assert isinstance(record, (LN, TxnEnd))
-                assert list(table.ids) == [record.txn_id if isinstance(record, LN) else record.id]
+                assert table.ids.between(0, 9) == [record.txn_id if isinstance(record, LN) else record.id]
     assert refused > 100
 
 
@@ -213,16 +215,35 @@ def test_rows_of_a_table(ids: list[int]) -> None:
     table = FateTable()
     rows = [table.known_row(txn_id) for txn_id in ids]
     order = list(dict.fromkeys(ids))
-    assert list(table.ids) == order
+    assert table.ids.between(0, len(order)) == order
     assert rows == [order.index(txn_id) for txn_id in ids]
     assert table.row_of(77_777) == -1
+
+
+def test_integers_that_are_packed_are_those_that_were_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("_BITS", 4), ("_SEGMENT", 16), ("_MASK", 15)):
+        monkeypatch.setattr(packed_ints, name, value)
+    rng = random.Random(6)
+    packed, plain = PackedInts("q"), list[int]()
+    for _ in range(3000):
+        if rng.random() < 0.3 or not plain:
+            plain.append(rng.randrange(-(1 << 63), 1 << 63))
+            packed.append(plain[-1])
+        at = rng.choice((rng.randrange(len(plain)), max(len(plain) - 40, 0)))
+        assert packed.get(at) == plain[at]
+        if rng.random() < 0.5:
+            plain[at] = rng.randrange(100)
+            packed.put(at, plain[at])
+        first, end = sorted(rng.choices(range(len(plain) + 1), k=2))
+        assert packed.between(first, end) == plain[first:end]
+    assert len(packed) == len(plain) > 500
 
 
 def test_lsns_of_the_highest_files_fit_a_column() -> None:
     for lsn in (0, 1 << 40, 0x7FFFFFFF << 32, 0x80000000 << 32 | 5, 0xFFFFFFFF << 32 | 7, NULL_LSN):
         table = FateTable()
         table.end.append(stored_lsn(lsn))
-        assert lsn_of(table.end[0]) == lsn
+        assert lsn_of(table.end.get(0)) == lsn
 
 
 def test_rollbacks_take_records_back() -> None:

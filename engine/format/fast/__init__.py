@@ -32,5 +32,6 @@ flags from here.
 
 Also here:
 
+* ``packed_ints``: integers by the million, most of them compressed, for ``fate_table``
 * ``walks``: the loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``
 """

@@ -1,4 +1,4 @@
-"""The transactions of a log in columns: some 80 bytes of each, since there can be millions.
+"""The transactions of a log in columns: some 20 bytes of each, since there can be millions.
 
 Rows come in the order of first entries. Ids ascend in a log (those of replicated transactions descend), so the row of
 an id is looked up in an array; an id far from all others has its row in a dictionary.
@@ -8,13 +8,13 @@ General twin: ``engine.inspect.fates``, which adds what is not of the usual form
 
 from __future__ import annotations
 
-from array import array
 from typing import Final
 
 from engine.errors import FormatError
 from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
 from engine.format.fast.header import item_size
 from engine.format.fast.ln import plain_fields
+from engine.format.fast.packed_ints import PackedInts
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.header import FLAGS_AT, TYPE_AT
 from engine.format.lsn import NULL_LSN
@@ -30,6 +30,8 @@ _OUTCOMES: Final = {COMMIT: COMMITTED_BIT, ABORT: ABORTED_BIT}
 # Ids that are left out between two known ones; each takes four bytes.
 _WIDEST_GAP: Final = 16
 _NO_ROW: Final = -1
+# From here on a value of the column of databases stands for several; ids are smaller.
+_SEVERAL: Final = 1 << 62
 # An LSN of a file number from 0x80000000 on does not fit a signed column as it is.
 _SIGN: Final = 1 << 63
 _LSN_BITS: Final = (1 << 64) - 1
@@ -50,20 +52,20 @@ class _Rows:
 
     def __init__(self) -> None:
         self._first = 0
-        self._dense: array[int] = array("i")
+        self._dense = PackedInts("i")
         self._others: dict[int, int] = {}
 
     def get(self, key: int) -> int:
         at = key - self._first
         if 0 <= at < len(self._dense):
-            row: int = self._dense[at]
+            row = self._dense.get(at)
             if row != _NO_ROW:
                 return row
         return self._others.get(key, _NO_ROW) if self._others else _NO_ROW
 
     def put(self, key: int, row: int) -> None:
         dense = self._dense
-        if not dense:
+        if not len(dense):
             self._first = key
         gap = key - self._first - len(dense)
         if 0 <= gap <= _WIDEST_GAP:
@@ -71,7 +73,7 @@ class _Rows:
                 dense.append(_NO_ROW)
             dense.append(row)
         elif gap < 0 and key >= self._first:
-            dense[key - self._first] = row
+            dense.put(key - self._first, row)
         else:
             self._others[key] = row
 
@@ -80,21 +82,23 @@ class FateTable:
     """All transactions of a pass over a log.
 
     Attributes:
-        ids, first, last, end, times, lns, sizes, dbs, states: the columns; ``dbs`` has the first database.
-        more_dbs: all databases of the rows that have several.
+        ids, first, last, end, times, lns, sizes, dbs, states: the columns; what those of ``dbs`` mean says
+            ``databases``, where there are records.
     """
 
     def __init__(self) -> None:
-        self.ids: array[int] = array("q")
-        self.first: array[int] = array("q")
-        self.last: array[int] = array("q")
-        self.end: array[int] = array("q")
-        self.times: array[int] = array("q")
-        self.lns: array[int] = array("q")
-        self.sizes: array[int] = array("q")
-        self.dbs: array[int] = array("q")
+        self.ids = PackedInts("q")
+        self.first = PackedInts("q")
+        self.last = PackedInts("q")
+        self.end = PackedInts("q")
+        self.times = PackedInts("q")
+        self.lns = PackedInts("q")
+        self.sizes = PackedInts("q")
+        self.dbs = PackedInts("q")
         self.states = bytearray()
-        self.more_dbs: dict[int, set[int]] = {}
+        # Sets of several databases: there are few, and each has a number.
+        self._several: list[frozenset[int]] = []
+        self._numbers: dict[frozenset[int], int] = {}
         self._rows = _Rows()
         self._replicated_rows = _Rows()
 
@@ -126,24 +130,38 @@ class FateTable:
         """A record of a transaction."""
         row = self.known_row(txn_id)
         stored = stored_lsn(lsn)
-        if self.first[row] == NULL_LSN:
-            self.first[row] = stored
-        self.last[row] = stored
-        self.lns[row] += 1
-        self.sizes[row] += total_bytes
-        if self.lns[row] == 1:
-            self.dbs[row] = db_id
-        elif self.dbs[row] != db_id:
-            more = self.more_dbs.get(row)
-            if more is None:
-                more = self.more_dbs[row] = {self.dbs[row]}
-            more.add(db_id)
+        if self.first.get(row) == NULL_LSN:
+            self.first.put(row, stored)
+        self.last.put(row, stored)
+        count = self.lns.get(row) + 1
+        self.lns.put(row, count)
+        self.sizes.put(row, self.sizes.get(row) + total_bytes)
+        known = self.dbs.get(row)
+        if count == 1:
+            self.dbs.put(row, db_id)
+        elif known != db_id:
+            self.dbs.put(row, self._with_db(known, db_id))
+
+    def databases(self, stored: int) -> frozenset[int]:
+        """The databases that a value of the column ``dbs`` stands for."""
+        return self._several[stored - _SEVERAL] if stored >= _SEVERAL else frozenset((stored,))
+
+    def _with_db(self, stored: int, db_id: int) -> int:
+        known = self.databases(stored)
+        if db_id in known:
+            return stored
+        together = known | {db_id}
+        number = self._numbers.get(together)
+        if number is None:
+            number = self._numbers[together] = len(self._several)
+            self._several.append(together)
+        return _SEVERAL + number
 
     def add_end(self, lsn: int, type_number: int, txn_id: int, time: int, *, after_end: bool) -> None:
         """A Commit, Abort or Prepare."""
         row = self.known_row(txn_id)
-        self.end[row] = stored_lsn(lsn)
-        self.times[row] = time
+        self.end.put(row, stored_lsn(lsn))
+        self.times.put(row, time)
         state = self.states[row] & ~(_DECIDED | AFTER_END) | HAS_END | _OUTCOMES.get(type_number, 0)
         self.states[row] = state | AFTER_END if after_end else state
 

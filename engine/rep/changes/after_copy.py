@@ -63,15 +63,15 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
     txns = read_fates(storage, files, listener).txns
     last_end = first_open = NULL_LSN
     table = txns.table
-    for row, txn_id in enumerate(table.ids):
-        if txn_id >= 0:
+    for row in range(len(txns)):
+        if table.ids.get(row) >= 0:
             continue  # Of this node alone.
         fate = txns.fate_at(row)
         if fate == COMMITTED and not table.states[row] & AFTER_END:
-            end_lsn = lsn_of(table.end[row])
+            end_lsn = lsn_of(table.end.get(row))
             last_end = end_lsn if last_end == NULL_LSN else max(last_end, end_lsn)
         elif fate in (OPEN, PREPARED):
-            first_lsn = lsn_of(table.first[row])
+            first_lsn = lsn_of(table.first.get(row))
             first_open = first_lsn if first_open == NULL_LSN else min(first_open, first_lsn)
     log = LogReader(storage, files)
     commit = log.entry_at(last_end)
