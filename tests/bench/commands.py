@@ -7,7 +7,8 @@ checkpoint), once with a checkpoint at the end. Beside each command runs JE's to
 fresh copy before each run. A command whose peer JE does not have is measured alone. ``fleet verify`` runs where pyspark
 is installed.
 
-With several sizes the last column says how the time grows: wall time per megabyte, against the smallest log.
+With several sizes the last column says how the time grows: wall time per megabyte, against the smallest log. A line is
+run ``--runs`` times, and fewer where that takes longer than ``--seconds``; the table says how often it was.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -30,7 +32,7 @@ from tabulate import tabulate
 
 from tests.bench import report
 from tests.bench.builds import NATIVE, PURE, REPOSITORY, Build, builds
-from tests.bench.measure import Run, peak_bytes, run
+from tests.bench.measure import Run, peak_bytes, run_and_watch
 
 _UTIL: Final = "com.sleepycat.je.util"
 _DB: Final = "t"
@@ -141,7 +143,8 @@ def main(args: Sequence[str] | None = None) -> int:
         table: list[dict[str, Any]] = []
         for megabytes in sorted(options.sizes):
             with _GeneratedLogs(Path(directory), found[0], megabytes, options.env) as logs:
-                table += _rows(options, logs, found)
+                measured = [one for one in found if one.name == NATIVE or megabytes <= (options.pure_mb or megabytes)]
+                table += _rows(options, logs, measured)
     java = report.java_version() if options.je_classpath else ""
     machine = {
         "cores": os.cpu_count() or 1, "cpu": report.cpu_model(), "java": java, "load_before": round(before, 1),
@@ -159,6 +162,10 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes", type=float, nargs="+", default=[300.0], metavar="MB", help="sizes of the logs  [default: 300]"
     )
     parser.add_argument("--runs", type=int, default=5, help="runs of each command line  [default: 5]")
+    parser.add_argument(
+        "--seconds", type=float, default=600.0, metavar="S", help="no more runs of a line after that  [default: 600]"
+    )
+    parser.add_argument("--pure-mb", type=float, metavar="MB", help="the pure build on logs up to that size only")
     parser.add_argument("--build", choices=(NATIVE, PURE), help="only this build  [default: both]")
     names = [line.name for line in LINES]
     parser.add_argument("--only", action="append", choices=names, help="only this line; repeat for more")
@@ -244,22 +251,30 @@ def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> It
         if options.je_classpath and line.theirs:
             tool, *rest = logs.placed(line.theirs)
             contenders.append(_Contender(_JE, ["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest], {}))
-        yield from _measured(line, logs, contenders, options.runs)
+        yield from _measured(line, logs, contenders, options.runs, options.seconds)
 
 
-def _measured(line: CommandLine, logs: Logs, contenders: Sequence[_Contender], runs: int) -> Iterator[dict[str, Any]]:
+def _measured(
+    line: CommandLine, logs: Logs, contenders: Sequence[_Contender], runs: int, seconds: float
+) -> Iterator[dict[str, Any]]:
     done: list[list[Run]] = [[] for _ in contenders]
+    peaks: list[list[int | None]] = [[] for _ in contenders]
+    began = time.perf_counter()
     # In turn, so that a busy moment meets all of them.
-    for _ in range(runs):
-        for contender, made in zip(contenders, done, strict=True):
+    while len(done[0]) < runs and (not done[0] or time.perf_counter() - began < seconds):
+        for contender, made, seen in zip(contenders, done, peaks, strict=True):
             logs.prepare(line, theirs=contender.build == _JE)
-            one = run(contender.words, contender.environ)
+            one, peak = run_and_watch(contender.words, contender.environ)
             if one.code not in _GOOD_CODES:
                 raise SystemExit(f"{line.name} ended with {one.code}: {' '.join(contender.words)}")
             made.append(one)
+            seen.append(peak)
     theirs = statistics.median(one.wall_s for one in done[-1]) if contenders[-1].build == _JE else None
-    for contender, made in zip(contenders, done, strict=True):
-        logs.prepare(line, theirs=contender.build == _JE)
+    for contender, made, seen in zip(contenders, done, peaks, strict=True):
+        known = [peak for peak in seen if peak is not None]
+        if not known:
+            logs.prepare(line, theirs=contender.build == _JE)
+            known = [peak_bytes(contender.words, contender.environ)]
         wall = statistics.median(one.wall_s for one in made)
         yield {
             "line": line.name,
@@ -267,7 +282,8 @@ def _measured(line: CommandLine, logs: Logs, contenders: Sequence[_Contender], r
             "megabytes": round(logs.size_bytes / 1e6, 1),
             "wall_s": round(wall, 2),
             "cpu_s": round(statistics.median(one.cpu_s for one in made), 2),
-            "peak_mb": round(peak_bytes(contender.words, contender.environ) / 1e6),
+            "peak_mb": round(max(known) / 1e6),
+            "runs": len(made),
             "of_je": None if theirs is None or contender.build == _JE else round(wall / theirs, 2),
         }
 
@@ -288,7 +304,8 @@ def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> s
     ]
     columns = {
         "line": "command", "build": "build", "megabytes": "MB", "wall_s": "wall s", "cpu_s": "CPU s",
-        "peak_mb": "peak MB", "of_je": "of JE", "growth": "growth",
+        "peak_mb": "peak MB", "runs": "runs", "of_je": "of JE",
+        "growth": "growth",
     }  # fmt: skip
     rows = [[row[name] for name in columns] for row in table]
     return "\n".join([*head, "", tabulate(rows, list(columns.values()), tablefmt="plain")])

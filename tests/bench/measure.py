@@ -1,21 +1,27 @@
 """Running a command and taking its wall time, its CPU time and the memory of its process tree.
 
 Times come from the kernel when the command ends (``wait4``: user and system time of the process and of the children it
-has waited for). Memory is sampled from ``/proc`` in a run of its own, since sampling takes time from what it watches:
-the sum of the resident sizes of the command and its descendants, in which pages that processes share count for each of
-them. It is 0 where there is no ``/proc``.
+has waited for). Memory is sampled from ``/proc``: what the command and its descendants have in memory. A page that
+several of them share, such as those of a fork, counts once (Linux's Pss). It is 0 where there is no ``/proc``. Sampling
+takes time from what it watches, so it is done in a run of its own, or, of commands that take long, seldom.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _PAUSE_S: Final = 0.005
+# While a run is timed.
+_LONG_PAUSE_S: Final = 0.1
+# Of a shorter run that would see too little.
+_LONG_S: Final = 2.0
+_PSS: Final = "Pss:"
 _PROC: Final = Path("/proc")
 
 
@@ -43,8 +49,30 @@ def run(words: Sequence[str], environ: Mapping[str, str] | None = None) -> Run:
     return Run(wall, usage.ru_utime + usage.ru_stime, process.returncode)
 
 
+def run_and_watch(words: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[Run, int | None]:
+    """Run a command, and look at its memory now and then; None for a run too short for that."""
+    ended = threading.Event()
+    peaks = [0]
+    process = _start(words, environ)
+
+    def watch() -> None:
+        while not ended.wait(_LONG_PAUSE_S):
+            peaks.append(tree_bytes(process.pid))
+
+    watcher = threading.Thread(target=watch)
+    began = time.perf_counter()
+    watcher.start()
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - began
+    ended.set()
+    watcher.join()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    done = Run(wall, usage.ru_utime + usage.ru_stime, process.returncode)
+    return done, max(peaks) if wall >= _LONG_S else None
+
+
 def peak_bytes(words: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
-    """The largest sum of resident sizes that the process tree of a command had at any sample."""
+    """The most memory that the process tree of a command had at any sample."""
     process = _start(words, environ)
     peak = 0
     while process.poll() is None:
@@ -54,8 +82,12 @@ def peak_bytes(words: Sequence[str], environ: Mapping[str, str] | None = None) -
 
 
 def tree_bytes(pid: int) -> int:
-    """Resident bytes of a process and its descendants now."""
-    return _resident(pid) + sum(tree_bytes(child) for child in _children(pid))
+    """Bytes that a process and its descendants have in memory now."""
+    tree = [pid]
+    for one in tree:
+        tree += _children(one)
+    # Without others to share with the two are the same, and this one costs nothing.
+    return _resident(pid) if len(tree) == 1 else sum(map(_share, tree))
 
 
 def _start(words: Sequence[str], environ: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
@@ -69,6 +101,14 @@ def _resident(pid: int) -> int:
     except (OSError, IndexError):
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _share(pid: int) -> int:
+    try:
+        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_PSS))
 
 
 def _children(pid: int) -> list[int]:

@@ -115,7 +115,8 @@ def test_bench_runs(made: tuple[Path, Generated], capsys: pytest.CaptureFixture[
     assert found["log"]["entries"] == generated.entries
     assert [row["command"] for row in found["figures"]] == ["verify --log --jobs 1", "verify --log --jobs 2"]
     for row in found["figures"]:
-        assert row["mb_per_s"] == pytest.approx(generated.size_bytes / 1e6 / row["best_s"], rel=0.05)
+        # It is printed with one digit, which says little of a slow run.
+        assert row["mb_per_s"] == pytest.approx(generated.size_bytes / 1e6 / row["best_s"], rel=0.05, abs=0.06)
         assert row["runs"][0][0] == row["best_s"] == row["median_s"]
         assert row["peak_mb"] > 5
         assert row["within"] is None

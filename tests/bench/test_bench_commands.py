@@ -14,7 +14,7 @@ def test_lines_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main([*words, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert [row["line"] for row in made["lines"]] == ["recover (crashed)", "info"]
-    assert all(row["wall_s"] > 0 and row["peak_mb"] > 0 and row["growth"] == 1 for row in made["lines"])
+    assert all(row["wall_s"] > 0 and row["peak_mb"] > 0 and row["growth"] == row["runs"] == 1 for row in made["lines"])
 
 
 def row(line: str, build: str, megabytes: int, wall_s: float) -> dict[str, object]:
