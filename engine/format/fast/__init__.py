@@ -20,6 +20,7 @@ fast                              general                                    dif
 ``txn_end.txn_end_fields``        ``entry.txn_end.decode_txn_end``           ``tests/inspect/test_from_bytes.py``
 ``txns``                          ``entry.ln``, ``entry.txn_end``            ``tests/inspect/test_from_bytes.py``
 ``fate_table``                    ``engine.inspect.fates``                   ``tests/inspect/test_from_bytes.py``
+``packed_ints``                   ``array.array``                            ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
@@ -32,6 +33,5 @@ flags from here.
 
 Also here:
 
-* ``packed_ints``: integers by the million, most of them compressed, for ``fate_table``
 * ``walks``: the loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``
 """

@@ -5,6 +5,8 @@ two later ones have begun. It takes little: the same byte of all integers stands
 numbers most bytes are the same. A packed segment that is asked for is unpacked, and stays so while few others are.
 
 Example: 12 million LSNs of a log in order take 20 MB instead of 96.
+
+General twin: ``array.array``, which keeps every integer as it is.
 """
 
 from __future__ import annotations
