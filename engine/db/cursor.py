@@ -16,13 +16,15 @@ Example: all data items of a key, from one on::
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.db.scan import (
+    RecordWalker,
     ScannedRecord,
     comparable_key,
     key_and_data,
     key_bounds,
     range_key,
-    records_between,
     walker_of,
 )
 from engine.db.transaction import Transaction, inner_of
@@ -35,6 +37,7 @@ from engine.txn.txn import Isolation, LockMode, Txn
 
 Record = tuple[bytes, bytes]
 _DEFAULT = LockMode.DEFAULT
+_AT_A_TIME: Final = 1000
 
 
 class Cursor:
@@ -122,28 +125,44 @@ class Cursor:
         return self._past_key(lock, backward=True)
 
     def count(self) -> int:
-        """How many data items the key of the current record has; 0 once they are deleted."""
+        """How many data items the key of the current record has; 0 once they are deleted.
+
+        As in JE no record is locked for that: what is there counts, committed or not.
+        """
         self._handle.check()
         here = self.current()
         if here is None:
             raise self._nowhere()
+        walker = RecordWalker(self._engine, self._state, None, None, backward=False)
         if not self._state.duplicates:
-            walker = walker_of(self._engine, self._state, inner_of(self._txn), LockMode.READ_UNCOMMITTED)
             return int(walker.exact(comparable_key(self._state, here[0])) is not None)
         low, high = key_bounds(self._state, here[0])
-        return sum(map(len, records_between(self._engine, self._state, low, high, locker=inner_of(self._txn))))
+        walker = RecordWalker(self._engine, self._state, None, None, backward=False, bound=high)
+        counted, at, inclusive = 0, low, True
+        while found := walker.step(at, inclusive=inclusive, limit=_AT_A_TIME):
+            counted, at, inclusive = counted + len(found), found[-1].key, False
+        return counted
 
     def skip(self, records: int, lock: LockMode = _DEFAULT) -> int:
         """Move over records, forward or (negative) backward; returns how many there were.
 
-        A cursor that stands nowhere begins at the first, or last, record, where JE refuses.
+        Only the last of them is locked; those between are counted as they are, committed or not, as in JE. A cursor
+        that stands nowhere begins at the first, or last, record, where JE refuses.
         """
-        moved = 0
-        for _ in range(abs(records)):
-            if (self.next(lock) if records > 0 else self.prev(lock)) is None:
-                break
-            moved += 1
-        return moved
+        self._ready()
+        walker = RecordWalker(self._engine, self._state, None, None, backward=records < 0)
+        while True:
+            moved, at = 0, self._key()
+            while moved < abs(records):
+                left = abs(records) - moved
+                # A step may find more: all of a node.
+                found = walker.step(at, inclusive=False, limit=left)[:left]
+                if not found:
+                    break
+                moved, at = moved + len(found), found[-1].key
+            # While its lock was waited for its transaction may have taken it back.
+            if at is None or not moved or self._exact(at, lock) is not None:
+                return moved
 
     def current(self) -> Record | None:
         """The record that the cursor stands on, as it has read it."""

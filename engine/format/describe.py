@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.errors import FormatError
+from engine.format.bytecursor import sorted_unpack
 from engine.format.entry import checkpoint, db_tree, file_header, legacy, markers, rollback, trace, txn_end
 from engine.format.entry import ln as ln_module
 from engine.format.entry import ln_content as lc
@@ -110,6 +112,41 @@ def describe_slots(node: NodeRecord, *, delta: bool) -> list[list[FieldValue]]:
     hours = bool(node.flags & node_module.EXPIRES_IN_HOURS)
     dirty = node_module.DIRTY if delta else 0
     return [_describe_slot(node, slot, hours, dirty) for slot in node.slots]
+
+
+def describe_scan(record: LN) -> list[FieldValue]:
+    """What an ExtinctScanLN holds, beside the fields of any LN: the task by id, and what it discards.
+
+    Nothing of a task that is deleted, or that cannot be decoded.
+    """
+    from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
+
+    fields: list[FieldValue] = []
+    try:
+        fields.append(FieldValue("task_id", "int", sorted_unpack(record.key)[0]))
+        task = None if record.data is None else decode_extinct_scan(record.data)
+    except (FormatError, IndexError, ValueError):
+        return fields
+    if isinstance(task, DatabaseExtinction):
+        return [
+            *fields,
+            FieldValue("discards", "text", "database"),
+            FieldValue("task_databases", "ints", (task.db_id,)),
+        ]
+    if task is None:
+        return fields
+    return [
+        *fields,
+        FieldValue("discards", "text", "records"),
+        FieldValue("task_databases", "ints", task.db_ids),
+        FieldValue("begin_key", "bytes", task.begin_key),
+        FieldValue("end_key", "bytes", task.end_key),
+        FieldValue("filter", "bytes", task.filter),
+        FieldValue("label", "text", task.label),
+        FieldValue("count_complete", "bool", task.count_complete),
+        FieldValue("flushed_db", "int", task.flushed_db_id),
+        FieldValue("flushed_key", "bytes", task.flushed_key),
+    ]
 
 
 def operation_name(operation: int) -> str:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment as OpenEnvironment
 from engine.errors import StorageError
 from engine.format.describe import describe
 from engine.format.entry.file_header import FileHeader, encode_file_header
@@ -409,3 +411,17 @@ def test_json_is_one_value() -> None:
     value = json.loads(dump(TXN_CRASH, "--json", "--limit", "2").text)
     assert [record["lsn"] for record in value["records"]] == ["0x0/0x0", "0x0/0x26"]
     assert value["summary"]["entries"] == 2
+
+
+def test_tasks_of_extinction(tmp_path: Path) -> None:
+    """What is discarded, by fields; text names them too."""
+    with OpenEnvironment(tmp_path, EnvironmentConfig(create=True)) as env:
+        with env.create_database("d") as db:
+            db.put(b"a", b"1")
+            number = db.state.id
+        env.discard_extinct(["d"], begin=b"a", end=b"b", label="orders of May")
+    written, counted, *_ = entries(tmp_path, "--type", "ExtinctScanLN_TX")
+    assert (written["task_id"], written["discards"], written["task_databases"]) == (1, "records", [number])
+    assert (written["begin_key_hex"], written["end_key_hex"], written["label"]) == ("61", "62", "orders of May")
+    assert (written["count_complete"], counted["count_complete"]) == (False, True)
+    assert f"task_id=1 discards=records task_databases={number} begin_key=0x61" in dump(tmp_path).text

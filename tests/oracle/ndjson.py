@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engine.format.describe import describe, describe_slots
+from engine.format.describe import describe, describe_scan, describe_slots
+from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord
-from engine.format.entry_types import DELTA_TYPE
+from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS
 from engine.format.fields import FieldValue
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.vlsn import NULL_VLSN
@@ -26,6 +27,8 @@ def entry_json(entry: LogEntry) -> dict[str, Any]:
     record = entry.record()
     delta = entry.type_number == DELTA_TYPE
     body = to_json(describe(record, delta=delta))
+    if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
+        body |= to_json(describe_scan(record))
     if isinstance(record, NodeRecord):
         body["slot_list"] = [to_json(fields) for fields in describe_slots(record, delta=delta)]
     return header_json(entry) | body

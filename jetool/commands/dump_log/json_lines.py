@@ -21,7 +21,7 @@ from engine.format.entry.ln import (
     LN,
 )
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import type_name
+from engine.format.entry_types import EXTINCT_SCAN_LNS, type_name
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
@@ -49,7 +49,7 @@ class JsonLines:
 
     def line(self, entry: LogEntry, record: tuple[Any, ...] | None) -> str | None:
         """An entry as one object; None: make it the general way."""
-        if entry.checksum_ok is not True:
+        if entry.checksum_ok is not True or entry.type_number in EXTINCT_SCAN_LNS:
             return None
         if isinstance(record, LN):
             txn = "null" if record.txn_id is None else record.txn_id

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from engine.errors import DamageError, FormatError, plural
 from engine.events import Listener
 from engine.format.codecs import decode_body
-from engine.format.describe import describe, describe_slots
+from engine.format.describe import describe, describe_scan, describe_slots
 from engine.format.entry.ln import (
     ABORT_KNOWN_DELETED,
     EMBEDDED,
@@ -33,7 +33,7 @@ from engine.format.entry.ln import (
 )
 from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import DELTA_TYPE, NODES, type_name
+from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, NODES, type_name
 from engine.format.fields import FieldValue
 from engine.format.header import INVISIBLE, REPLICATED
 from engine.format.lsn import NULL_LSN, format_lsn
@@ -313,7 +313,8 @@ _QUIET: Final = (None, False, 0, -1, "", b"", ())
 _DATA: Final = frozenset(("data", "abort_data"))
 _SHOWN_AS: Final = {
     "key": "key", "identifier_key": "key", "key_prefix": "key", "abort_key": "key", "dup_key": "key",
-    "main_key": "key", "deleted_key": "key", "data": "data", "abort_data": "data", "dup_data": "data",
+    "main_key": "key", "deleted_key": "key", "begin_key": "key", "end_key": "key", "flushed_key": "key",
+    "data": "data", "abort_data": "data", "dup_data": "data",
 }  # fmt: skip
 _SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
 # Abort data is not among them: it shows with --data only, and then lines are made the general way.
@@ -354,6 +355,7 @@ class LineRenderer:
             txn = "-" if record.txn_id is None else record.txn_id
             # The fast way knows neither key formats nor the content of internal trees.
             plain = self._hex_keys and record.content is None and record.tail is None
+            plain = plain and number not in EXTINCT_SCAN_LNS
             detail = _ln_detail(record) if plain else self._detail(entry, record)
         elif isinstance(record, TxnEnd):
             txn = record.id
@@ -405,6 +407,8 @@ class LineRenderer:
         if self._view.nodes == "none" and isinstance(record, NodeRecord):
             return ""
         fields = describe(record, delta=entry.type_number == DELTA_TYPE)
+        if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
+            fields += describe_scan(record)
         text = self._words(fields)
         if self._view.decoding is not None and isinstance(record, LN):
             text += f" {self._words(meaning_of(record, self._view.decoding))}"
@@ -422,7 +426,7 @@ class LineRenderer:
             return "deleted" if value else ""
         if name in _DATA and (not self._view.data or value is None):
             return ""
-        if name in _SHOWN_IN_COLUMNS or (value in _QUIET and name not in ("key", "data_size", "slots")):
+        if name in _SHOWN_IN_COLUMNS or (value in _QUIET and name not in ("key", "data_size", "slots", "task_id")):
             return ""
         if kind == "bool":
             return name

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from engine.format.describe import describe, describe_slots
+from engine.format.describe import describe, describe_scan, describe_slots
 from engine.format.entry import db_tree, ln_content, node
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord
-from engine.format.entry_types import DELTA_TYPE, type_name
+from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as Shapes
 from engine.log.entry import Damage, LogEntry
@@ -106,6 +106,16 @@ _BODY = _optional(
     anchor_lsn lsn FileSummaryLN: the entry before it
     summary record FileSummaryLN: counters
     obsolete_offsets offsets FileSummaryLN: offsets of obsolete entries
+    task_id int ExtinctScanLN: id of the task, negative in a replication group
+    discards text ExtinctScanLN: records or database
+    task_databases ints ExtinctScanLN: ids of the databases
+    begin_key_hex bytes ExtinctScanLN: first key of the range
+    end_key_hex bytes ExtinctScanLN: first key after it
+    filter_hex bytes ExtinctScanLN: serialized Java object that chooses among the keys
+    label text ExtinctScanLN: what the application calls it
+    count_complete bool ExtinctScanLN: its records are counted as obsolete
+    flushed_db int ExtinctScanLN: counted up to this database
+    flushed_key_hex bytes ExtinctScanLN: and this key
     level level IN: level with its tree bits, 65537 for a BIN
     is_root bool IN: root of its tree
     is_delta bool IN: only the changed slots
@@ -259,6 +269,8 @@ def entry_row(
     body: list[FieldValue] = []
     if record is not None:
         body = describe(record, delta=entry.type_number == DELTA_TYPE)
+        if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
+            body += describe_scan(record)
     # They have columns of their own in every row, so they are not repeated with the body.
     known = {field.name: field.value for field in body if field.name in ("db", "txn")}
     row = [
