@@ -257,11 +257,13 @@ class JoinedNode:
         return found | term.services if term is not None and self.role is Role.MASTER else found
 
     def _vote(self) -> Vote | None:
-        """Its vote; None while its log may be cut, and before it is a member."""
-        env, term, own = self._home.env, self._term, self._home.own_record()
-        if env is None or own is None or not self._settled or self._stopping:
+        """Its vote; None while its log may be cut."""
+        if self._home.env is None or not self._settled or self._stopping:
             return None
-        mine = Suggestion(*self.config.listen, self.config.name, own[1].id)
+        term, own = self._term, self._home.own_record()
+        # The others may have made it a member before its own log says so: it votes then, and cannot lead yet.
+        node_id, priority = (own[1].id, self.config.priority) if own is not None else (self._seeker.node_id, 0)
+        mine = Suggestion(*self.config.listen, self.config.name, node_id)
         assert self._voter is not None
         # A master that nobody follows may have been replaced: its log counts, and nothing else.
         if term is not None and self._voter.is_master and term.gate.has_majority:
@@ -269,7 +271,7 @@ class JoinedNode:
         replay = self._replay
         durable = term.gate.dtvlsn if term is not None else max(replay.dtvlsn if replay is not None else 0, 0)
         ranking = max(durable, self._home.dtvlsn), max(self.stream_range().last, 0)
-        return Vote(mine, ranking, self.config.priority, own[1].id)
+        return Vote(mine, ranking, priority, node_id)
 
     def _turn(self) -> None:
         """Another election has ended: who is not elected leads no more, and is followed no more."""

@@ -192,3 +192,18 @@ def test_it_acknowledges_each_commit_that_wants_it(node_type: str, acknowledges:
         for txn_id in (message.txn_ids if isinstance(message, f.GroupAck) else (message.txn_id,))
     ]
     assert said == (wanted if acknowledges else [])
+
+
+def test_it_votes_before_its_own_log_says_that_it_is_a_member() -> None:
+    """Those that made it one may be gone when their stream ends; it cannot be elected then."""
+    log = operations()
+    group, told = group_of(log, node_type="ELECTABLE"), Proposal(1 << 50, 1, 1)
+    with joined(group, MemoryStorage(), node_type="ELECTABLE", priority=5) as node:
+        assert node.await_vlsn(log[-1].vlsn, PATIENCE_S), node.failure or node.problem
+        assert node._voter is not None
+        promise = node._voter.acceptor.answer(Propose(proposal=told))
+        node._voter.acceptor.let_go()
+    assert isinstance(promise, Promise)
+    ends = [end.dtvlsn for entry in log if isinstance(end := entry.record(), TxnEnd)]
+    assert (promise.major_ranking, promise.minor_ranking) == (max(ends), log[-1].vlsn)
+    assert (promise.priority, promise.suggestion.node) == (0, "copy1")
