@@ -10,7 +10,7 @@ start of the process to its end, that of the JVM too. The parts of a load come f
 
 Bounds: on Spark at least three times DbLoad's rate in the same run, and three times the rate of 142,000 records a
 second. The last column is the distance to the disk: the time of the load by that of a plain write and fsync of as many
-bytes as the environment has. Memory is that of the process tree, sampled; pages that processes share count for each.
+bytes as the environment has. Memory is that of the process tree, sampled; a page that processes share counts once.
 
 In ascending order DbLoad fills one BIN after the other and is at its best (``--order ascending``, without a bound). In
 any other each record goes to another place in its tree, and nodes are written again and again.
