@@ -44,6 +44,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "backups": ("tests.bench.backups",),
     "rescue": ("tests.bench.rescue", "--build", "native"),
     "replication": ("tests.bench.replication",),
+    "je-groups": ("tests.bench.je_groups",),
     "stream": ("tests.bench.stream",),
     "growth": ("tests.bench.cleaner",),
     "derby": ("tests.bench.derby",),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.bench import document
+from tests.bench import document, je_groups
 
 
 def test_the_document_has_a_place_for_every_bench() -> None:
@@ -35,3 +35,13 @@ def test_figures_say_how_they_were_measured() -> None:
     text = document.figures(("tests.bench.derby",), "redo 3 s\n", "")
     assert re.match(r"`python -m tests\.bench\.derby`, \d{4}-\d\d-\d\d, \d+ cores, ", text)
     assert text.endswith("```text\nredo 3 s\n```")
+
+
+def test_groups_are_judged_by_the_rate_of_je(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the same run: all of it with SYNC, half of it with NO_SYNC."""
+    rates = {("SYNC", 1, "JE"): [200.0], ("SYNC", 1, "jetool"): [210.0, 100.0, 300.0]}
+    assert not je_groups.print_rates(rates)
+    assert je_groups.print_rates({**rates, ("NO_SYNC", 8, "JE"): [900.0], ("NO_SYNC", 8, "jetool"): [440.0]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split(maxsplit=4)[4] == "210 commits/s   1.05 of JE's, at least 1.0: kept"
+    assert lines[-1].endswith("440 commits/s   0.49 of JE's, at least 0.5: MISSED")
