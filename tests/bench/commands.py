@@ -251,7 +251,9 @@ def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> It
         if options.je_classpath and line.theirs:
             tool, *rest = logs.placed(line.theirs)
             contenders.append(_Contender(_JE, ["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest], {}))
-        yield from _measured(line, logs, contenders, options.runs, options.seconds)
+        # Of a large log without a native build there may be none.
+        if contenders:
+            yield from _measured(line, logs, contenders, options.runs, options.seconds)
 
 
 def _measured(
