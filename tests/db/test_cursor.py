@@ -56,6 +56,26 @@ def test_changes_at_the_cursor() -> None:
     assert db.get(b"4") is None
 
 
+def test_counting_and_skipping_wait_for_nobody() -> None:
+    """What is passed by is counted as it is, committed or not; only where the cursor ends a lock is taken."""
+    env, db = make(duplicates=True)
+    for number in range(30):
+        db.put(b"%02d" % (number // 10), b"%02d" % number)
+    writer, txn = env.begin(), env.begin()
+    db.put(b"01", b"155", writer)
+    with db.cursor(txn) as cursor:
+        assert cursor.first() == (b"00", b"00")
+        assert cursor.skip(25) == 25
+        assert cursor.current() == (b"02", b"24")
+        assert cursor.search(b"01") == (b"01", b"10")
+        assert cursor.count() == 11
+        assert len(txn.inner.locks) == 3
+        assert cursor.skip(100) == 20
+        assert cursor.skip(-100) == 30
+    txn.commit()
+    writer.abort()
+
+
 def test_duplicates() -> None:
     _, db = make(duplicates=True)
     for key, data in ((b"a", b"1"), (b"a", b"2"), (b"a", b"10"), (b"ab", b"0"), (b"b", b"")):
