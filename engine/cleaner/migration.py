@@ -36,7 +36,7 @@ from engine.log.passes import RawEntry
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.txn.locks import LockTable
-from engine.txn.txn import Txn
+from engine.txn.txn import note_lock
 
 _NO_OPERATION: Final = NameOperation(0, None, None)
 
@@ -85,9 +85,7 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     size = HEADER_BYTES + len(body)
     if expiration and ctx.expiring is not None:
         ctx.expiring.expires(lsn, expiration, size)
-    for owner, _ in locks.transfer(raw.lsn, lsn, write=False):
-        if isinstance(owner, Txn):
-            owner.locks[lsn] = None
+    locks.transfer(raw.lsn, lsn, write=False, noted=note_lock)
     # Not kept in the cache: nobody has asked for the record.
     node.put(index, node.keys[index], True, lsn, node.states[index] & SLOT_TOMBSTONE, None, size, expiration)
     ctx.account(node)

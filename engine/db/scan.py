@@ -270,7 +270,9 @@ class RecordWalker:
         passing = self._engine.passing_locker()
         assert self._lock_type is not None
         self._engine.locks.lock(lsn, passing, self._lock_type)
-        self._engine.locks.release(lsn, passing)
+        passing.locks[lsn] = None
+        # All of them: the cleaner may have moved the version just now.
+        self._engine.txns.end_operation(passing)
 
 
 def _circle(state: DatabaseState) -> DamageError:

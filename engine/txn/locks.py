@@ -147,6 +147,17 @@ class LockTable:
                     released += self._release(lsn, locker)
         return released
 
+    def release_all(self, held: dict[int, None], locker: Locker) -> None:
+        """Give back all that a locker holds, in batches, and empty its list.
+
+        Not from a copy of the list: meanwhile the cleaner may move a version, and adds the lock on the new one.
+        """
+        while held:
+            with self._mutex:
+                for _ in range(min(len(held), _RELEASE_BATCH)):
+                    lsn, _nothing = held.popitem()
+                    self._release(lsn, locker)
+
     def demote(self, lsn: int, locker: Locker) -> None:
         """Turn a write lock into the read lock of its kind; anything else stays."""
         with self._mutex:
@@ -156,7 +167,9 @@ class LockTable:
                 entry.set_owner(locker, DEMOTED[held])
                 self._sweep(entry)
 
-    def transfer(self, old_lsn: int, new_lsn: int, *, write: bool) -> list[tuple[Locker, LockType]]:
+    def transfer(
+        self, old_lsn: int, new_lsn: int, *, write: bool, noted: Callable[[Locker, int], None] | None = None
+    ) -> list[tuple[Locker, LockType]]:
         """Give every owner of a lock the lock on the version that replaces it (R-TXN-1).
 
         Not those of RANGE_INSERT: who was granted a gap finds out for itself which version guards it now.
@@ -165,9 +178,10 @@ class LockTable:
             old_lsn, new_lsn: the versions. The old lock is kept; its owners release it when they end.
             write: the new version was written by the owners, which therefore get a write lock; False when the version
                 only moved (migration), so that each gets what it has.
+            noted: told of each owner before anybody can release the old lock: it may be ending in another thread.
 
         Returns:
-            The owners of the new lock, for them to note what they hold.
+            The owners of the new lock.
 
         Raises:
             JetoolError: the new version is locked already, which cannot be if the caller holds the node's latch.
@@ -191,6 +205,8 @@ class LockTable:
                     self._locks[new_lsn] = LockEntry(new_lsn, owner, lock_type)
                 else:
                     entry.set_owner(owner, lock_type)
+                if noted is not None:
+                    noted(owner, new_lsn)
             return given
 
     def pass_on(self, old_lsn: int, new_lsn: int, locker: Locker) -> bool:

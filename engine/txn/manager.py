@@ -259,8 +259,7 @@ class TxnManager:
     def end_operation(self, locker: Txn) -> None:
         """Release what a locker of one operation holds."""
         if locker.locks:
-            self.locks.release_many(locker.locks, locker)
-            locker.locks.clear()
+            self.locks.release_all(locker.locks, locker)
 
     def _log_end(
         self, writer: LogWriter, type_number: int, txn: Txn, obsolete_lns: Sequence[tuple[int, int]] = ()
@@ -292,8 +291,7 @@ class TxnManager:
 
     def _finish(self, txn: Txn) -> None:
         if txn.locks:
-            self.locks.release_many(txn.locks, txn)
-            txn.locks.clear()
+            self.locks.release_all(txn.locks, txn)
         txn.writes.clear()
         with self._mutex:
             self.registered.pop(txn.id, None)

@@ -49,7 +49,7 @@ from engine.tree.split import bin_for_insert
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
-from engine.txn.txn import GapLocker, Txn
+from engine.txn.txn import GapLocker, Txn, note_lock
 
 _NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
 _END_MARKERS: Final = -(1 << 40)
@@ -481,11 +481,7 @@ class Records:
             locker.locks[lsn] = None
         else:
             # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
-            given = self._locks.transfer(old_lsn, lsn, write=True) if mine else []
-            for owner, _ in given:
-                if isinstance(owner, Txn):
-                    owner.locks[lsn] = None
-            if not given:
+            if not mine or not self._locks.transfer(old_lsn, lsn, write=True, noted=note_lock):
                 # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
                 self._locks.lock(lsn, locker, _WRITE, wait=False)
                 locker.locks[lsn] = None

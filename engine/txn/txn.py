@@ -182,6 +182,12 @@ class Txn:
         self.last_lsn = lsn
 
 
+def note_lock(owner: object, lsn: int) -> None:
+    """A lock has come to its owner with a new version of the record."""
+    if isinstance(owner, Txn):
+        owner.locks[lsn] = None
+
+
 class GapLocker:
     """Asks for a gap between records on behalf of a transaction that inserts into it (RANGE_INSERT).
 

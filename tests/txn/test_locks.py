@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from engine.errors import JetoolError, RefusedError
 from engine.txn.lock_errors import LockPreemptedError, LockTimeoutError, TransactionTimeoutError
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
+from engine.txn.txn import Txn, note_lock
 from tests.txn.lockers import TestLocker, ask, until
 
 READ, WRITE, RANGE_READ, RANGE_WRITE, RANGE_INSERT = LockType
@@ -297,4 +299,32 @@ def test_interrupted_wait_leaves_no_place_in_the_queue() -> None:
         table.lock(100, two, READ)
     assert table.waiters(100) == []
     table.release(100, one)
+    assert table.stats().locks == 0
+
+
+def test_a_lock_that_moves_while_its_owner_ends_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner logs a record again that a reader has locked, between two batches of what the reader gives back."""
+    table, txn = LockTable(), Txn(1)
+    for lsn in range(600):
+        table.lock(lsn, txn, READ)
+        txn.locks[lsn] = None
+    moved = False
+
+    class Mutex:
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            nonlocal moved
+            self._lock.release()
+            if not moved:
+                moved = True
+                assert table.transfer(5, 5000, write=False, noted=note_lock) == [(txn, READ)]
+
+    monkeypatch.setattr(table, "_mutex", Mutex())
+    table.release_all(txn.locks, txn)
+    assert txn.locks == {}
     assert table.stats().locks == 0
