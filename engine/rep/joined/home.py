@@ -151,12 +151,17 @@ class Home:
                 index.close(flush=False)
             env.close()
 
-    def begin(self, found: GroupLook, master: NodeLook) -> None:
-        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise."""
+    def begin(self, found: GroupLook, master: NodeLook, admitted: Callable[[], None]) -> None:
+        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise.
+
+        Arguments:
+            admitted: raises what the master has against this node, before anything is copied.
+        """
         said = master.said
         # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
         worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
         if worth or self._storage.stat(MARKER) is not None:
+            admitted()
             self._copy(found)
         self.open()
 

@@ -29,7 +29,7 @@ from engine.errors import JetoolError, RefusedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ServiceError
-from engine.rep.client.connection import Network
+from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import ELECTABLE
 from engine.rep.client.looking import GroupLook, check_group
 from engine.rep.client.tls import server_context
@@ -364,7 +364,7 @@ class JoinedNode:
                 return
         with self._unsettled():
             if self._home.env is None:
-                self._home.begin(found, master)
+                self._home.begin(found, master, lambda: self._admitted(address))
             env = self._home.env
             if env is None or self._stopping:
                 return
@@ -386,6 +386,11 @@ class JoinedNode:
         link.start(plan.start)
         self._seeker.has_followed, self.problem = True, None
         self._follow(env, link, replay)
+
+    def _admitted(self, address: Address) -> None:
+        """A secondary is turned away before it copies; a member would count as one for as long as it does."""
+        if self._voter is None:
+            self._seeker.join(address).close()
 
     @contextmanager
     def _unsettled(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from engine.format.entry_types import COMMIT
 from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.frames import DisconnectedError
 from engine.rep.joined.node import JoinedNode
+from engine.rep.restore import holds_log
 from engine.rep.wire import feeder as f
 from engine.rep.wire.messages import Message
 from engine.storage.memory import MemoryStorage
@@ -79,6 +80,14 @@ def test_the_group_turns_it_away(case: Case) -> None:
     assert isinstance(error, JetoolError)
     assert case.text in str(error).replace("\n", " ")
     assert error.exit_code == case.code
+
+
+def test_it_is_turned_away_before_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.rep.joined.home._MOST_REPLAYED", 10)
+    storage = MemoryStorage()
+    error = failure_of(group_of(operations(), clock_ms=2900), storage)
+    assert "2900 ms ahead" in str(error)
+    assert not holds_log(storage)
 
 
 def test_nobody_is_there() -> None:
