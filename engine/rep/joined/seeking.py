@@ -128,6 +128,7 @@ class Seeker:
                 f"the clock of {joined.call.peer} is {abs(joined.clock_ms)} ms"
                 f" {'ahead of' if joined.clock_ms > 0 else 'after'} the one here",
                 expected=f"at most {config.max_skew_ms} ms",
+                found=f"{abs(joined.clock_ms)} ms",
                 consequence="it has not joined; nothing was changed",
                 hint="set the clocks of both machines by the same server, then start the node again",
             )
