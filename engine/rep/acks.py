@@ -124,12 +124,14 @@ class GroupGate:
         """Let no commit begin, while mastership is being transferred, and wait for those that have.
 
         Raises:
-            RefusedError: one is not logged in time. It would come after what the next master has, and be lost.
+            RefusedError: one is not logged in time. It would come after what the next master has, and be lost. Commits
+                begin again.
         """
         with self._changed:
             # Before the wait: otherwise new commits could begin for as long as it lasts.
             self._held = True
             if not self._changed.wait_for(lambda: not self._under_way, timeout_s):
+                self.go_on()
                 raise RefusedError(
                     f"a commit is still being written after {timeout_s:g} s",
                     consequence="this node is still the master",

@@ -143,27 +143,6 @@ def begin_group(env: Environment, group: str, node_id: int, least_version: str) 
     )
 
 
-def add_member(env: Environment, name: str, host: str, port: int) -> Membership:
-    """Add a member, or note that it has moved; for the master.
-
-    Raises:
-        RefusedError: there is no group, or this node is not its master. UsageError: the name.
-    """
-    check_name("node", name)
-    members = read_membership(env.engine)
-    if members is None:
-        raise RefusedError("the environment belongs to no group yet", file=env.home)
-    known = members.node(name)
-    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-        if known is None:
-            return add_to(env, db, txn, members, (name, host, port))
-        if (known.host, known.port) == (host, port):
-            return members
-        moved = known._replace(host=host, port=port)
-        db.put(string_key(name), encode_group_node(moved), txn)
-        return members._replace(nodes=tuple(moved if node is known else node for node in members.nodes))
-
-
 def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 from engine.db.database import Database
@@ -28,16 +29,34 @@ from engine.db.transaction import Transaction
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
-from engine.rep.frames import Frame
-from engine.rep.handshake import NotMasterError
-from engine.rep.messages import Message, NodeStatus, decode_text, encode_text
-from engine.rep.settings import Role
+from engine.rep.peers import PeerError
+from engine.rep.status import NodeStatus, Role
+from engine.rep.wire.records import RecordAnswer, RecordRequest
 from engine.txn.records import PutMode
 from engine.txn.txn import TxnState
 
 INCOMPLETE: Final = 7
 _MOST_BYTES: Final = 64 << 20
 _LEAST_ITEM_BYTES: Final = 1
+_TEXT_BYTES: Final = 2000
+
+
+class RecordKind(IntEnum):
+    """What a request asks for, or what its answer is."""
+
+    PUT = 50
+    DELETE = 51
+    GET = 52
+    WRITTEN = 53
+    RECORDS = 54
+    REFUSAL = 55
+
+
+class NotMasterError(PeerError):
+    """The node that was called is not the master; ``master`` is the address that it knows, if any."""
+
+    kind = "not_master"
+    master: tuple[str, int] | None = None
 
 
 class PutRequest(NamedTuple):
@@ -108,15 +127,15 @@ class RecordHost(Protocol):
         """Wait until it has a VLSN."""
 
 
-def answer(host: RecordHost, frame: Frame) -> Frame | None:
+def answer(host: RecordHost, request: RecordRequest) -> RecordAnswer | None:
     """Do what a request asks for; None when it is none of these."""
-    serve = _SERVED.get(frame.type)
+    serve = _SERVED.get(request.kind)
     if serve is None:
         return None
     try:
-        return serve(host, frame.payload)
+        return serve(host, request.payload)
     except JetoolError as error:
-        return Frame(Message.REFUSAL, encode_refusal(_refusal(error)))
+        return RecordAnswer(kind=RecordKind.REFUSAL, payload=encode_refusal(_refusal(error)))
 
 
 def _refusal(error: JetoolError) -> Refusal:
@@ -128,7 +147,7 @@ def _refusal(error: JetoolError) -> Refusal:
         # The transaction has been aborted here.
         consequence, hint = (
             "nothing was changed",
-            "try again when replicas are back; jetool node status, or jetool group show, shows them",
+            "try again when replicas are back; jetool group show shows them",
         )
     return Refusal(
         exit_code=code,
@@ -169,11 +188,11 @@ def _told(env: Environment) -> Iterator[Transaction]:
             f"the write was {txn.state.value}, and then the node failed",
             found=str(error),
             consequence="the write may stand on this master; whether replicas have it is not known",
-            hint="read the record with jetool node get; jetool node status shows what the replicas have",
+            hint="read the record with jetool node get; jetool group show shows what the replicas have",
         ) from error
 
 
-def _put(host: RecordHost, payload: bytes) -> Frame:
+def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_put(payload)
     env = _led(host)
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
@@ -182,20 +201,20 @@ def _put(host: RecordHost, payload: bytes) -> Frame:
             raise RefusedError(
                 f"there is a record of this key in database {wanted.database!r}", consequence="nothing was changed"
             )
-    return Frame(Message.WRITTEN, encode_written(WriteReceipt(txn.inner.end_vlsn, 1)))
+    return RecordAnswer(kind=RecordKind.WRITTEN, payload=encode_written(WriteReceipt(txn.inner.end_vlsn, 1)))
 
 
-def _delete(host: RecordHost, payload: bytes) -> Frame:
+def _delete(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_delete(payload)
     env = _led(host)
     with _told(env) as txn, env.open_database(wanted.database) as db, txn:
         removed = db.delete(wanted.key, txn, data=wanted.item)
         if not removed:
             raise _no_record(wanted.database, consequence="nothing was changed")
-    return Frame(Message.WRITTEN, encode_written(WriteReceipt(txn.inner.end_vlsn, removed)))
+    return RecordAnswer(kind=RecordKind.WRITTEN, payload=encode_written(WriteReceipt(txn.inner.end_vlsn, removed)))
 
 
-def _get(host: RecordHost, payload: bytes) -> Frame:
+def _get(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_get(payload)
     if wanted.vlsn and not host.await_vlsn(wanted.vlsn, wanted.wait_ms / 1000):
         raise RefusedError(
@@ -209,7 +228,7 @@ def _get(host: RecordHost, payload: bytes) -> Frame:
         raise _no_record(wanted.database)
     if sum(map(len, items)) > _MOST_BYTES:
         raise RefusedError("the data items of this key are too many for one answer", expected=f"{_MOST_BYTES} bytes")
-    return Frame(Message.RECORDS, encode_records(items))
+    return RecordAnswer(kind=RecordKind.RECORDS, payload=encode_records(items))
 
 
 def _items(db: Database, key: bytes) -> list[bytes]:
@@ -223,10 +242,10 @@ def _items(db: Database, key: bytes) -> list[bytes]:
     return [item for found_key, item in records if found_key == key]
 
 
-_SERVED: Final[dict[int, Callable[[RecordHost, bytes], Frame]]] = {
-    Message.PUT: _put,
-    Message.DELETE: _delete,
-    Message.GET: _get,
+_SERVED: Final[dict[int, Callable[[RecordHost, bytes], RecordAnswer]]] = {
+    RecordKind.PUT: _put,
+    RecordKind.DELETE: _delete,
+    RecordKind.GET: _get,
 }
 
 
@@ -237,7 +256,7 @@ def _led(host: RecordHost) -> Environment:
             "this node is not the master",
             found=host.status().master or "it knows none",
             consequence="nothing was changed",
-            hint="write to the master; jetool node status names it",
+            hint="write to the master; jetool group show names it",
         )
     return host.environment
 
@@ -324,7 +343,7 @@ def encode_refusal(refusal: Refusal) -> bytes:
     """Why not."""
     writer = ByteWriter().u8(refusal.exit_code)
     for text in refusal[1:]:
-        writer.byte_array(encode_text(str(text)))
+        writer.byte_array(_encode_text(str(text)))
     return writer.getvalue()
 
 
@@ -332,7 +351,7 @@ def decode_refusal(payload: bytes) -> Refusal:
     """Why not; the texts made fit for a terminal."""
     reader = ByteReader(payload)
     code = reader.u8()
-    texts = [decode_text(reader.byte_array()) for _ in range(6)]
+    texts = [_decode_text(reader.byte_array()) for _ in range(6)]
     reader.finish()
     return Refusal(
         exit_code=code,
@@ -343,3 +362,12 @@ def decode_refusal(payload: bytes) -> Refusal:
         consequence=texts[4],
         hint=texts[5],
     )
+
+
+def _encode_text(text: str) -> bytes:
+    return text[:_TEXT_BYTES].encode("utf-8", "surrogateescape")
+
+
+def _decode_text(payload: bytes) -> str:
+    text = payload[:_TEXT_BYTES].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.errors import StorageError
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 
 _BACKLOG: Final = 16
 _PAUSE_S: Final = 0.05

@@ -48,8 +48,7 @@ from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, backward
 from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
-from engine.rep.stream import StreamEntry, entry_at, form_of
-from engine.rep.terms import NO_TERMS, Terms
+from engine.rep.stream import StreamEntry, form_of
 from engine.vlsn import syncup_decision as decision
 
 DEFAULT_ROLLBACK_LIMIT: Final = 10
@@ -225,33 +224,24 @@ class LocalLog:
             self._commits.append(SurplusCommit(*self.current, end.id, end.time, durable))
 
 
-def find_plan(engine: Engine, ask: Ask, terms: Terms = NO_TERMS) -> SyncupPlan:
+def find_plan(engine: Engine, ask: Ask) -> SyncupPlan:
     """Find the matchpoint and decide.
 
     Arguments:
         engine: the replica, detached.
         ask: asks the feeder for the entry at a VLSN.
-        terms: of the master's stream; a matchpoint has to be of the same term on both sides.
 
     Raises:
         DamageError: the replica's log cannot be read.
     """
     log = LocalLog(engine)
     try:
-        return _find(log, ask, lambda vlsn: _begins_alike(engine, ask, terms.start_of(vlsn)))
+        return _find(log, ask)
     finally:
         log.close()
 
 
-def _begins_alike(engine: Engine, ask: Ask, start: int) -> bool:
-    """Whether a term that began at a VLSN began with the same Matchpoint here, as far as both can tell."""
-    if not engine.stream_range.contains(start):
-        return True
-    answer = ask(start)
-    return answer.kind is not AnswerKind.ENTRY or entry_at(engine, start)[1].agrees(answer.entry)
-
-
-def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan:
+def _find(log: LocalLog, ask: Ask) -> SyncupPlan:
     if log.range.last_sync == NULL_VLSN:
         fresh = log.range.is_empty and ask(FIRST_VLSN).kind is AnswerKind.ENTRY
         return SyncupPlan(Action.START if fresh else Action.NETWORK_RESTORE, None, LogSurplus(), FIRST_VLSN)
@@ -260,9 +250,7 @@ def _find(log: LocalLog, ask: Ask, confirm: Callable[[int], bool]) -> SyncupPlan
     while found:
         assert log.current is not None
         answer = ask(log.current.vlsn)
-        agree = answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry)
-        # Commits of two branches may be equal by chance; the Matchpoints that began their terms are not.
-        if agree and confirm(log.current.vlsn):
+        if answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry):
             return decide(log.range.last_txn_end, log.range.last, log.current, log.passed())
         # An alternate answers the first question only (R-SYNC-4).
         if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):

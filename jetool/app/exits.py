@@ -74,7 +74,7 @@ _NEXT: Final = {
     "lost_position": "jetool backup copies the group; then begin a new stream",
     "rewritten": "begin a new stream, or add --fast for retractions",
     "stalled": "run it again once there is room",
-    "committed": "the write stands: jetool node get reads it, jetool node status says what has failed",
+    "committed": "the write stands: jetool node get reads it, jetool group show says how the nodes are",
     "job": "{} --help; --master and --conf say where and how Spark runs it",
 }
 

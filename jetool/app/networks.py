@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from engine.errors import UsageError
 from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.tls import TlsFiles, TlsNetwork
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 from jetool.app.options import Run
 
 

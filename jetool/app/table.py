@@ -91,7 +91,7 @@ _ELSEWHERE: Final = {
     "dbfilterstats": "info --stats",
     "dbgroupadmin": "group show",
     "dbload": "load",
-    "dbping": "node status",
+    "dbping": "group show",
     "dbprintlog": "dump-log",
     "dbreprunaction": "checkpoint",
     "dbscavenger": "fleet salvage",

@@ -18,10 +18,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.rep.acks import AckPolicy
-from engine.rep.node import RepNode
-from engine.rep.settings import NodeConfig, Role
+from engine.rep.client.connection import SocketNetwork
+from engine.rep.leading.node import LeadingConfig, LeadingNode
+from engine.rep.leading.term import LeadConfig
+from engine.storage.disk import DiskStorage
 from tests.harness import environment
-from tests.rep.nodes import SECRET, eventually, free_ports
+from tests.rep.nodes import eventually, free_ports
 
 _KEY = "%016d"
 _DATA = b"x" * 100
@@ -53,10 +55,9 @@ def _parser() -> argparse.ArgumentParser:
 def _measure(home: Path, policy: AckPolicy, commits: int, threads: Sequence[int]) -> dict[int, float]:
     home.mkdir()
     addresses = free_ports(3)
-    config = NodeConfig("n0", addresses[0], (), SECRET, "GROUP", master=True, policy=policy, ack_timeout_s=30)
-    master = RepNode(home / "n0", config)
+    config = LeadingConfig("n0", addresses[0], "GROUP", LeadConfig(policy, ack_timeout_s=30))
+    master = LeadingNode(DiskStorage(home / "n0"), config, SocketNetwork())
     master.start()
-    assert master.await_role(Role.MASTER, 10), master.failure
     replicas = [_replica(home, n, addresses) for n in (1, 2)]
     try:
         eventually(lambda: sum(replica.connected for replica in master.status().replicas) == 2, 30)
@@ -69,12 +70,13 @@ def _measure(home: Path, policy: AckPolicy, commits: int, threads: Sequence[int]
 
 
 def _replica(home: Path, n: int, addresses: Sequence[tuple[str, int]]) -> subprocess.Popen[str]:
-    words = [str(home / f"n{n}"), f"n{n}", str(addresses[n][1]), str(home / "journal"), str(addresses[0][1])]
+    port = addresses[0][1]
+    words = [str(home / f"n{n}"), f"n{n}", str(addresses[n][1]), str(home / "journal"), f"{port}={port}"]
     command = [sys.executable, "-m", "tests.rep.worker", *words]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
 
 
-def _write(master: RepNode, commits: int, threads: int) -> float:
+def _write(master: LeadingNode, commits: int, threads: int) -> float:
     """Commits per second of some threads together."""
     env = master.environment
     share = commits // threads

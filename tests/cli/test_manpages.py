@@ -255,7 +255,7 @@ def test_the_runbook_is_true(heading: str, tmp_path: Path) -> None:
 
 def test_every_symptom_of_the_runbook_is_walked() -> None:
     walked = {one.heading for one in calls_in(RUNBOOK) if one.in_block}
-    assert walked - set(WALKS) == {"Damage before the last file", "Nodes of jetool have no master", "Derby databases"}
+    assert walked - set(WALKS) == {"Damage before the last file", "A group has no master", "Derby databases"}
 
 
 def test_the_runbook_on_damage_before_the_last_file(tmp_path: Path) -> None:

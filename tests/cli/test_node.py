@@ -25,14 +25,6 @@ def address() -> str:
     return f"{host}:{port}"
 
 
-@pytest.fixture
-def secret(tmp_path: Path) -> Path:
-    path = tmp_path / "secret"
-    path.write_text("a secret that is long enough\n")
-    path.chmod(0o600)
-    return path
-
-
 class Process:
     """``jetool node run``, with what it has printed."""
 
@@ -56,13 +48,15 @@ class Process:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, secret: Path) -> Iterator[tuple[list[str], list[Process]]]:
+def pair(tmp_path: Path) -> Iterator[tuple[list[str], list[Process]]]:
+    """A master that ``create`` has made, and an electable replica."""
     one, two = (f"{host}:{port}" for host, port in free_ports(2))
     assert run("create", tmp_path / "n1", "--replicated", "--node", "n1", "--address", one, "--db", "users").code == 0
     assert run("put", tmp_path / "n1", "k", "v", "--db", "users").code == 0
+    words = ("--type", "electable", "--priority", "1")
     nodes = [
-        Process(tmp_path / "n1", "--node", "n1", "--listen", one, "--peers", two, "--secret-file", secret, "--master"),
-        Process(tmp_path / "n2", "--node", "n2", "--listen", two, "--peers", one, "--secret-file", secret),
+        Process(tmp_path / "n1", "--node", "n1", "--listen", one, "--join", two, *words),
+        Process(tmp_path / "n2", "--node", "n2", "--listen", two, "--join", one, *words),
     ]
     yield [one, two], nodes
     for node in nodes:
@@ -134,19 +128,15 @@ def await_members(place: str) -> dict[str, Any]:
     raise AssertionError(found.err)
 
 
-def test_options_of_one_kind_of_group(tmp_path: Path, secret: Path) -> None:
+def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     words = ("node", "run", tmp_path / "n", "--node", "n", "--listen", "localhost:1")
     for more, said in (
-        (("--join", "h:1", "--secret-file", secret), "--secret-file is for groups of jetool nodes"),
-        (("--join", "h:1", "--elect"), "--elect is for"),
+        ((), "give --join, or --master to lead a group"),
+        (("--master", "--restore"), "--restore has no meaning without --join"),
+        (("--master", "--priority", "1"), "--priority has no meaning without --join"),
         (("--join", "h:1", "--priority", "1"), "--priority has no meaning with --join unless --type is electable"),
-        (("--secret-file", secret, "--type", "secondary"), "--type has no meaning without --join"),
-        (("--secret-file", secret, "--force"), "--force has no meaning"),
-        (("--secret-file", secret, "--plain"), "--plain has no meaning"),
-        ((), "give --secret-file, or --join or --master for a group of JE"),
-        (("--master", "--elect"), "--elect has no meaning for the master of a group of JE"),
-        (("--master", "--restore"), "--restore has no meaning for the master of a group of JE"),
-        (("--secret-file", secret, "--master", "--force"), "--force has no meaning without --join"),
+        (("--join", "h:1", "--master"), "--master has no meaning with --join unless --type is electable"),
+        (("--join", "nobody"), "nobody"),
     ):
         result = run(*words, *more)
         assert (result.code, said in result.err) == (2, True), result.err
@@ -164,57 +154,36 @@ def test_without_tls_it_listens_on_its_own_machine(tmp_path: Path, words: tuple[
     assert run(*started, "192.0.2.1:5001", "--plain").code in (exits.INCOMPLETE, exits.NOT_FOUND)
 
 
-def status(addresses: list[str], secret: Path) -> dict[str, dict[str, Any]]:
-    result = run("node", "status", *addresses, "--secret-file", secret, "--json")
-    return {row["node"]: row for row in result.json()["records"]} if result.code in (0, 1) else {}
+def states(address: str) -> dict[str, str | None]:
+    """Of each member what it is, as one node shows them."""
+    result = run("group", "show", address, "--json")
+    return {node["name"]: node["state"] for node in result.json()["nodes"]} if result.out else {}
 
 
-def await_roles(addresses: list[str], secret: Path, wanted: dict[str, str]) -> dict[str, dict[str, Any]]:
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        found = status(addresses, secret)
-        if {name: row["role"] for name, row in found.items()} == wanted:
-            return found
-        assert time.monotonic() < deadline, found
-        time.sleep(0.1)
-
-
-def test_two_nodes(pair: tuple[list[str], list[Process]], secret: Path, tmp_path: Path) -> None:
+def test_two_nodes(pair: tuple[list[str], list[Process]], tmp_path: Path) -> None:
     addresses, nodes = pair
-    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
-    result = run("node", "transfer-master", addresses[0], "--to", "n2", "--secret-file", secret, "--json")
+    eventually(lambda: states(addresses[1]) == {"n1": "MASTER", "n2": "REPLICA"})
+    result = run("node", "transfer-master", addresses[1], "--to", "n2", "--timeout", "60", "--json")
     assert (result.code, json.loads(result.out)["node"]) == (0, "n2")
     assert_valid("node transfer-master", result.out)
-    found = await_roles(addresses, secret, {"n1": "replica", "n2": "master"})
-    assert found["n1"]["master"] == addresses[1]
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := status(addresses, secret))["n2"]["replicas"]:
-        assert time.monotonic() < deadline
-    result = run("node", "status", *addresses, "--secret-file", secret, "--json")
-    assert_valid("node status", result.out)
-    again = run("node", "transfer-master", addresses[0], "--to", "n2", "--secret-file", secret)
-    assert again.code == 3
-    assert "not the master" in again.err
-    assert run("node", "transfer-master", addresses[1], "--to", "n9", "--secret-file", secret).code == 3
-    lost = run("node", "status", addresses[0], "127.0.0.1:1", "--secret-file", secret)
-    assert lost.code == 1
-    assert b"cannot be reached" in lost.out
+    eventually(lambda: states(addresses[0]) == {"n1": "REPLICA", "n2": "MASTER"})
+    assert run("node", "transfer-master", addresses[0], "--to", "n9").code == 3
+    assert run("node", "transfer-master", "127.0.0.1:1", "--to", "n1").code == 4
     busy = run("put", tmp_path / "n1", "k", "v", "--db", "users")
     assert busy.code == 3
     for node, name in zip(nodes, ("n1", "n2"), strict=True):
         code, lines, err = node.stop()
         assert code == 0, err
-        assert [line["role"] for line in lines if line["rec"] == "event"][-1] in ("replica", "master", "unknown")
         assert (lines[-1]["rec"], lines[-1]["node"]) == ("summary", name)
-    assert run("dump", tmp_path / "n2", "--db", "users").out == run("dump", tmp_path / "n1", "--db", "users").out
+    assert run("diff", tmp_path / "n1", tmp_path / "n2").code == 0
     assert run("verify", tmp_path / "n2").code == 0
 
 
-def test_records_of_a_running_node(pair: tuple[list[str], list[Process]], secret: Path) -> None:
+def test_records_of_a_running_node(pair: tuple[list[str], list[Process]]) -> None:
     """Written through the replica, which names the master; read from the replica as soon as it has it."""
     addresses, _ = pair
-    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
-    words = ("--db", "users", "--secret-file", secret)
+    eventually(lambda: states(addresses[1]) == {"n1": "MASTER", "n2": "REPLICA"})
+    words = ("--db", "users")
     result = run("node", "put", addresses[1], "ada", "first", *words, "--json")
     assert_valid("node put", result.out)
     done = result.json()
@@ -230,57 +199,35 @@ def test_records_of_a_running_node(pair: tuple[list[str], list[Process]], secret
     assert result.json()["vlsn"] > done["vlsn"]
     assert run("node", "get", addresses[0], "ada", *words).code == 4
     assert run("node", "delete", addresses[0], "ada", *words).code == 4
-    assert run("node", "put", addresses[0], "k", "v", "--db", "nope", "--secret-file", secret).code == 4
+    assert run("node", "put", addresses[0], "k", "v", "--db", "nope").code == 4
     assert run("node", "put", "127.0.0.1:1", "k", "v", *words).code == 3
 
 
-def test_a_wrong_secret_stops_a_node(pair: tuple[list[str], list[Process]], secret: Path, tmp_path: Path) -> None:
-    addresses, _ = pair
-    await_roles(addresses, secret, {"n1": "master", "n2": "replica"})
-    wrong = tmp_path / "wrong"
-    wrong.write_text("another secret, long enough")
-    wrong.chmod(0o600)
-    listen = address()
-    third = Process(
-        tmp_path / "n3", "--node", "n3", "--listen", listen, "--peers", ",".join(addresses), "--secret-file", wrong
-    )
-    _, err = third.popen.communicate(timeout=PATIENCE_S)
-    assert third.popen.returncode == 3
-    assert b"the shared secret is not the right one" in err
-    result = run("node", "status", *addresses, "--secret-file", wrong)
-    assert result.code == 4
-    assert "secret" in result.err
-
-
-def test_three_nodes_that_elect(tmp_path: Path, secret: Path) -> None:
-    """Each is given the same list. The master is killed: another one takes over; with one node left nobody does."""
+def test_three_nodes_that_elect(tmp_path: Path) -> None:
+    """The master is killed: another one takes over; with one node left nobody does."""
     addresses = [f"{host}:{port}" for host, port in free_ports(3)]
-    names = ["n1", "n2", "n3"]
-    assert run("create", tmp_path / "n1", "--replicated", "--node", "n1", "--address", addresses[0]).code == 0
-    nodes = {
-        name: Process(
-            tmp_path / name, "--node", name, "--listen", address, "--peers", ",".join(addresses),
-            "--secret-file", secret, "--elect", "--election-timeout", "1", "--priority", str(9 - number),
-        )
-        for number, (name, address) in enumerate(zip(names, addresses, strict=True))
-    }  # fmt: skip
+    nodes: dict[str, Process] = {}
+
+    def start(number: int, *more: str) -> None:
+        name, others = f"n{number}", ",".join(addresses[: number - 1] + addresses[number:])
+        nodes[name] = Process(
+            tmp_path / name, "--node", name, "--listen", addresses[number - 1], "--join", others,
+            "--type", "electable", "--priority", str(9 - number), *more,
+        )  # fmt: skip
+
     try:
-        found = await_roles(addresses, secret, {"n1": "master", "n2": "replica", "n3": "replica"})
-        assert [found[name]["priority"] for name in names] == [9, 8, 7]
-        term = found["n1"]["term"]
-        transfer = run("node", "transfer-master", addresses[0], "--to", "n3", "--secret-file", secret)
-        assert transfer.code == 0, transfer.err
-        found = await_roles(addresses, secret, {"n1": "replica", "n2": "replica", "n3": "master"})
-        assert found["n3"]["term"] > term
-        assert run("node", "transfer-master", addresses[0], "--to", "n9", "--force", "--secret-file", secret).code == 3
-        nodes["n3"].popen.kill()
-        await_roles(addresses[:2], secret, {"n1": "master", "n2": "replica"})
+        start(1, "--master", "--group", "STORE")
+        eventually(lambda: states(addresses[0]) == {"n1": "MASTER"})
+        start(2)
+        start(3)
+        eventually(lambda: states(addresses[2]) == {"n1": "MASTER", "n2": "REPLICA", "n3": "REPLICA"})
         nodes["n1"].popen.kill()
-        await_roles(addresses[1:2], secret, {"n2": "unknown"})
-        eventually(lambda: status(addresses[1:2], secret)["n2"]["master"] is None)
-        eventually(lambda: nodes["n2"].events()[-1]["term"] > term)
-        code, _, err = nodes["n2"].stop()
+        eventually(lambda: states(addresses[2]) == {"n1": None, "n2": "MASTER", "n3": "REPLICA"})
+        nodes["n2"].popen.kill()
+        eventually(lambda: nodes["n3"].events()[-1]["problem"] is not None and states(addresses[2])["n3"] == "UNKNOWN")
+        code, lines, err = nodes["n3"].stop()
         assert code == 0, err
+        assert "master" not in [line["role"] for line in lines if line["rec"] == "event"]
     finally:
         for node in nodes.values():
             if node.popen.returncode is None:
@@ -288,40 +235,10 @@ def test_three_nodes_that_elect(tmp_path: Path, secret: Path) -> None:
                 node.popen.communicate()
 
 
-def test_options_of_elections(tmp_path: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words: list[str | Path] = [
-        "node",
-        "run",
-        tmp_path / "n1",
-        "--node",
-        "n1",
-        "--listen",
-        address(),
-        "--secret-file",
-        secret,
-    ]
-    assert run(*words, "--elect", "--master").code == 2
-    assert run(*words, "--priority", "1").code == 2
-    assert run(*words, "--master", "--election-timeout", "1").code == 2
-    assert run(*words, "--elect", "--priority", "-1").code == 2
-    monkeypatch.setitem(sys.modules, "pysyncobj", None)
-    missing = run(*words, "--elect")
-    assert missing.code == 5
-    assert "pip install 'jetool[elect]'" in missing.err
-    assert not (tmp_path / "n1").exists()
-
-
-def test_what_cannot_be_run(tmp_path: Path, secret: Path) -> None:
-    (tmp_path / "short").write_text("short")
-    (tmp_path / "short").chmod(0o600)
+def test_what_cannot_be_run(tmp_path: Path) -> None:
     assert run("create", tmp_path / "alone").code == 0
-    listen = address()
-    words = ["--node", "n1", "--listen", listen]
-    result = run("node", "run", tmp_path / "alone", *words, "--secret-file", secret)
+    words = ("--node", "n1", "--listen", address(), "--join", "127.0.0.1:1")
+    result = run("node", "run", tmp_path / "alone", *words)
     assert (result.code, "not replicated" in result.err) == (2, True)
-    assert run("node", "run", tmp_path / "new", *words, "--secret-file", tmp_path / "short").code == 2
+    assert run("node", "run", tmp_path / "new", "--node", "", *words[2:]).code == 2
     assert not (tmp_path / "new").exists()
-    assert run("node", "run", tmp_path / "new", "--node", "", "--listen", listen, "--secret-file", secret).code == 2
-    assert run("node", "run", tmp_path / "new", *words, "--peers", "nobody", "--secret-file", secret).code == 2
-    assert run("node", "status", "nobody", "--secret-file", secret).code == 2
-    assert run("node", "status", "127.0.0.1:1", "--secret-file", tmp_path / "none").code == 4

@@ -319,16 +319,6 @@ def test_a_damaged_manifest_changes_nothing(content: str, tmp_path: Path) -> Non
     assert contents(env) == before
 
 
-@pytest.mark.parametrize(("mode", "code"), [(0o600, 4), (0o400, 4), (0o640, 3), (0o604, 3), (0o644, 3), (0o666, 3)])
-def test_a_secret_that_others_can_read_is_refused(mode: int, code: int, tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("a secret that is long enough\n")
-    secret.chmod(mode)
-    result = run("node", "status", "127.0.0.1:1", "--secret-file", secret)
-    assert result.code == code, result.err
-    assert ("chmod 600" in result.err) == (code == 3)
-
-
 # Every command that writes, with words that would change the environment or database.
 WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "put": ("k", "v", "--db", "accounts"),
@@ -344,7 +334,7 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "journal truncate": ("--after", "1", "--yes"),
     "vlsn rebuild": ("--force",),
     "group reset": ("--group", "NEW", "--node", "alone", "--address", "here:5099", "--yes"),
-    "node run": ("--node", "n1", "--listen", "127.0.0.1:1", "--master", "--secret-file", "{secret}"),
+    "node run": ("--node", "n1", "--listen", "127.0.0.1:1", "--master"),
 }
 REMOTE: Final = ("node put", "node delete")
 # Their environment is made, or is the second word: tests of their own.
@@ -386,10 +376,8 @@ def test_what_was_typed_is_checked_before_the_first_byte(name: str, kind: str, w
     env = _to_write(name, kind, tmp_path)
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "dump").write_text("VERSION=3\nformat=print\ntype=btree\ndupsort=0\nHEADER=END\n k\n v\nDATA=END\n")
-    (tmp_path / "secret").write_text("a secret that is long enough\n")
-    (tmp_path / "secret").chmod(0o600)
     options, code = WRONG[wrong]
-    words = [word.format(tmp=tmp_path, dump=tmp_path / "dump", secret=tmp_path / "secret")
+    words = [word.format(tmp=tmp_path, dump=tmp_path / "dump")
              for word in (*WRITERS[name], *options)]  # fmt: skip
     before = _everything(tmp_path)
     first, *rest = words if name == "load" else ["", *words]

@@ -91,12 +91,12 @@ def test_what_serves_frontends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_node_says_why_it_has_no_master() -> None:
-    row = EVENT.row((0, "n1", "unknown", None, None, None, "127.0.0.1:5902 cannot be reached"))
+    row = EVENT.row((0, "n1", "unknown", None, None, "127.0.0.1:5902 cannot be reached"))
     assert event_line("event", row, Style(width=80)) == (
         "1970-01-01T00:00:00.000Z  n1  unknown  127.0.0.1:5902 cannot be reached"
     )
-    row = EVENT.row((0, "n1", "replica", "db2:5001", 9, 3, None))
-    assert event_line("event", row, Style()).endswith("  n1  replica  master db2:5001  VLSN 9  term 3")
+    row = EVENT.row((0, "n1", "replica", "db2:5001", 9, None))
+    assert event_line("event", row, Style()).endswith("  n1  replica  master db2:5001  VLSN 9")
 
 
 def test_what_serves_derby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from engine.rep.changes.assembly import Assembler
 from engine.rep.changes.database_names import DatabaseNames
 from engine.rep.changes.position import Torn
 from engine.rep.changes.transactions import Transaction, name_records
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.wire.copying import LOG_FILES
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER
 from engine.rep.wire.entries import WireEntry, meaning

@@ -10,7 +10,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.format.entry.txn_end import TxnEnd
-from engine.rep.group import add_member, form_group, lead_alone, read_membership
+from engine.rep.group import DATABASE_NAME, add_to, form_group, lead_alone, read_membership
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
@@ -54,28 +54,22 @@ def test_ids_go_on_after_recovery() -> None:
         env.close()
 
 
-def test_members_are_added_once_and_may_move() -> None:
-    with open_alone(MemoryStorage()) as env:
-        first = add_member(env, "node2", "b", 5002)
-        assert add_member(env, "node2", "b", 5002) == first
-        assert [n.id for n in add_member(env, "node3", "c", 5003).nodes] == [1, 2, 3]
-        moved = add_member(env, "node2", "elsewhere", 6000)
-        assert read_membership(env.engine) == moved
-        node = moved.node("node2")
-        assert node is not None
-        assert (node.id, node.host, node.port) == (2, "elsewhere", 6000)
-        for name in ("", "x" * 256, "$$GROUP_KEY$$"):
-            with pytest.raises(UsageError):
-                add_member(env, name, "d", 1)
-        with pytest.raises(RefusedError, match="a group already"):
-            form_group(env, "OTHER", "n", "h", 1)
+def test_a_group_is_formed_once_and_under_a_name_that_it_can_have() -> None:
+    with open_alone(MemoryStorage()) as env, pytest.raises(RefusedError, match="a group already"):
+        form_group(env, "OTHER", "n", "h", 1)
+    for name in ("", "x" * 256, "$$GROUP_KEY$$"):
+        with open_replicated(MemoryStorage()) as env, pytest.raises(UsageError):
+            form_group(env, "OTHER", name, "d", 1)
 
 
 def test_a_node_writes_only_as_master() -> None:
     storage = MemoryStorage()
     with open_alone(storage) as env:
         env.create_database("users").close()
-        add_member(env, "node2", "b", 5002)
+        members = read_membership(env.engine)
+        assert members is not None
+        with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
+            add_to(env, db, txn, members, ("node2", "b", 5002))
         with pytest.raises(UsageError, match="transactional"):
             env.create_database("scratch", DatabaseOptions(temporary=True))
     with open_replicated(storage) as env:

@@ -4,92 +4,103 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from engine.catalog.naming import DatabaseOptions
 from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
 from engine.rep import records, remote
-from engine.rep.frames import Channel, DisconnectedError, Frame, PeerError
-from engine.rep.handshake import NotMasterError, Purpose, call
-from engine.rep.messages import Message
-from engine.rep.node import RepNode
-from engine.rep.operator import OPERATOR
-from engine.rep.records import DeleteRequest, GetRequest, PutRequest, Refusal, WriteReceipt
-from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record, with_secret
+from engine.rep.client.call import Call
+from engine.rep.client.connection import SocketNetwork
+from engine.rep.joined.node import JoinedNode
+from engine.rep.leading.node import LeadingNode
+from engine.rep.peers import DisconnectedError
+from engine.rep.records import (
+    DeleteRequest,
+    GetRequest,
+    NotMasterError,
+    PutRequest,
+    RecordKind,
+    Refusal,
+    WriteReceipt,
+)
+from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
+from engine.rep.status import Role
+from engine.rep.wire.records import RECORDS, VERSION, RecordAnswer, RecordRequest
 from tests.db.workload import contents
-from tests.rep.nodes import SECRET, eventually, group_of
+from tests.rep.nodes import PATIENCE_S, eventually, group_of_two, has_replica
 
 NOWHERE = ("127.0.0.1", 1)
+NETWORK = SocketNetwork()
+Pair = tuple[LeadingNode, JoinedNode]
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[list[RepNode]]:
-    with group_of(2, ack_timeout_s=2) as nodes:
+def pair() -> Iterator[Pair]:
+    with group_of_two() as nodes:
         env = nodes[0].environment
         env.create_database("t").close()
         env.create_database("tags", DatabaseOptions(duplicates=True)).close()
         yield nodes
 
 
-def written(nodes: list[RepNode], key: bytes, data: bytes, *, to: int = 0, name: str = "t") -> remote.RemoteWrite:
-    return put_record(nodes[to].config.listen, with_secret(SECRET), PutRequest(name, key, data, True), 10)
+def written(nodes: Pair, key: bytes, data: bytes, *, to: int = 0, name: str = "t") -> remote.RemoteWrite:
+    return put_record(NETWORK, nodes[to].config.listen, PutRequest(name, key, data, True), PATIENCE_S)
 
 
-def test_written_through_either_node_and_read_from_both(pair: list[RepNode]) -> None:
+def test_written_through_either_node_and_read_from_both(pair: Pair) -> None:
     master, replica = (node.config.listen for node in pair)
     for to in (0, 1):
         done = written(pair, b"k", b"through %d" % to, to=to)
         assert done.master == master
         assert done.written == WriteReceipt(pair[0].status().last_vlsn, 1)
         for address in (master, replica):
-            assert get_record(address, with_secret(SECRET), GetRequest("t", b"k", done.written.vlsn, 5000), 10) == [
-                b"through %d" % to
-            ]
-    done = delete_record(replica, with_secret(SECRET), DeleteRequest("t", b"k", None), 10)
+            assert get_record(
+                NETWORK, address, GetRequest("t", b"k", done.written.vlsn, PATIENCE_S * 1000), PATIENCE_S
+            ) == [b"through %d" % to]
+    done = delete_record(NETWORK, replica, DeleteRequest("t", b"k", None), PATIENCE_S)
     assert done.written.records == 1
     with pytest.raises(NotFoundError, match="no record with this key"):
-        get_record(replica, with_secret(SECRET), GetRequest("t", b"k", done.written.vlsn, 5000), 10)
+        get_record(NETWORK, replica, GetRequest("t", b"k", done.written.vlsn, PATIENCE_S * 1000), PATIENCE_S)
 
 
-def test_duplicates(pair: list[RepNode]) -> None:
+def test_duplicates(pair: Pair) -> None:
     address = pair[0].config.listen
     for item in (b"blue", b"red", b"green"):
         written(pair, b"car", item, name="tags")
     written(pair, b"card", b"x", name="tags")
-    assert get_record(address, with_secret(SECRET), GetRequest("tags", b"car", 0, 0), 10) == [b"blue", b"green", b"red"]
-    assert delete_record(address, with_secret(SECRET), DeleteRequest("tags", b"car", b"red"), 10).written.records == 1
-    assert delete_record(address, with_secret(SECRET), DeleteRequest("tags", b"car", None), 10).written.records == 2
+    assert get_record(NETWORK, address, GetRequest("tags", b"car", 0, 0), PATIENCE_S) == [b"blue", b"green", b"red"]
+    assert delete_record(NETWORK, address, DeleteRequest("tags", b"car", b"red"), PATIENCE_S).written.records == 1
+    assert delete_record(NETWORK, address, DeleteRequest("tags", b"car", None), PATIENCE_S).written.records == 2
     assert contents(pair[0].environment)["tags"] == {(b"card", b"x"): b"x"}
 
 
-def test_what_is_refused_changes_nothing(pair: list[RepNode]) -> None:
+def test_what_is_refused_changes_nothing(pair: Pair) -> None:
     address = pair[0].config.listen
     written(pair, b"there", b"1")
     last = pair[0].status().last_vlsn
     with pytest.raises(RefusedError, match="there is a record of this key") as caught:
-        put_record(address, with_secret(SECRET), PutRequest("t", b"there", b"2", False), 10)
+        put_record(NETWORK, address, PutRequest("t", b"there", b"2", False), PATIENCE_S)
     assert caught.value.exit_code == 3
     for name, key in (("nope", b"k"), ("t", b"nope")):
         with pytest.raises(NotFoundError):
-            delete_record(address, with_secret(SECRET), DeleteRequest(name, key, None), 10)
+            delete_record(NETWORK, address, DeleteRequest(name, key, None), PATIENCE_S)
         with pytest.raises(NotFoundError):
-            get_record(address, with_secret(SECRET), GetRequest(name, key, 0, 0), 10)
+            get_record(NETWORK, address, GetRequest(name, key, 0, 0), PATIENCE_S)
     with pytest.raises(NotFoundError, match="no database of the name 'nope'"):
-        put_record(address, with_secret(SECRET), PutRequest("nope", b"k", b"", True), 10)
-    with pytest.raises(PeerError, match="secret"):
-        put_record(address, with_secret(b"x" * 20), PutRequest("t", b"there", b"3", True), 10)
+        put_record(NETWORK, address, PutRequest("nope", b"k", b"", True), PATIENCE_S)
     with pytest.raises(RefusedError, match="has not replayed VLSN 99999 yet"):
-        get_record(pair[1].config.listen, with_secret(SECRET), GetRequest("t", b"there", 99_999, 50), 10)
+        get_record(NETWORK, pair[1].config.listen, GetRequest("t", b"there", 99_999, 50), PATIENCE_S)
     with pytest.raises(DisconnectedError, match="cannot be reached"):
-        put_record(NOWHERE, with_secret(SECRET), PutRequest("t", b"k", b"", True), 10)
+        put_record(NETWORK, NOWHERE, PutRequest("t", b"k", b"", True), PATIENCE_S)
     assert contents(pair[0].environment)["t"][b"there"] == b"1"
     # An abort of what had written nothing is no entry of the stream.
     assert pair[0].status().last_vlsn == last
     assert not [txn for txn in pair[0].environment.engine.txns.registered if txn < 0]
 
 
-def test_a_write_without_acknowledgements_may_stand(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_without_acknowledgements_may_stand(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 7, not 3: nothing is known of what comes of it."""
     assert pair[0]._term is not None
     gate = pair[0]._term.gate
@@ -102,9 +113,7 @@ def test_a_write_without_acknowledgements_may_stand(pair: list[RepNode], monkeyp
 
 
 @pytest.mark.parametrize("delete", [False, True])
-def test_what_fails_after_the_commit_is_no_refusal(
-    pair: list[RepNode], monkeypatch: pytest.MonkeyPatch, delete: bool
-) -> None:
+def test_what_fails_after_the_commit_is_no_refusal(pair: Pair, monkeypatch: pytest.MonkeyPatch, delete: bool) -> None:
     """Exit code 3 says that nothing was changed."""
     written(pair, b"after", b"x")
 
@@ -116,7 +125,7 @@ def test_what_fails_after_the_commit_is_no_refusal(
     node = pair[0].config.listen
     with pytest.raises(JetoolError, match="the write was committed, and then the node failed") as caught:
         _ = (
-            delete_record(node, with_secret(SECRET), DeleteRequest("t", b"after", None), 10)
+            delete_record(NETWORK, node, DeleteRequest("t", b"after", None), PATIENCE_S)
             if delete
             else written(pair, b"after", b"y")
         )
@@ -125,41 +134,43 @@ def test_what_fails_after_the_commit_is_no_refusal(
     assert contents(pair[0].environment)["t"].get(b"after") == (None if delete else b"y")
 
 
-def test_an_answer_that_makes_no_sense_is_no_refusal(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
-    receive = Channel.receive
+def test_an_answer_that_makes_no_sense_is_no_refusal(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Call.receive
 
-    def garbled(self: Channel, timeout_s: float) -> Frame:
-        frame = receive(self, timeout_s)
-        return frame._replace(type=Message.RECORDS) if frame.type == Message.WRITTEN else frame
+    def garbled(self: Call, table: Any, version: int, *kinds: Any) -> Any:
+        answer = receive(self, table, version, *kinds)
+        return RecordAnswer(kind=RecordKind.RECORDS, payload=answer.payload) if table is RECORDS else answer
 
-    monkeypatch.setattr(Channel, "receive", garbled)
+    monkeypatch.setattr(Call, "receive", garbled)
     with pytest.raises(UnknownOutcomeError, match="whether it was committed is not known"):
         written(pair, b"garbled", b"x")
     assert contents(pair[0].environment)["t"][b"garbled"] == b"x"
 
 
-def test_a_connection_that_is_lost_before_the_answer(pair: list[RepNode], monkeypatch: pytest.MonkeyPatch) -> None:
-    receive = Channel.receive
+def test_a_connection_that_is_lost_before_the_answer(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Call.receive
 
-    def lost(self: Channel, timeout_s: float) -> Frame:
-        frame = receive(self, timeout_s)
-        if frame.type in (Message.WRITTEN, Message.RECORDS):
+    def lost(self: Call, table: Any, version: int, *kinds: Any) -> Any:
+        answer = receive(self, table, version, *kinds)
+        if table is RECORDS:
             raise DisconnectedError("the cable was pulled")
-        return frame
+        return answer
 
-    monkeypatch.setattr(Channel, "receive", lost)
+    monkeypatch.setattr(Call, "receive", lost)
     with pytest.raises(UnknownOutcomeError, match="whether it was committed is not known"):
         written(pair, b"cable", b"x")
     with pytest.raises(DisconnectedError, match="the cable was pulled"):
-        get_record(pair[0].config.listen, with_secret(SECRET), GetRequest("t", b"cable", 0, 0), 10)
+        get_record(NETWORK, pair[0].config.listen, GetRequest("t", b"cable", 0, 0), PATIENCE_S)
     assert contents(pair[0].environment)["t"][b"cable"] == b"x"
 
 
-def test_too_few_replicas() -> None:
-    with group_of(2, ack_timeout_s=0.2) as nodes:
+def test_too_few_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    with group_of_two() as nodes:
         nodes[0].environment.create_database("t").close()
+        assert nodes[0]._term is not None
+        monkeypatch.setattr(nodes[0]._term.gate, "_timeout_s", 0.1)
         nodes[1].stop()
-        eventually(lambda: not nodes[0].status().replicas[0].connected)
+        eventually(lambda: not has_replica(nodes[0]))
         with pytest.raises(RefusedError, match="too few replicas") as caught:
             written(nodes, b"k", b"x")
         assert (caught.value.exit_code, caught.value.consequence) == (3, "nothing was changed")
@@ -169,25 +180,29 @@ def test_too_few_replicas() -> None:
 
 
 def test_a_replica_that_knows_no_master() -> None:
-    with group_of(2) as nodes:
+    with group_of_two() as nodes:
         nodes[0].environment.create_database("t").close()
-        address = nodes[1].config.listen
+        assert nodes[1].await_vlsn(nodes[0].status().last_vlsn, PATIENCE_S)
         nodes[0].stop()
-        eventually(lambda: nodes[1].role.value == "unknown")
-        nodes[1]._master = None
+        eventually(lambda: nodes[1].role is Role.UNKNOWN)
+        nodes[1]._master = ""
         with pytest.raises(NotMasterError, match="it knows none"):
             written(nodes, b"k", b"x", to=1)
         with pytest.raises(NotFoundError):
-            get_record(address, with_secret(SECRET), GetRequest("t", b"k", 0, 0), 5)
+            get_record(NETWORK, nodes[1].config.listen, GetRequest("t", b"k", 0, 0), PATIENCE_S)
 
 
-@pytest.mark.parametrize("kind", [Message.PUT, Message.DELETE, Message.GET])
-def test_a_request_that_makes_no_sense_is_answered(pair: list[RepNode], kind: Message) -> None:
+@pytest.mark.parametrize("kind", [RecordKind.PUT, RecordKind.DELETE, RecordKind.GET])
+def test_a_request_that_makes_no_sense_is_answered(pair: Pair, kind: RecordKind) -> None:
     for payload in (b"", b"\xff" * 40, records.encode_put(PutRequest("t", b"k", b"x", True))[:-1] + b"\0\0\0"):
-        channel = call(pair[0].config.listen, OPERATOR, Purpose.RECORDS, SECRET, 5)
-        channel.send(kind, payload)
-        assert channel.receive(5).type == Message.REFUSAL
-        channel.close()
+        with Call(NETWORK, pair[0].config.listen, RECORDS.service, PATIENCE_S) as call:
+            call.send(RECORDS, VERSION, RecordRequest(kind=kind, payload=payload))
+            assert call.receive(RECORDS, VERSION, RecordAnswer).kind == RecordKind.REFUSAL
+
+
+def test_the_text_of_a_refusal_is_made_harmless() -> None:
+    refusal = Refusal(3, "kind", "bad\x1b[2J\nnews", "", "", "", "")
+    assert records.decode_refusal(records.encode_refusal(refusal)).what == "bad?[2J?news"
 
 
 def test_decoders_refuse_every_cut_and_flip() -> None:

@@ -11,12 +11,12 @@ from engine.db.secondary_cursor import SecondaryRecord
 from engine.errors import RefusedError
 from engine.rep.acks import AckPolicy
 from tests.db.face.people import People
-from tests.rep.nodes import group_of
+from tests.rep.nodes import PATIENCE_S, group_of_two
 
 
 def test_a_replica_finds_records_by_the_same_keys() -> None:
     chosen = random.Random(11)
-    with group_of(2, policy=AckPolicy.ALL) as nodes:
+    with group_of_two(AckPolicy.ALL) as nodes:
         people = People(nodes[0].environment)
         refused = 0
         for number in range(60):
@@ -28,7 +28,7 @@ def test_a_replica_finds_records_by_the_same_keys() -> None:
         people.by_tag.delete(b"b")
         people.db.put(b"99", b"Bern|last|")
         assert refused > 0
-        assert nodes[1].await_vlsn(nodes[0].status().last_vlsn, 10)
+        assert nodes[1].await_vlsn(nodes[0].status().last_vlsn, PATIENCE_S)
         # Not empty here, and nothing that a replica could fill.
         there = People(nodes[1].environment)
         assert there.disagreements() == people.disagreements() == []

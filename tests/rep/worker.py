@@ -1,35 +1,52 @@
-"""A node as a process of its own, which writes transactions whenever it is the master.
+"""A member of a group as a process of its own, which writes transactions whenever it is the master.
 
-``python -m tests.rep.worker HOME NAME PORT JOURNAL PEER,PEER [--master | --elect]``. Every commit that returned is
-noted in the journal: what must never be lost. ``pause`` and ``go`` on standard input stop and start the writing; its
-end stops the node.
+``python -m tests.rep.worker HOME NAME PORT JOURNAL PORT=PROXY,... [--master]``. Every commit that returned is noted in
+the journal: what must never be lost. ``pause``, ``go`` and ``status`` on standard input stop and start the writing, and
+ask how the node is; its end stops the node.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
-from engine.rep.node import RepNode
-from engine.rep.settings import ElectionConfig, NodeConfig, Role
-from tests.rep.nodes import SECRET, TIMEOUT_S
+from engine.rep.client.connection import Address, Connection, SocketNetwork
+from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.node import JoinedNode
+from engine.rep.leading.term import LeadConfig
+from engine.rep.status import Role
+from engine.storage.disk import DiskStorage
 
 DATABASE = "t"
+
+
+class ByProxy:
+    """A network that reaches each node by a proxy, which can be cut.
+
+    Arguments:
+        proxies: ports, by those of the nodes.
+    """
+
+    def __init__(self, proxies: dict[int, int]) -> None:
+        self._proxies = proxies
+
+    def connect(self, address: Address, deadline: float) -> Connection:
+        return SocketNetwork().connect((address[0], self._proxies.get(address[1], address[1])), deadline)
 
 
 class Writer(threading.Thread):
     """Random transactions: a few keys that are written again and again, and one key that is written once."""
 
-    def __init__(self, node: RepNode, journal: Path, name: str) -> None:
+    def __init__(self, node: JoinedNode, journal: Path, name: str) -> None:
         super().__init__(daemon=True)
         self._node = node
         self._journal = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -37,16 +54,13 @@ class Writer(threading.Thread):
         self._random = random.Random(os.getpid())
         self._count = 0
         self.going = threading.Event()
-        self.idle = threading.Event()
 
     def run(self) -> None:
         while True:
             if not self.going.is_set() or self._node.role is not Role.MASTER:
-                self.idle.set()
                 self.going.wait(0.05)
                 time.sleep(0.005)
                 continue
-            self.idle.clear()
             try:
                 self._transaction(self._node.environment)
             except JetoolError:
@@ -71,14 +85,14 @@ class Writer(threading.Thread):
 def main(words: list[str]) -> None:
     """Run until standard input ends."""
     home, name, port, journal, peers = words[:5]
-    addresses = tuple(("127.0.0.1", int(peer)) for peer in peers.split(","))
+    proxies = {int(real): int(proxy) for real, proxy in (pair.split("=") for pair in peers.split(","))}
     environment = EnvironmentConfig(file_max_bytes=1_000_000, checkpoint_bytes=300_000, lock_timeout_ms=2000)
-    config = NodeConfig(
-        name, ("127.0.0.1", int(port)), addresses, SECRET, "GROUP", master="--master" in words, heartbeat_s=0.2,
-        retry_s=0.05, ack_timeout_s=1.0, environment=environment, rollback_limit=10,
-        election=ElectionConfig(timeout_s=TIMEOUT_S) if "--elect" in words else None,
+    config = JoinConfig(
+        name, ("127.0.0.1", int(port)), tuple(("127.0.0.1", real) for real in proxies), "ELECTABLE", 1,
+        LeadConfig(ack_timeout_s=1.0), "--master" in words, "GROUP", environment=environment,
+        timeout_s=2.0,
     )  # fmt: skip
-    node = RepNode(home, replace(config))
+    node = JoinedNode(DiskStorage(home), config, ByProxy(proxies))
     node.start()
     writer = Writer(node, Path(journal), name)
     writer.start()
@@ -87,13 +101,15 @@ def main(words: list[str]) -> None:
             writer.going.set()
         elif line.strip() == "pause":
             writer.going.clear()
-        else:
+        elif line.strip() != "status":
             break
         if node.failure is not None:
             break
-        print("ok", flush=True)
+        status = node.status()
+        acked = [replica.acked_vlsn for replica in status.replicas if replica.connected]
+        print(json.dumps({"role": status.role, "last": status.last_vlsn, "acked": acked}), flush=True)
     if node.failure is not None:
-        print(f"failed: {node.failure}", file=sys.stderr, flush=True)
+        print(f"failed: {node.failure!r}", file=sys.stderr, flush=True)
     node.stop()
 
 

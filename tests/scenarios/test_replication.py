@@ -1,4 +1,4 @@
-"""Scenarios of rollback, syncup and the VLSN index that need a whole environment: T-6, T-7, T-9 to T-11, T-24, T-26.
+"""Scenarios of rollback, syncup and the VLSN index that need a whole environment: T-6, T-7, T-9, T-10, T-24, T-26.
 
 The others of T-1 to T-26 are shown in tests/recovery, tests/vlsn and tests/rep; ``tests.scenarios.table`` says where.
 """
@@ -26,20 +26,15 @@ from engine.format.vlsn import NEXT_VLSN
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.rep import restore
-from engine.rep.acks import AckPolicy
 from engine.rep.rollback import MatchpointLocation, SoftRollback
-from engine.rep.settings import Role
 from engine.rep.stream import entry_at
 from engine.rep.syncup import Action, LocalLog
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.corpus import copy
 from tests.db.workload import Workload, contents
-from tests.rep.nodes import config_of, eventually, free_ports, started
 from tests.rep.pairs import catch_up, join, lead, plan_for
 from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
-from tests.rep.test_nodes import without_first_files
 from tests.vlsn.test_real_indexes import index_lsns
 
 Locks = dict[int, set[int]]
@@ -179,42 +174,6 @@ def test_the_node_that_rolled_back_becomes_the_master() -> None:
     assert contents(new) == contents(old)
     check_index(old)
     check_index(new)
-
-
-def test_a_copy_from_a_node_that_gives_way_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T-11: a node whose files are being copied stops being the master, and may roll back: the copy ends with it."""
-    addresses = free_ports(2)
-    source = MemoryStorage()
-    workload = Workload(4)
-    with open_alone(source) as env:
-        workload.start(env)
-        workload.run(env, 60)
-    without_first_files(source)
-    master = started(source, config_of(0, addresses, master=True, policy=AckPolicy.NONE))
-    sent: list[str] = []
-    real = restore._send_file
-
-    def give_way_at_the_third(storage: Storage, file: Any, channel: Any) -> None:
-        if len(sent) == 2:
-            master.give_way()
-            eventually(lambda: master.role is not Role.MASTER)
-        sent.append(file.path)
-        real(storage, file, channel)
-
-    monkeypatch.setattr(restore, "_send_file", give_way_at_the_third)
-    assert master.await_role(Role.MASTER, 10)
-    target = MemoryStorage()
-    node = started(target, config_of(1, addresses, restore=True))
-    try:
-        eventually(lambda: len(sent) > 2)
-        eventually(lambda: node.problem is not None)
-        assert [name for name in target.names("restore") if name.endswith(".jdb")] == sent[:2]
-        assert not [name for name in target.names() if name.startswith("replaced")]
-    finally:
-        node.stop()
-        master.stop()
-    env = open_replicated(target)
-    assert contents(env) == {}
 
 
 def test_a_checkpoint_holds_every_vlsn_before_its_start() -> None:

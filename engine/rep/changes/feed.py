@@ -13,7 +13,7 @@ from engine.errors import JetoolError, NotFoundError
 from engine.rep.changes.position import CommitPoint, Position
 from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.handshake import Feeding
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import AVAILABLE, DEFAULT, NOW, AlternateMatchpoint, Heartbeat
 

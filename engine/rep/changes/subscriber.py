@@ -27,7 +27,7 @@ from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import UNKNOWN_UUID, NameInUseError, join
 from engine.rep.client.looking import look
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 
 # The group database: the one database whose id is the same everywhere (je-ha-protocol.md 14).
 _GROUP_DATABASE: Final = -257

@@ -12,7 +12,7 @@ from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import DEL_DUP_LNS, DELETIONS, INSERTIONS, NAME_LNS, REPLACEMENTS, STREAM_RECORDS
 from engine.rep.changes.database_names import DatabaseNames, NameChange
 from engine.rep.changes.position import CommitPoint
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.wire.entries import WireEntry
 
 # Names that begin so are JE's own.

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from engine.errors import FormatError, NotFoundError
 from engine.rep.client.connection import Address, Connection, Network
-from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import NO_CHECK, VERSION_MISMATCH, Envelope, LineTable, Refused, TextMessage

@@ -13,7 +13,7 @@ import socket
 import time
 from typing import Final, Protocol
 
-from engine.rep.frames import DisconnectedError, address_text
+from engine.rep.peers import DisconnectedError, address_text
 
 Address = tuple[str, int]
 _RECEIVE_BYTES: Final = 1 << 18

@@ -26,7 +26,7 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import check_release
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
 from engine.rep.client.looking import MASTER, GroupLook, NodeLook
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"

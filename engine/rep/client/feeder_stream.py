@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.handshake import Feeding
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
     FEEDER,

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from engine.errors import UnsupportedError
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.wire.feeder import (
     FEEDER,
     OFFERED_PROTOCOL,

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from engine.errors import plural
 from engine.rep.client.call import Call, ServiceError
 from engine.rep.client.connection import Address, Network
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.copying import (
     END_OF_QUESTIONS,
     LOG_FILES,

@@ -17,7 +17,7 @@ from engine.errors import FormatError, NotFoundError, RefusedError, UsageError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
 from engine.rep.client.call import AnswerError, Call, ask
 from engine.rep.client.connection import Address, Network
-from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, GroupResponse, Members, StateRequest, StateResponse
 from engine.rep.wire.lines import GROUP_MISMATCH, Refused
@@ -164,7 +164,7 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
     """The group and the state of the node at an address; without the name of the group it is asked for.
 
     Raises:
-        PeerError: the node is not there, or of another group.
+        DisconnectedError: the node is not there, or says nothing yet. PeerError: it is of another group.
     """
     name = group or _UNNAMED
     try:
@@ -180,7 +180,8 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
             raise PeerError(f"{address_text(address)} is of a group that jetool cannot name", found=name) from refused
     said = None if answer is None else answer[1]
     if not isinstance(said, StateResponse):
-        raise PeerError(f"{address_text(address)} does not say what it is", found=type(said).__name__)
+        # A node that has just started, and whose group has not come yet.
+        raise DisconnectedError(f"{address_text(address)} does not say what it is", found=type(said).__name__)
     return name, said
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from engine.errors import NotFoundError, StorageError, UsageError
 from engine.rep.client.connection import Address, Connection, Network
-from engine.rep.frames import DisconnectedError, PeerError, address_text
+from engine.rep.peers import DisconnectedError, PeerError, address_text
 
 _RECEIVE_BYTES: Final = 1 << 18
 # Of the first record that a side sends: its part of the handshake, or an alert.

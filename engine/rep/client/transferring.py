@@ -8,7 +8,7 @@ from engine.errors import RefusedError
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import look
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, TransferMasterResponse
 
 # Longer than the master waits, so that its own answer arrives.

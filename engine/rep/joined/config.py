@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address
 from engine.rep.client.handshake import SECONDARY
 from engine.rep.client.tls import TlsFiles
-from engine.rep.handshake import DEFAULT_MAX_SKEW_MS
 from engine.rep.leading.term import LeadConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+
+# je.rep.maxClockDelta.
+DEFAULT_MAX_SKEW_MS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)

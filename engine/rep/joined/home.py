@@ -20,15 +20,14 @@ from engine.rep.client.connection import Network
 from engine.rep.client.copying import choose
 from engine.rep.client.handshake import ELECTABLE
 from engine.rep.client.looking import GroupLook, NodeLook
-from engine.rep.frames import DisconnectedError
 from engine.rep.group import ELECTABLE as ELECTABLE_TYPE
 from engine.rep.group import Membership, committed_members, read_membership
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import logged_dtvlsn
-from engine.rep.replica import replica_config
-from engine.rep.restore import holds_log
+from engine.rep.peers import DisconnectedError
+from engine.rep.restore import holds_log, replica_config
 from engine.rep.rollback import hard_recover
 from engine.rep.syncup import Action, SyncupPlan, check_rollback_limit, refuse_without_restore
 from engine.storage.base import Storage

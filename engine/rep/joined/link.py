@@ -17,7 +17,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.handshake import Feeding
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.replay import StreamRecord
 from engine.rep.stream import StreamEntry, to_stream
 from engine.rep.syncup import Answer, AnswerKind

@@ -33,7 +33,6 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import ELECTABLE
 from engine.rep.client.looking import GroupLook, check_group
 from engine.rep.client.tls import server_context
-from engine.rep.frames import DisconnectedError, address_text
 from engine.rep.group import check_name, committed_members
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.elections import Voter
@@ -43,14 +42,14 @@ from engine.rep.joined.seeking import Seeker
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.term import Leadership
 from engine.rep.leading.voting import Herald, Vote, running_master
-from engine.rep.messages import NodeStatus
+from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback
 from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
 from engine.rep.serving.port import Port, Service
 from engine.rep.serving.questions import NodeFacts, Questions
 from engine.rep.serving.record_requests import RecordRequests
-from engine.rep.settings import Role
+from engine.rep.status import NodeStatus, Role
 from engine.rep.syncup import Action, find_plan
 from engine.rep.wire.election_lines import MasterAnswer, Result, Suggestion
 from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
@@ -412,7 +411,8 @@ class JoinedNode:
         """Hold an election, if this node has a vote."""
         own = self._home.own_record()
         if self._voter is None or own is None:
-            raise DisconnectedError(f"group {self._seeker.group} has no master now")
+            group = f"group {self._seeker.group}" if self._seeker.group else "the group"
+            raise DisconnectedError(f"{group} has no master now")
         self._voter.elect(*own)
 
     def _lead(self, voter: Voter, env: Environment) -> None:

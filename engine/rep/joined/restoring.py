@@ -17,7 +17,7 @@ from engine.errors import StorageError, plural
 from engine.events import Listener
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from engine.rep.restore import STAGING, install_files, staged_files
 from engine.storage.base import Storage
 

@@ -10,10 +10,10 @@ from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import ELECTABLE, NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, look
-from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.home import Home
 from engine.rep.joined.link import MasterLink
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 
 # A master drops a silent node after 30 s: a name that is in use for longer is another node's.
@@ -80,14 +80,17 @@ class Seeker:
         """Look at the group.
 
         Raises:
-            DisconnectedError: nobody answers now. NotFoundError, PeerError: nobody has ever answered.
+            DisconnectedError: nobody answers now. PeerError: another group does, at the beginning. NotFoundError: to a
+                secondary nobody has ever answered.
         """
         wanted = self.wanted()
         try:
             found = look(self._network, self._addresses, wanted, self._step_s)
         except (NotFoundError, PeerError) as error:
             # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
-            if not self.has_followed and self._home.members() is None:
+            # Members are started at the same time, in any order.
+            new = not self.has_followed and self._home.members() is None
+            if new and (self._config.node_type != ELECTABLE or not isinstance(error, NotFoundError)):
                 raise
             raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self.group = found.group

@@ -24,10 +24,10 @@ from engine.format.entry.txn_end import decode_txn_end
 from engine.format.entry_types import COMMIT
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import GroupGate
-from engine.rep.frames import PeerError
 from engine.rep.leading.handshake import PREPARATION_S, FedNode
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.outflow import LoggedEntry, Outflow
+from engine.rep.peers import PeerError
 from engine.rep.serving.caller import Caller
 from engine.rep.stream import raw_at
 from engine.rep.wire.batches import join_stream

@@ -104,11 +104,15 @@ class GroupChanges:
         if not fed:
             raise RefusedError("none of them is an electable replica that is connected", found=_ascii(", ".join(names)))
         term.gate.hold(timeout_s)
-        while time.monotonic() < deadline:
-            for name, node in fed.items():
-                if term.has_all(name):
-                    return node
-            time.sleep(_POLL_S)
+        try:
+            while time.monotonic() < deadline:
+                for name, node in fed.items():
+                    if term.has_all(name):
+                        return node
+                time.sleep(_POLL_S)
+        except BaseException:
+            term.gate.go_on()
+            raise
         term.gate.go_on()
         raise RefusedError("none of them has everything in time", consequence="this node is still the master")
 

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
 from engine.rep.client.handshake import RELEASE, UNKNOWN_UUID
-from engine.rep.frames import PeerError
 from engine.rep.leading.membership import ConflictError, described
 from engine.rep.leading.outgoing import OLDEST_STREAM, STREAM_VERSION
+from engine.rep.peers import PeerError
 from engine.rep.serving.caller import Caller
 from engine.rep.wire.feeder import (
     FEEDER,

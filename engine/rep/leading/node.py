@@ -28,7 +28,6 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import MASTER, check_group, look
 from engine.rep.client.tls import TlsFiles, server_context
-from engine.rep.frames import PeerError, address_text
 from engine.rep.group import ELECTABLE, check_name, committed_members
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.membership import form_group
@@ -42,14 +41,13 @@ from engine.rep.leading.voting import (
     running_master,
     stand,
 )
-from engine.rep.messages import NodeStatus
-from engine.rep.replica import replica_config
-from engine.rep.restore import holds_log
+from engine.rep.peers import PeerError, address_text
+from engine.rep.restore import holds_log, replica_config
 from engine.rep.serving.copies import EngineFiles, FileList, LogFileServer
 from engine.rep.serving.port import Port, Service
 from engine.rep.serving.questions import NodeFacts, Questions
 from engine.rep.serving.record_requests import RecordRequests
-from engine.rep.settings import Role
+from engine.rep.status import NodeStatus, Role
 from engine.rep.wire.election_lines import MasterAnswer, Proposal, Result, Suggestion
 from engine.rep.wire.group_lines import Members
 from engine.rep.wire.lines import TextMessage

@@ -24,14 +24,14 @@ from engine.format.entry.txn_end import decode_txn_end
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
-from engine.rep.frames import DisconnectedError
 from engine.rep.group import ELECTABLE, Membership, committed_members
 from engine.rep.leading.feeding import HEARTBEAT_S, ReplicaFeed
 from engine.rep.leading.handshake import FedNode, greet
 from engine.rep.leading.membership import ConflictError, GroupDatabase
-from engine.rep.messages import ReplicaProgress
+from engine.rep.peers import DisconnectedError
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
+from engine.rep.status import ReplicaProgress
 from engine.rep.stream import raw_at
 from engine.rep.wire.feeder import FEEDER, SYNC
 from engine.rep.wire.values import NameIdPair

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from engine.errors import FormatError
 from engine.rep.client.connection import Connection
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import Envelope, LineTable, TextMessage
 from engine.rep.wire.messages import Message, Table

@@ -30,7 +30,7 @@ from engine.format.lsn import format_lsn
 from engine.log.check import check_file
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
 from engine.rep.wire.copying import (

@@ -21,7 +21,7 @@ from typing import Any, Final
 from engine.errors import FormatError, JetoolError
 from engine.rep.client.connection import Address, Connection, SocketConnection
 from engine.rep.client.tls import TlsConnection
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 from engine.rep.service_port import ServicePort
 from engine.rep.serving.caller import STEP_S, Caller
 from engine.rep.wire.services import Status

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.rep.frames import Frame, PeerError
+from engine.rep.peers import PeerError
 from engine.rep.records import RecordHost, answer
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
-from engine.rep.wire.records import RECORDS, VERSION, RecordAnswer, RecordRequest
+from engine.rep.wire.records import RECORDS, VERSION, RecordRequest
 
 _PLACES: Final = 16
 
@@ -33,7 +33,7 @@ class RecordRequests:
 
     def _serve(self, caller: Caller) -> None:
         asked = caller.receive(RECORDS, VERSION, RecordRequest)
-        reply = answer(self._host, Frame(asked.kind, asked.payload))
+        reply = answer(self._host, asked)
         if reply is None:
             raise PeerError(f"{caller.peer} asks for something else", found=f"message {asked.kind}")
-        caller.send(RECORDS, VERSION, RecordAnswer(kind=reply.type, payload=reply.payload))
+        caller.send(RECORDS, VERSION, reply)

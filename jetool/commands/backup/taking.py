@@ -18,7 +18,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address
 from engine.rep.client.copying import HotCopy, Throttle, choose
 from engine.rep.client.looking import check_group, look
-from engine.rep.frames import PeerError, address_text
+from engine.rep.peers import PeerError, address_text
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment_or

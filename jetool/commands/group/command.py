@@ -9,8 +9,8 @@ import click
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.rep.client.connection import Address
 from engine.rep.client.looking import check_group
-from engine.rep.frames import address_text
 from engine.rep.group import check_name, committed_members
+from engine.rep.peers import address_text
 from engine.rep.reset import reset_group
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment, environment_or

@@ -12,7 +12,7 @@ from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import clock_difference
 from engine.rep.client.looking import GroupLook, NodeLook, answers, look
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 from engine.rep.wire.node_state import STATES
 from jetool.app import exits
 from jetool.app.options import Run

@@ -9,14 +9,14 @@ from typing import Any, Final
 import click
 
 from engine.rep import remote
-from engine.rep.frames import address_text
+from engine.rep.peers import address_text
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest
-from engine.rep.remote import Door, RemoteWrite, by_je, with_secret
+from engine.rep.remote import RemoteWrite
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.networks import network_of
 from jetool.app.options import Run
-from jetool.commands.node.peers import PERHAPS_SECRET, node, read_secret
+from jetool.commands.node.peers import node
 from jetool.output.shape import Field, Shape
 from jetool.rows.record_rows import RECORD, record_row
 
@@ -32,8 +32,8 @@ WRITTEN: Final = Shape(
     ),
 )
 _EXITS: Final = {
-    exits.NOT_FOUND: "no database of the name, no such record, no file with the secret",
-    exits.INCOMPLETE: "the node cannot write, or the file with the secret cannot be read",
+    exits.NOT_FOUND: "no database of the name, no such record",
+    exits.INCOMPLETE: "the node cannot read or write its log",
 }
 _WRITE_EXITS: Final = {
     exits.DONE: "committed, and acknowledged by replicas as the policy of the master asks",
@@ -48,7 +48,6 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     for option in (
         click.option("--timeout", type=click.FloatRange(0.1, 3600), default=30.0, metavar="S",
                      help="Longest wait for the answer, in seconds.  [default: 30]"),
-        PERHAPS_SECRET,
         click.option("--db", "name", required=True, metavar="NAME", help="The database."),
         click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms."),
         click.argument("address", type=params.HOST, help="Where the node listens."),
@@ -64,9 +63,8 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     writes=True,
     features=("fields", "keys", "tls"),
     examples=(
-        ("One record", "jetool node put db1:5001 user0001 Ada --db users --secret-file s"),
-        ("In a group of JE that a jetool node leads", "jetool node put localhost:5001 user0001 Ada --db users"),
-        ("Only when there is none", "jetool node put db1:5001 lock me --db locks --no-overwrite --secret-file s"),
+        ("One record", "jetool node put localhost:5001 user0001 Ada --db users"),
+        ("Only when there is none", "jetool node put localhost:5001 lock me --db locks --no-overwrite"),
     ),
     exits=_WRITE_EXITS,
 )
@@ -79,20 +77,19 @@ def node_put(
     key: bytes,
     data: bytes,
     name: str,
-    secret_file: str | None,
     timeout: float,
     no_overwrite: bool,
 ) -> int:
     """Write one record through a running node, in a transaction of its own; with sorted duplicates add a data item.
 
     A node that is not the master passes the request on to the master that it knows. The answer comes when replicas have
-    acknowledged the commit. Without --secret-file the node leads a group of JE; it serves callers on its own machine,
-    others over TLS by a certificate that it trusts.
+    acknowledged the commit. A node of jetool serves callers on its own machine, others over TLS by a certificate that
+    it trusts; nodes of JE have no such service.
     """
     if data == b"-":
         data = sys.stdin.buffer.read()
     request = PutRequest(name, key, data, not no_overwrite)
-    return _print(run, name, key, remote.put_record(address, _door(run, secret_file), request, timeout))
+    return _print(run, name, key, remote.put_record(network_of(run), address, request, timeout))
 
 
 @command(
@@ -102,8 +99,8 @@ def node_put(
     writes=True,
     features=("fields", "keys", "tls"),
     examples=(
-        ("One record", "jetool node delete db1:5001 user0001 --db users --secret-file s"),
-        ("One data item of a key", "jetool node delete db1:5001 user0001 --db tags --data blue --secret-file s"),
+        ("One record", "jetool node delete localhost:5001 user0001 --db users"),
+        ("One data item of a key", "jetool node delete localhost:5001 user0001 --db tags --data blue"),
     ),
     exits=_WRITE_EXITS,
 )
@@ -114,13 +111,12 @@ def node_delete(
     address: tuple[str, int],
     key: bytes,
     name: str,
-    secret_file: str | None,
     timeout: float,
     data: bytes | None,
 ) -> int:
     """Delete the record of KEY through a running node; with sorted duplicates all data items, or one."""
     request = DeleteRequest(name, key, data)
-    return _print(run, name, key, remote.delete_record(address, _door(run, secret_file), request, timeout))
+    return _print(run, name, key, remote.delete_record(network_of(run), address, request, timeout))
 
 
 @command(
@@ -129,9 +125,9 @@ def node_delete(
     outputs=lambda: Outputs("table", (RECORD,)),
     features=("fields", "keys", "tls"),
     examples=(
-        ("One record, as this node has it", "jetool node get db2:5001 user0001 --db users --secret-file s"),
+        ("One record, as this node has it", "jetool node get localhost:5001 user0001 --db users"),
         ("What was just written with VLSN 120, from a replica",
-         "jetool node get db2:5001 user0001 --db users --vlsn 120 --secret-file s"),
+         "jetool node get localhost:5001 user0001 --db users --vlsn 120"),
     ),
     exits={
         exits.DONE: "the record was printed",
@@ -141,23 +137,16 @@ def node_delete(
 )  # fmt: skip
 @_shared
 @click.option("--vlsn", type=params.VLSN, help="Wait until the node has replayed this VLSN.")
-def node_get(
-    run: Run, address: tuple[str, int], key: bytes, name: str, secret_file: str | None, timeout: float, vlsn: int | None
-) -> int:
+def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout: float, vlsn: int | None) -> int:
     """Print the record of KEY as a running node has it; in a database with sorted duplicates all data items of it.
 
     Only committed records are read. A replica may be behind the master; --vlsn waits for what a write has printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
     # A second more than the node waits, so that its own answer arrives first.
-    items = remote.get_record(address, _door(run, secret_file), request, timeout + 1)
+    items = remote.get_record(network_of(run), address, request, timeout + 1)
     run.out.table(RECORD, [record_row((key, item)) for item in items])
     return exits.DONE
-
-
-def _door(run: Run, secret_file: str | None) -> Door:
-    """How nodes of that kind of group are reached."""
-    return by_je(network_of(run)) if secret_file is None else with_secret(read_secret(secret_file))
 
 
 def _print(run: Run, name: str, key: bytes, done: RemoteWrite) -> int:

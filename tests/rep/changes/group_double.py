@@ -12,7 +12,7 @@ from functools import cache
 from engine.format.entry.group_db import GroupNode, RepGroup
 from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.rep.client.connection import Address
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, Proposal, Suggestion
 from engine.rep.wire.entries import WireEntry

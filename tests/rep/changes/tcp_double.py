@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection
 
 _PAUSE_S = 0.02

@@ -18,7 +18,7 @@ from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.state_file import StateFile
 from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, Settings, StalledError, Subscriber
 from engine.rep.changes.transactions import Change, Transaction
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.rep.client.connection import Address
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from engine.rep.wire import copying as c
 from engine.rep.wire.copying import LOG_FILES, SERVICE
 from engine.rep.wire.inbox import Inbox

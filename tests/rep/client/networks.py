@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 
 from engine.rep.client.connection import Address, Connection, Network
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from tests.rep.wire.recordings import HOME, Recording, files, read
 
 # What differs between two clients that ask the same: the name that a node is not asked by, the group that is wrong.

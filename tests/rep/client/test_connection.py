@@ -13,7 +13,7 @@ import pytest
 from engine.rep.client.call import Call
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import node_state
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from tests.rep.wire.recordings import HOME, read
 
 

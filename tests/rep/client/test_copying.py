@@ -18,7 +18,7 @@ from engine.rep.client import copying
 from engine.rep.client.copying import CutError, HotCopy, Throttle, choose
 from engine.rep.client.log_files import RemoteLog, new_client_id
 from engine.rep.client.looking import GroupLook, NodeLook
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import copying as c
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse

@@ -10,7 +10,7 @@ from engine.errors import NotFoundError, RefusedError, UnsupportedError
 from engine.rep.client.call import AnswerError, Call, ServiceError, ask
 from engine.rep.client.handshake import check_release, clock_difference, new_name
 from engine.rep.client.looking import answers, look, state_of
-from engine.rep.frames import PeerError
+from engine.rep.peers import PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterQuery
 from engine.rep.wire.group_lines import GROUP, GroupRequest, GroupResponse
 from engine.rep.wire.services import Status

@@ -15,7 +15,7 @@ from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Connection, Network, SocketConnection, SocketNetwork
 from engine.rep.client.looking import look
 from engine.rep.client.tls import TlsConnection, TlsFiles, TlsNetwork, client_context, server_context
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.serving.port import Port, Service
 from jetool.app import exits, networks
 from tests.harness import run
@@ -235,7 +235,6 @@ def test_the_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         ("group", "show", "{env}"),
         ("backup", "{env}", "{env}-copies"),
-        ("node", "run", "{env}", "--node", "n", "--listen", "h:1", "--secret-file", NODE),
     ],
 )
 def test_a_run_that_calls_no_node(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

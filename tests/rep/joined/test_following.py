@@ -10,7 +10,7 @@ from engine.errors import RefusedError, StorageError
 from engine.format.entry_types import ABORT
 from engine.log.marker import MARKER
 from engine.rep.rollback import RollbackProhibitedError
-from engine.rep.settings import Role
+from engine.rep.status import Role
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message

@@ -14,8 +14,8 @@ from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.records import GetRequest, PutRequest
-from engine.rep.remote import by_je, get_record, put_record
-from engine.rep.settings import Role
+from engine.rep.remote import get_record, put_record
+from engine.rep.status import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.joined.playing import described, opened
@@ -113,12 +113,14 @@ def test_they_lead_by_turns(nodes: Nodes) -> None:
     write(nodes.running[second].environment, "b")
     nodes.start(0)
     nodes.await_roles(second)
-    door, place = by_je(SocketNetwork()), nodes.places[0]
+    network, place = SocketNetwork(), nodes.places[0]
     # At a replica: it goes on to the master, and comes back with the stream.
-    written = put_record(place, door, PutRequest("x", b"k", b"v", True), PATIENCE_S)
+    written = put_record(network, place, PutRequest("x", b"k", b"v", True), PATIENCE_S)
     assert written.master == nodes.places[second]
-    assert get_record(place, door, GetRequest("x", b"k", written.written.vlsn, PATIENCE_S * 1000), PATIENCE_S) == [b"v"]
-    transfer_master(SocketNetwork(), place, "n1", PATIENCE_S)
+    assert get_record(network, place, GetRequest("x", b"k", written.written.vlsn, PATIENCE_S * 1000), PATIENCE_S) == [
+        b"v"
+    ]
+    transfer_master(network, place, "n1", PATIENCE_S)
     nodes.await_roles(0)
     write(nodes.running[0].environment, "c")
     last = nodes.running[0].stream_range().last

@@ -13,8 +13,8 @@ import pytest
 from engine.errors import JetoolError
 from engine.format.entry_types import COMMIT
 from engine.rep.client.connection import Address, Connection, Network
-from engine.rep.frames import DisconnectedError
 from engine.rep.joined.node import JoinedNode
+from engine.rep.peers import DisconnectedError
 from engine.rep.restore import holds_log
 from engine.rep.wire import feeder as f
 from engine.rep.wire.messages import Message

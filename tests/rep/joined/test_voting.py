@@ -7,11 +7,11 @@ import pytest
 from engine.format.entry.group_db import GroupNode, RepGroup
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
-from engine.rep.frames import DisconnectedError
 from engine.rep.group import Membership
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.elections import Voter
 from engine.rep.leading.voting import RUNNING_MASTER, Acceptor, Vote
+from engine.rep.peers import DisconnectedError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.election_lines import (
     Accept,

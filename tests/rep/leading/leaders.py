@@ -11,11 +11,10 @@ from typing import Any
 from engine.format.entry.txn_end import TxnEnd
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import Call
-from engine.rep.client.connection import Network, SocketNetwork
+from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.handshake import EXTERNAL, Joining, join
 from engine.rep.leading.node import LeadingConfig, LeadingNode
 from engine.rep.leading.term import LeadConfig
-from engine.rep.settings import Address
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER

@@ -25,9 +25,9 @@ from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.handshake import Joining, join
-from engine.rep.frames import DisconnectedError, PeerError
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.leading.term import LeadConfig, Leadership
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.stream import raw_at
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry, same_entry

@@ -9,10 +9,10 @@ from engine.format.entry.group_db import NODE_TYPES, GroupNode
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.frames import PeerError
 from engine.rep.group import committed_members
 from engine.rep.leading.membership import described
 from engine.rep.leading.node import LeadingNode
+from engine.rep.peers import PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.group_lines import (
     GROUP,

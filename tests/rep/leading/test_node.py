@@ -14,14 +14,14 @@ from engine.rep.acks import AckPolicy, InsufficientReplicasError
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import look
-from engine.rep.frames import PeerError
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
 from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.leading.node import LeadingNode
+from engine.rep.peers import PeerError
 from engine.rep.records import GetRequest, PutRequest
-from engine.rep.remote import by_je, get_record, put_record
-from engine.rep.settings import Role
+from engine.rep.remote import get_record, put_record
+from engine.rep.status import Role
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Proposal, Result, Suggestion
 from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
@@ -192,14 +192,14 @@ def test_records_are_written_through_it() -> None:
     """By callers on its own machine; one from elsewhere would need a certificate."""
     with leading(policy=AckPolicy.NONE) as node:
         node.environment.create_database("x").close()
-        door, place = by_je(SocketNetwork()), node.config.listen
-        written = put_record(place, door, PutRequest("x", b"k", b"v", True), 5)
+        network, place = SocketNetwork(), node.config.listen
+        written = put_record(network, place, PutRequest("x", b"k", b"v", True), 5)
         assert (written.master, written.written.vlsn) == (place, node.stream_range().last)
-        assert get_record(place, door, GetRequest("x", b"k", written.written.vlsn, 1000), 5) == [b"v"]
+        assert get_record(network, place, GetRequest("x", b"k", written.written.vlsn, 1000), 5) == [b"v"]
         with pytest.raises(RefusedError, match="there is a record"):
-            put_record(place, door, PutRequest("x", b"k", b"v", False), 5)
+            put_record(network, place, PutRequest("x", b"k", b"v", False), 5)
         with pytest.raises(NotFoundError):
-            get_record(place, door, GetRequest("nothing", b"k", 0, 0), 5)
+            get_record(network, place, GetRequest("nothing", b"k", 0, 0), 5)
         asked = encode_service_request("JetoolRecords")
         assert served(node._services, asked) == bytes((Status.INVALID,))
 

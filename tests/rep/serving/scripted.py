@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.rep.frames import DisconnectedError
+from engine.rep.peers import DisconnectedError
 from engine.rep.serving.port import Port, Services
 from tests.rep.wire.recordings import Piece, Played, Player, Recording, read
 

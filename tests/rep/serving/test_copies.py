@@ -21,8 +21,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.log_files import RemoteLog, new_client_id
-from engine.rep.frames import PeerError
 from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.peers import PeerError
 from engine.rep.serving.copies import EngineFiles, FileList, ListedFile, LogFileServer
 from engine.rep.serving.port import Port
 from engine.rep.wire import copying as c
@@ -259,6 +259,7 @@ def test_a_damaged_file_is_not_handed_out() -> None:
 
 
 def test_a_copy_ends_when_the_log_is_another_one() -> None:
+    """T-11: it was cut, or replaced, by a rollback."""
     env = opened(node_storage())
     current: list[Any] = [env.engine]
     files = EngineFiles(env.engine, lambda: current[0])

@@ -13,7 +13,7 @@ from engine.errors import StorageError
 from engine.rep.client.call import Call, ServiceError, ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import node_state, state_of
-from engine.rep.frames import DisconnectedError, PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.serving.port import Port
 from engine.rep.serving.questions import NodeFacts, Questions
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
