@@ -5,7 +5,8 @@ a RollbackStart that follows; the facts of the log (``read_stream``) say which t
 was not finished gives the stream that it has after recovery.
 
 Only VLSNs that both nodes should have are compared. A VLSN that one of them lacks within that range is a difference: it
-was cleaned away, or lies in damage.
+was cleaned away, or lies in damage. A VLSN that stands twice in one of them is a difference too (JE-LOG-016): which of
+the two holds is not for a comparison to say.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from engine.storage.base import Storage
 
 MISSING_HERE = "missing in the first"
 MISSING_THERE = "missing in the second"
+TWICE_HERE = "twice in the first"
+TWICE_THERE = "twice in the second"
 
 
 class StreamSide(NamedTuple):
@@ -70,7 +73,8 @@ class StreamDiff(NamedTuple):
         if self.first == NULL_VLSN:
             return 0
         end = self.last + 1 if self.difference is None else self.difference.vlsn
-        return end - self.first - self.same
+        # One that stands twice was compared once.
+        return max(0, end - self.first - self.same)
 
 
 def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT) -> StreamDiff:
@@ -88,13 +92,14 @@ def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT
     if NULL_VLSN in (one.facts.first, other.facts.first) or first > last:
         return StreamDiff(NULL_VLSN, NULL_VLSN, 0, None)
     ours, theirs = stream(one, first, last), stream(other, first, last)
-    same = 0
+    same, before = 0, first - 1
     here, there = next(ours, None), next(theirs, None)
     while here is not None or there is not None:
-        found = _compare(here, there)
+        found = _repeated(here, there, before) or _compare(here, there)
         if found is not None:
             return StreamDiff(first, last, same, found)
-        same += 1
+        assert here is not None
+        same, before = same + 1, here.vlsn
         if not same & 0xFFF:
             listener.step("compare", same, last - first + 1)
         here, there = next(ours, None), next(theirs, None)
@@ -136,6 +141,15 @@ class _TakenBack:
         while self._ahead and self._ahead[-1][0] < entry.lsn:
             self._ahead.pop()
         return bool(self._ahead) and entry.vlsn > self._ahead[-1][1]
+
+
+def _repeated(here: LogEntry | None, there: LogEntry | None, before: int) -> Difference | None:
+    """A VLSN that is not after the one that was compared before."""
+    if here is not None and here.vlsn <= before:
+        return Difference(here.vlsn, TWICE_HERE, here, None)
+    if there is not None and there.vlsn <= before:
+        return Difference(there.vlsn, TWICE_THERE, None, there)
+    return None
 
 
 def _compare(here: LogEntry | None, there: LogEntry | None) -> Difference | None:

@@ -63,19 +63,33 @@ def test_a_node_that_is_behind() -> None:
     assert diff(node(2), node(1))["relation"] == "ahead"
 
 
-def altered(env: Path, vlsn: int, at: int = -1) -> None:
-    """Change one byte in the body of a replicated entry, and its checksum."""
+def altered(env: Path, vlsn: int, at: int = -1, to: int | None = None) -> None:
+    """Change one byte in the body of a replicated entry, or its VLSN, and its checksum."""
     storage = DiskStorage(env)
     for item in LogReader(storage, list_log_files(storage)).forward():
         if isinstance(item, LogEntry) and item.replicated and not item.invisible and item.vlsn == vlsn:
             path = env / f"{item.lsn >> 32:08x}.jdb"
             data, offset = bytearray(path.read_bytes()), item.lsn & 0xFFFFFFFF
-            end = offset + HEADER_WITH_VLSN_BYTES + item.item_size
-            data[(offset + HEADER_WITH_VLSN_BYTES if at >= 0 else end) + at] ^= 1
+            body = offset + HEADER_WITH_VLSN_BYTES
+            end = body + item.item_size
+            if to is not None:
+                assert data[body - 8 : body] == vlsn.to_bytes(8, "little")
+                data[body - 8 : body] = to.to_bytes(8, "little")
+            else:
+                data[(body if at >= 0 else end) + at] ^= 1
             data[offset : offset + 4] = right_checksum(bytes(data[offset:end]), item.version).to_bytes(4, "little")
             path.write_bytes(data)
             return
     raise AssertionError(f"no VLSN {vlsn}")
+
+
+def test_a_vlsn_that_stands_twice(tmp_path: Path) -> None:
+    other = copy_of(named(f"{GROUP}/node3"), tmp_path / "node3")
+    altered(other, 100, to=99)
+    for nodes, side in (((node(2), other), "second"), ((other, node(2)), "first")):
+        found = diff(*nodes)
+        assert (found["same"], found["equal_entries"], found["not_compared"]) == (False, 99, 0)
+        assert (found["first_difference"]["vlsn"], found["first_difference"]["what"]) == (99, f"twice in the {side}")
 
 
 def test_the_first_difference(tmp_path: Path) -> None:
