@@ -20,7 +20,7 @@ jetool node run "$room/n2" --node n2 --listen $two --join $one $member > /dev/nu
 await '"n1".*"MASTER".*"n2".*"REPLICA"'
 say group show $two --fields name,master
 say node put $two erin "through the replica" --db users --fields master,records
-say node transfer-master $two --to n2 --timeout 60 --fields node
+say node transfer-master $two --to n2 --timeout 60 --yes --fields master,node
 await '"n1".*"REPLICA".*"n2".*"MASTER"'
 say group show $two --fields name,master
 kill $nodes

@@ -3,7 +3,7 @@
 =======  =======================================================  ==========================================
 request  payload                                                  reply
 =======  =======================================================  ==========================================
-PUT      database, key, data, u8 overwrite                        WRITTEN: i64 VLSN of the Commit, i32 records
+PUT      database, key, data, u8: 1 overwrite, 2 create           WRITTEN: i64 VLSN of the Commit, i32 records
 DELETE   database, key, u8 whether an item is named, that item    WRITTEN
 GET      database, key, i64 VLSN to wait for, i32 milliseconds    RECORDS: data items
 =======  =======================================================  ==========================================
@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, Protocol
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
-from engine.errors import JetoolError, NotFoundError, RefusedError
+from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
 from engine.rep.peers import PeerError
@@ -39,6 +39,8 @@ INCOMPLETE: Final = 7
 _MOST_BYTES: Final = 64 << 20
 _LEAST_ITEM_BYTES: Final = 1
 _TEXT_BYTES: Final = 2000
+_OVERWRITE: Final = 1
+_CREATE: Final = 2
 
 
 class RecordKind(IntEnum):
@@ -60,12 +62,18 @@ class NotMasterError(PeerError):
 
 
 class PutRequest(NamedTuple):
-    """Write a record."""
+    """Write a record.
+
+    Attributes:
+        overwrite: one that is there already.
+        create: the database, without duplicates, where there is none of the name.
+    """
 
     database: str
     key: bytes
     data: bytes
     overwrite: bool
+    create: bool = False
 
 
 class DeleteRequest(NamedTuple):
@@ -196,6 +204,8 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_put(payload)
     env = _led(host)
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
+    if wanted.create and wanted.database not in env.database_names():
+        env.create_database(wanted.database).close()
     with _told(env) as txn, env.open_database(wanted.database) as db, txn:
         if not db.put(wanted.key, wanted.data, txn, mode=mode):
             raise RefusedError(
@@ -271,15 +281,17 @@ def _no_record(database: str, consequence: str | None = None) -> NotFoundError:
 def encode_put(request: PutRequest) -> bytes:
     """A request."""
     writer = ByteWriter().string(request.database).byte_array(request.key).byte_array(request.data)
-    return writer.u8(request.overwrite).getvalue()
+    return writer.u8(request.overwrite * _OVERWRITE | request.create * _CREATE).getvalue()
 
 
 def decode_put(payload: bytes) -> PutRequest:
     """A request."""
     reader = ByteReader(payload)
-    request = PutRequest(reader.string(), reader.byte_array(), reader.byte_array(), bool(reader.u8()))
+    database, key, data, flags = reader.string(), reader.byte_array(), reader.byte_array(), reader.u8()
     reader.finish()
-    return request
+    if flags & ~(_OVERWRITE | _CREATE):
+        raise FormatError("a put has an unknown flag", found=f"0x{flags:02x}")
+    return PutRequest(database, key, data, bool(flags & _OVERWRITE), bool(flags & _CREATE))
 
 
 def encode_delete(request: DeleteRequest) -> bytes:

@@ -18,13 +18,14 @@ feature        options                                     for commands that
 ``lock``       ``--lock-timeout``                          take the environment's lock
 ``write``      ``-n/--dry-run --yes --backup-dir``         change an environment
 ``plan``       ``-n/--dry-run``                            write something else
+``consent``    ``-n/--dry-run --yes``                      change a group that runs
 ``tls``        ``--tls-ca --tls-cert --tls-key             call nodes of JE
                --tls-check-host``
 =============  ==========================================  ====================================================
 
-All but those of ``write``, ``plan``, ``spark`` and ``tls`` may also stand in front of the command's name. They are
-handed down to the command as they were written, so there is one place where they are parsed and one rule about which
-of them it takes.
+All but those of ``write``, ``plan``, ``consent``, ``spark`` and ``tls`` may also stand in front of the command's name.
+They are handed down to the command as they were written, so there is one place where they are parsed and one rule about
+which of them it takes.
 """
 
 from __future__ import annotations
@@ -189,10 +190,13 @@ def _plan() -> list[click.Option]:
     return [click.Option(["-n", "--dry-run"], is_flag=True, help="Print the plan and change nothing.")]
 
 
+def _consent() -> list[click.Option]:
+    return [*_plan(), click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation.")]
+
+
 def _write() -> list[click.Option]:
     return [
-        *_plan(),
-        click.Option(["--yes"], is_flag=True, help="Do not ask for confirmation."),
+        *_consent(),
         click.Option(["--backup-dir"], metavar="DIR|none", help="Where bytes go before they are changed."),
     ]
 
@@ -208,11 +212,12 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "spark": _spark,
     "write": _write,
     "plan": _plan,
+    "consent": _consent,
     "tls": _tls,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
 # Those that stand after the command's name only.
-_AFTER_NAME: Final = ("write", "plan", "spark", "tls")
+_AFTER_NAME: Final = ("write", "plan", "consent", "spark", "tls")
 
 
 def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option]:

@@ -37,9 +37,7 @@ COMMANDS: Final = (
     CommandRow("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
     CommandRow("clean", "Drive", "clean.command", "Run the log cleaner, offline, and give space back"),
     CommandRow("crash", "Drive", "crash.command", "Simulate a crash, on a copy by default"),
-    CommandRow(
-        "node", "Drive", "node.command", "Nodes of a replication group: run, status, transfer-master, put, get, delete"
-    ),
+    CommandRow("node", "Drive", "node.command", "Nodes of a replication group: run, transfer-master, put, get, delete"),
     CommandRow("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     CommandRow("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     CommandRow("scan", "Look", "scan", "Records by range or prefix"),

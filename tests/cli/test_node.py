@@ -107,8 +107,7 @@ def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
     shown = await_members(copy)
     assert {node["name"]: node["state"] for node in shown["nodes"]} == {"m1": "MASTER", "copy": "REPLICA"}
     assert run("node", "transfer-master", copy, "--to", "nobody").code == 3
-    assert run("node", "transfer-master", copy, "--to", "copy", "--force").code == 2
-    moved = run("node", "transfer-master", copy, "--to", "copy", "--json")
+    moved = run("node", "transfer-master", copy, "--to", "copy", "--yes", "--json")
     assert (moved.code, json.loads(moved.out)["node"]) == (0, "copy"), moved.err
     _, err = master.popen.communicate(timeout=20)
     assert (master.popen.returncode, b"copy at" in err) == (3, True), err
@@ -163,11 +162,18 @@ def states(address: str) -> dict[str, str | None]:
 def test_two_nodes(pair: tuple[list[str], list[Process]], tmp_path: Path) -> None:
     addresses, nodes = pair
     eventually(lambda: states(addresses[1]) == {"n1": "MASTER", "n2": "REPLICA"})
-    result = run("node", "transfer-master", addresses[1], "--to", "n2", "--timeout", "60", "--json")
-    assert (result.code, json.loads(result.out)["node"]) == (0, "n2")
-    assert_valid("node transfer-master", result.out)
+    words = ("node", "transfer-master", addresses[1], "--to", "n2", "--timeout", "60", "--json")
+    refused = run(*words)
+    assert (refused.code, "n1 would give the role of master to n2" in refused.err) == (3, True)
+    for more, dry in (("-n", True), ("--yes", False)):
+        result = run(*words, more)
+        assert result.code == 0, result.err
+        assert_valid("node transfer-master", result.out)
+        done = result.json()
+        assert (done["group"], done["master"], done["node"], done["dry_run"]) == ("jetool", "n1", "n2", dry)
     eventually(lambda: states(addresses[0]) == {"n1": "REPLICA", "n2": "MASTER"})
-    assert run("node", "transfer-master", addresses[0], "--to", "n9").code == 3
+    nobody = run("node", "transfer-master", addresses[0], "--to", "n9", "--yes")
+    assert (nobody.code, "expected n1, n2" in nobody.err) == (3, True), nobody.err
     assert run("node", "transfer-master", "127.0.0.1:1", "--to", "n1").code == 4
     busy = run("put", tmp_path / "n1", "k", "v", "--db", "users")
     assert busy.code == 3
@@ -200,6 +206,8 @@ def test_records_of_a_running_node(pair: tuple[list[str], list[Process]]) -> Non
     assert run("node", "get", addresses[0], "ada", *words).code == 4
     assert run("node", "delete", addresses[0], "ada", *words).code == 4
     assert run("node", "put", addresses[0], "k", "v", "--db", "nope").code == 4
+    assert run("node", "put", addresses[1], "k", "v", "--db", "new", "--create").code == 0
+    assert run("node", "get", addresses[0], "k", "--db", "new").code == 0
     assert run("node", "put", "127.0.0.1:1", "k", "v", *words).code == 3
 
 

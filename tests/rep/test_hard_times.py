@@ -17,7 +17,7 @@ from engine.rep import stream as rep_stream
 from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import look
-from engine.rep.client.transferring import transfer_master
+from engine.rep.client.transferring import plan_transfer, transfer_master
 from engine.rep.joined.node import JoinedNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.replay import Replay
@@ -130,7 +130,7 @@ def test_a_failed_transfer_lets_commits_go_on() -> None:
         gate = master._term.gate
         gate.committing()
         with pytest.raises(RefusedError, match="a commit is still being written"):
-            transfer_master(NETWORK, master.config.listen, "node2", 1)
+            transfer_master(NETWORK, plan_transfer(NETWORK, master.config.listen, "node2", PATIENCE_S), 1)
         done = threading.Thread(target=gate.committing)
         done.start()
         done.join(PATIENCE_S)

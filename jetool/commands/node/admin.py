@@ -6,7 +6,8 @@ from typing import Final
 
 import click
 
-from engine.rep.client.transferring import transfer_master
+from engine.errors import RefusedError
+from engine.rep.client.transferring import plan_transfer, transfer_master
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.networks import network_of
@@ -17,7 +18,13 @@ from jetool.output.shape import Field, Shape
 TRANSFERRED: Final = Shape(
     "transferred",
     "The request for another master.",
-    (Field("node", "text", "the node that becomes the master"), Field("asked", "text", "the node that was asked")),
+    (
+        Field("group", "text", "the group"),
+        Field("master", "text", "the node that gives the role"),
+        Field("node", "text", "the node that becomes the master"),
+        Field("lag", "int", "by how many VLSNs it was before the master; null when nobody can tell", null=True),
+        Field("dry_run", "bool", "nothing was changed"),
+    ),
 )
 
 
@@ -25,15 +32,16 @@ TRANSFERRED: Final = Shape(
     "transfer-master",
     parent=node,
     outputs=lambda: Outputs("document", (TRANSFERRED,)),
-    features=("fields", "tls"),
+    features=("fields", "tls", "consent"),
     examples=(
-        ("Another master", "jetool node transfer-master db1:5001 --to n2"),
-        ("One that may take a minute to catch up", "jetool node transfer-master db1:5001 --to n3 --timeout 60"),
+        ("Who would give the role, and how far the other node is", "jetool node transfer-master db1:5001 --to n2 -n"),
+        ("One that may take a minute to catch up", "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes"),
     ),
     exits={
         exits.DONE: "the node becomes the master",
         exits.NOT_FOUND: "no node answers",
-        exits.REFUSED: "there is no master, it refuses, or the other node does not catch up",
+        exits.REFUSED: "there is no master, it refuses, the other node is no electable member or does not catch up, or"
+        " --yes is missing",
     },
 )  # fmt: skip
 @click.argument("address", type=params.HOST, help="Where a node of the group listens.")
@@ -44,8 +52,17 @@ def node_transfer_master(run: Run, address: tuple[str, int], name: str, timeout:
     """Make another node the master.
 
     Any node of the group, of JE or jetool, tells who the master is. That one refuses commits until the other node, an
-    electable member, has everything, and then gives way. Open transactions are aborted.
+    electable member, has everything, and then gives way. Open transactions are aborted. Needs --yes.
     """
-    transfer_master(network_of(run), address, name, timeout)
-    run.out.document(TRANSFERRED, TRANSFERRED.row((name, f"{address[0]}:{address[1]}")))
+    network = network_of(run)
+    plan = plan_transfer(network, address, name, timeout)
+    if not run.dry_run:
+        if not run.yes:
+            raise RefusedError(
+                f"{plan.master} would give the role of master to {plan.node}, and abort its open transactions",
+                consequence="nothing was changed",
+                hint="preview it with -n; add --yes to do it",
+            )
+        transfer_master(network, plan, timeout)
+    run.out.document(TRANSFERRED, TRANSFERRED.row((plan.group, plan.master, plan.node, plan.lag, run.dry_run)))
     return exits.DONE

@@ -71,6 +71,7 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
 @_shared
 @click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) when there is a record of the key.")
+@click.option("--create", is_flag=True, help="Make the database, without duplicates, when it is not there.")
 def node_put(
     run: Run,
     address: tuple[str, int],
@@ -79,6 +80,7 @@ def node_put(
     name: str,
     timeout: float,
     no_overwrite: bool,
+    create: bool,
 ) -> int:
     """Write one record through a running node, in a transaction of its own; with sorted duplicates add a data item.
 
@@ -88,7 +90,7 @@ def node_put(
     """
     if data == b"-":
         data = sys.stdin.buffer.read()
-    request = PutRequest(name, key, data, not no_overwrite)
+    request = PutRequest(name, key, data, not no_overwrite, create)
     return _print(run, name, key, remote.put_record(network_of(run), address, request, timeout))
 
 

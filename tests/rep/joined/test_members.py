@@ -8,7 +8,7 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.rep.client.connection import Address, SocketNetwork
-from engine.rep.client.transferring import transfer_master
+from engine.rep.client.transferring import plan_transfer, transfer_master
 from engine.rep.group import committed_members
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
@@ -19,8 +19,8 @@ from engine.rep.status import Role
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.joined.playing import described, opened
-from tests.rep.leading.leaders import GROUP, PATIENCE_S, leading
-from tests.rep.nodes import eventually, free_ports
+from tests.rep.leading.leaders import GROUP, leading
+from tests.rep.nodes import PATIENCE_S, eventually, free_ports
 from tests.rep.streams import check_index
 
 
@@ -120,7 +120,7 @@ def test_they_lead_by_turns(nodes: Nodes) -> None:
     assert get_record(network, place, GetRequest("x", b"k", written.written.vlsn, PATIENCE_S * 1000), PATIENCE_S) == [
         b"v"
     ]
-    transfer_master(network, place, "n1", PATIENCE_S)
+    transfer_master(network, plan_transfer(network, place, "n1", PATIENCE_S), PATIENCE_S)
     nodes.await_roles(0)
     write(nodes.running[0].environment, "c")
     last = nodes.running[0].stream_range().last
@@ -158,7 +158,7 @@ def test_the_group_is_made_by_one_of_them() -> None:
         eventually(lambda: committed_nodes(nodes.running[1].environment) == ["n1", "n2"], PATIENCE_S)
         nodes.stop(0)
         nodes.start(0, forms=True)
-        nodes.await_roles(nodes.master())
-        assert len({str(node.facts().members) for node in nodes.running.values()}) == 1
+        eventually(lambda: {node.role for node in nodes.running.values()} == {Role.MASTER, Role.REPLICA})
+        eventually(lambda: len({str(node.facts().members) for node in nodes.running.values()}) == 1)
     finally:
         nodes.close()

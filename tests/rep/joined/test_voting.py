@@ -26,8 +26,9 @@ from engine.rep.wire.election_lines import (
 )
 from engine.storage.memory import MemoryStorage
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
-from tests.rep.joined.playing import LISTEN, PATIENCE_S, group_of, joined, operations
+from tests.rep.joined.playing import LISTEN, group_of, joined, operations
 from tests.rep.leading.voters import Answer, Voters, voting
+from tests.rep.nodes import PATIENCE_S
 from tests.rep.serving.scripted import recorded, replayed
 from tests.rep.serving.test_questions import FACTS
 from tests.rep.wire.recordings import HOME

@@ -21,11 +21,10 @@ from engine.rep.wire.feeder import FEEDER
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
-from tests.rep.nodes import free_ports
+from tests.rep.nodes import PATIENCE_S, free_ports
 
 GROUP = "WIREGRP"
 ELECTABLE = "ELECTABLE"
-PATIENCE_S = 20
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from engine.rep.wire.lines import Refused
 from engine.rep.wire.node_state import NodeStateError, NodeStateResponse
 from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
-from tests.rep.joined.playing import PATIENCE_S, group_of, joined, operations
-from tests.rep.nodes import free_ports
+from tests.rep.joined.playing import group_of, joined, operations
+from tests.rep.nodes import PATIENCE_S, free_ports
 from tests.rep.serving.scripted import recorded, replayed, said, served
 from tests.rep.wire.recordings import HOME, Player, read
 
