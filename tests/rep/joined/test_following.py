@@ -17,7 +17,6 @@ from engine.rep.wire.messages import Message
 from engine.storage.memory import MemoryStorage
 from tests.rep.client.copy_server import CopyServer
 from tests.rep.joined.playing import (
-    PATIENCE_S,
     described,
     failure_of,
     files_of,
@@ -28,7 +27,7 @@ from tests.rep.joined.playing import (
     opened,
     operations,
 )
-from tests.rep.nodes import eventually
+from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.streams import check_index
 from tests.rep.wire.recordings import HOME, Player, read
 
