@@ -19,6 +19,7 @@ from engine.format.bytecursor import sorted_unpack
 
 _NULL_TEXT: Final = b"\xff"
 _GROUP_DIGITS: Final = 9
+_MOST_SCALE: Final = 1 << 31
 _END_OF_GROUPS: Final = -1
 # More digits than this Python does not print, and nobody means.
 _MOST_INTEGER_BYTES: Final = 1700
@@ -77,6 +78,8 @@ def sorted_decimal(fields: Fields) -> str:
     if not sign:
         return "0"
     place = exponent * sign - (len(digits) - 1)
+    if not -_MOST_SCALE <= place <= _MOST_SCALE:
+        raise FormatError("large decimal", expected="an exponent that Java's have", found=str(place))
     return str(Decimal((int(sign < 0), tuple(map(int, digits)), place)))
 
 

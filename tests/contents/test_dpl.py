@@ -197,7 +197,7 @@ def test_large_numbers_that_are_none() -> None:
     for read, data in (
         (big_integer, "8000"), (sorted_decimal, "817f7e"), (sorted_decimal, "807ffb05f5e0877e"),
         (sorted_decimal, "817ffb05f5e087"), (sorted_decimal, "837ffb05f5e0877e"),
-        (sorted_decimal, "817ffc05f5e087007e"),
+        (sorted_decimal, "817ffc05f5e087007e"), (sorted_decimal, "81ff7f05f5e0877f7ffa0f41c77e"),
     ):  # fmt: skip
         with pytest.raises(FormatError):
             read(Fields(bytes.fromhex(data)))
