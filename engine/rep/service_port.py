@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from engine.errors import StorageError
@@ -33,22 +34,37 @@ class ServicePort:
         self._thread: threading.Thread | None = None
         self._closing = False
 
+    def bind(self) -> None:
+        """Take the address; who calls is refused, as where nobody listens, before ``start``.
+
+        Raises:
+            StorageError: it cannot be listened on.
+        """
+        with self._telling_why():
+            family, _, _, _, address = socket.getaddrinfo(
+                *self._address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            self._socket = socket.socket(family)
+            if os.name == "posix":
+                # The address of a node that has just ended is free.
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            self._socket.bind(address)
+
     def start(self) -> None:
         """Begin to listen.
 
         Raises:
-            StorageError: the address cannot be listened on.
+            StorageError: as ``bind``, or another one has begun to listen there meanwhile.
         """
-        try:
-            family, _, _, _, address = socket.getaddrinfo(
-                *self._address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            self._socket = socket.create_server(address, family=family, backlog=_BACKLOG)
-        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
-            raise StorageError(
-                f"cannot listen on {address_text(self._address)}", found=getattr(error, "strerror", "") or str(error)
-            ) from error
-        self._thread = threading.Thread(target=self._accept, args=(self._socket,), name=self._name, daemon=True)
+        if self._socket is None:
+            self.bind()
+        listener = self._socket
+        assert listener is not None
+        with self._telling_why():
+            listener.listen(_BACKLOG)
+        self._thread = threading.Thread(target=self._accept, args=(listener,), name=self._name, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -60,6 +76,16 @@ class ServicePort:
             self._socket.close()
         if self._thread is not None:
             self._thread.join()
+
+    @contextlib.contextmanager
+    def _telling_why(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
+            self.close()
+            raise StorageError(
+                f"cannot listen on {address_text(self._address)}", found=getattr(error, "strerror", "") or str(error)
+            ) from error
 
     def _accept(self, listener: socket.socket) -> None:
         while not self._closing:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from engine.errors import FormatError, NotFoundError
 from engine.rep.client.connection import Address, Connection, Network
+from engine.rep.client.tls import TlsConnection
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
@@ -29,6 +30,10 @@ _REASONS: Final = {
     Status.INVALID: "it does not accept who asks",
     Status.AUTHENTICATE: "it wants to know who asks",
 }
+# What speaks TLS closes so, and what is no node of JE.
+_PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
+# So does a node of JE that does not trust who calls.
+_TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
 
 
 class ServiceError(PeerError):
@@ -162,10 +167,9 @@ class Call:
             while (status := self._inbox.status()) is None:
                 data = self._connection.receive(deadline)
                 if not data:
-                    # What speaks TLS does so, and what is no node of JE.
                     raise DisconnectedError(
                         f"{self.peer} closes the connection without an answer",
-                        hint="is it a node of JE? One that speaks TLS wants --tls-ca",
+                        hint=_TLS_CLOSED if isinstance(self._connection, TlsConnection) else _PLAIN_CLOSED,
                     )
                 self._inbox.feed(data)
         except FormatError as error:

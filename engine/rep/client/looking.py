@@ -171,7 +171,11 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
         answer = ask(network, address, STATE, name, StateRequest(node=_UNNAMED), timeout_s)
     except AnswerError as error:
         complaint = error.complaint
-        if group is not None or not isinstance(complaint, Refused) or complaint.problem != GROUP_MISMATCH:
+        mismatch = isinstance(complaint, Refused) and complaint.problem == GROUP_MISMATCH
+        if mismatch and not error.envelope.group:
+            # A node of ours that has just started. Asked again by no name, it could have one by then, and refuse.
+            raise DisconnectedError(f"{address_text(address)} does not know its group yet") from error
+        if group is not None or not mismatch:
             raise
         name = error.envelope.group
         try:

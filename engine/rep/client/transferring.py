@@ -16,6 +16,7 @@ from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, Tra
 _MORE_S: Final = 2.0
 _ELECTABLE: Final = NODE_TYPES.index("electable")
 _UNCHANGED: Final = "the master is still the same"
+_SHOW: Final = "jetool group show {} tells who the members are, and how far each of them is"
 
 
 class Transfer(NamedTuple):
@@ -49,14 +50,16 @@ def plan_transfer(network: Network, address: Address, node: str, timeout_s: floa
     if master is None:
         raise RefusedError(f"group {found.group} has no master now", hint="jetool group show says what its nodes do")
     other = next((one for one in found.nodes if one.name == node), None)
+    hint = _SHOW.format(address_text(address))
     if other is None or other.member is None or other.member.type != _ELECTABLE:
         raise RefusedError(
             f"{node!r} is no electable member of group {found.group}",
             expected=", ".join(sorted(_electable(found))),
             consequence=_UNCHANGED,
+            hint=hint,
         )
     if other.said is None:
-        raise RefusedError(f"{node!r} does not answer", found=other.problem, consequence=_UNCHANGED)
+        raise RefusedError(f"{node!r} does not answer", found=other.problem, consequence=_UNCHANGED, hint=hint)
     return Transfer(
         group=found.group,
         master=found.master or "",
@@ -84,6 +87,7 @@ def transfer_master(network: Network, plan: Transfer, timeout_s: float) -> None:
         f"{address_text(plan.master_address)} does not give its role to {plan.node!r}",
         found=said.text if isinstance(said, GroupFailure) else type(said).__name__,
         consequence=_UNCHANGED,
+        hint=f"{_SHOW.format(address_text(plan.master_address))}; with a larger --timeout it may catch up",
     )
 
 

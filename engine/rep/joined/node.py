@@ -140,20 +140,23 @@ class JoinedNode:
         """
         if self.config.forms and self.config.group is None and self._home.is_empty:
             raise UsageError("a new group needs a name", hint="give --group")
-        # First of all: where the address is taken nothing is to be made.
+        # First of all: where the address is in use nothing is to be made, and nothing recovered.
         if self._port is not None:
-            self._port.start()
+            self._port.bind()
         try:
+            # A node that listens and has a group says which: one that would make a group relies on that.
             self._home.open_if_there()
+            self._take_group()
+            if self._port is not None:
+                self._port.start()
             if self.config.forms and self._home.is_empty and not self._seeker.is_there():
                 self._home.form(self.config.group or "")
+                self._take_group()
         except JetoolError:
             if self._port is not None:
                 self._port.close()
+            self._home.close()
             raise
-        members = self._home.members()
-        if members is not None:
-            self._seeker.group = members.group.name or ""
         self._thread.start()
 
     def stop(self) -> None:
@@ -247,6 +250,11 @@ class JoinedNode:
         if env is None:
             raise RefusedError("this node has no log yet")
         return EngineFiles(env.engine, lambda: self._home.env.engine if self._home.env is not None else None)
+
+    def _take_group(self) -> None:
+        members = self._home.members()
+        if members is not None:
+            self._seeker.group = members.group.name or ""
 
     def _services(self) -> dict[str, Service]:
         found = {**self._questions.services, **self._copies.services, **self._records.services}

@@ -66,13 +66,17 @@ class Seeker:
         return wanted
 
     def is_there(self) -> bool:
-        """Whether any node of the group answers."""
+        """Whether any node of the group is there.
+
+        One that listens and knows no group yet is nobody: a node of a group that is there opens its environment before
+        it listens, so this one is about to join, or to make the group, as this node is.
+        """
         try:
             self.look()
         except (NotFoundError, DisconnectedError):
             return False
         except PeerError:
-            # It says nothing yet, or something else: there is somebody.
+            # It refuses, or is of another group: the first round says so.
             return True
         return True
 

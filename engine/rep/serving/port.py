@@ -78,6 +78,14 @@ class Port:
         self._named: set[Caller] = set()
         self._port = ServicePort(listen, "listens", self._accepted)
 
+    def bind(self) -> None:
+        """Take the address; callers are refused until ``start``.
+
+        Raises:
+            StorageError: it cannot be listened on.
+        """
+        self._port.bind()
+
     def start(self) -> None:
         """Begin to listen.
 

@@ -97,7 +97,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
     "leads",
     is_flag=True,
     help="Lead a group: a new one, or the one of the environment when nobody else leads it. With --join only a new one,"
-    " when the directory is empty and none of these nodes answers.",
+    " when the directory is empty and none of these nodes answers: leave it out once the group is there.",
 )
 @click.option(
     "--priority",

@@ -8,11 +8,14 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.looking import state_of
 from engine.rep.client.transferring import plan_transfer, transfer_master
 from engine.rep.group import committed_members
 from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.home import Home
 from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
+from engine.rep.peers import PeerError
 from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record
 from engine.rep.status import Role
@@ -143,6 +146,7 @@ def test_one_without_priority_votes_and_is_not_elected() -> None:
         nodes.start(0)
         nodes.await_roles(0)
         write(nodes.running[0].environment, "b")
+        assert described(nodes.running[0].environment)["x"]["count"] == 20
     finally:
         nodes.close()
 
@@ -160,5 +164,33 @@ def test_the_group_is_made_by_one_of_them() -> None:
         nodes.start(0, forms=True)
         eventually(lambda: {node.role for node in nodes.running.values()} == {Role.MASTER, Role.REPLICA})
         eventually(lambda: len({str(node.facts().members) for node in nodes.running.values()}) == 1)
+        members = nodes.running[0].facts().members
+        assert members is not None
+        assert [node.name for node in members.nodes] == ["n1", "n2"]
+    finally:
+        nodes.close()
+
+
+def test_no_second_group_is_made_beside_a_node_that_opens_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n1 has the group, and listens as soon as it can name it: whoever hears it without a name may make one."""
+    nodes = Nodes()
+    heard: list[str] = []
+    opened_before = Home.open_if_there
+
+    def open_while_asked(home: Home) -> None:
+        try:
+            heard.append(state_of(SocketNetwork(), nodes.places[0], None, PATIENCE_S)[0])
+        except PeerError as error:
+            heard.append(error.what)
+        opened_before(home)
+
+    try:
+        nodes.start(0, forms=True)
+        nodes.await_roles(0)
+        nodes.stop(0)
+        monkeypatch.setattr(Home, "open_if_there", open_while_asked)
+        nodes.start(0, forms=True)
+        assert ["cannot be reached" in answer for answer in heard] == [True]
+        assert nodes.running[0].facts().group == GROUP
     finally:
         nodes.close()

@@ -146,3 +146,22 @@ def test_a_node_that_runs_is_asked() -> None:
             Port(listen, dict).start()
     with pytest.raises(DisconnectedError):
         node_state(network, listen, "copy1", "WIREGRP", 5)
+
+
+@pytest.mark.parametrize("group", [None, "WIREGRP"])
+def test_a_node_whose_group_comes_while_it_is_asked(group: str | None) -> None:
+    """It answers the first question before it knows its group, and would refuse another one by no name."""
+    (listen,) = free_ports(1)
+    lives = iter([FACTS._replace(group="", master="", members=None), FACTS])
+    questions = Questions(lambda: next(lives))
+    port = Port(listen, lambda: questions.services)
+    port.bind()
+    with pytest.raises(DisconnectedError, match="cannot be reached"):
+        state_of(SocketNetwork(), listen, group, 5)
+    port.start()
+    try:
+        with pytest.raises(DisconnectedError, match="does not know its group yet"):
+            state_of(SocketNetwork(), listen, group, 5)
+        assert state_of(SocketNetwork(), listen, "WIREGRP", 5)[0] == "WIREGRP"
+    finally:
+        port.close()
