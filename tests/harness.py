@@ -15,6 +15,7 @@ import jsonschema_rs
 from jetool.app import cli, exits, schemas, table
 from jetool.app.command import Command, CommandGroup
 from tests import corpus
+from tests.support.waiting import PATIENCE_S
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -98,7 +99,7 @@ def spawn(*words: str | Path, **options: Any) -> subprocess.CompletedProcess[byt
     """Run a command line in a process of its own."""
     refuse_to_write_to_corpus([str(word) for word in words])
     command = [sys.executable, "-m", "jetool", *map(str, words)]
-    return subprocess.run(command, capture_output=True, timeout=60, env=environment(), **options)
+    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, env=environment(), **options)
 
 
 def environment(**extra: str) -> dict[str, str]:

@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 import tarfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests import corpus, harness
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 README = harness.REPOSITORY / "tests" / "golden" / "README.md"
 MANIFESTS = sorted(corpus.path().rglob("manifest.json"))
@@ -81,8 +84,9 @@ def archive(tmp_path: Path) -> Path:
 def test_many_processes_unpack_it_once(archive: Path, tmp_path: Path) -> None:
     target = tmp_path / "there"
     command = [sys.executable, "-c", UNPACK, str(target), str(archive)]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE, env=harness.environment()) for _ in range(4)]
-    assert {child.communicate()[0].decode().strip() for child in children} == {str(target)}
+    with ExitStack() as stack:
+        children = [stack.enter_context(child(command, stdout=subprocess.PIPE)) for _ in range(4)]
+        assert {each.communicate()[0].decode().strip() for each in children} == {str(target)}
     assert corpus.digests(target) == corpus.sums_of(archive)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.tar.xz", "source", "there", "there.lock"]
     made = target.stat().st_ino
@@ -156,7 +160,9 @@ def test_only_a_named_tool_may_be_missing(tmp_path: Path) -> None:
     def run(name: str, **extra: str) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", f"--rootdir={tmp_path}"]
         env = harness.environment(PATH=str(tmp_path), **extra)
-        return subprocess.run([*words, str(tmp_path / name)], env=env, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            [*words, str(tmp_path / name)], env=env, capture_output=True, text=True, timeout=PATIENCE_S
+        )
 
     found = run("test_some.py")
     assert found.returncode == 1, found.stdout

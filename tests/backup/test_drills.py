@@ -61,8 +61,10 @@ def records_of_backups(tmp_path: Path, kills: int) -> list[int]:
         for at in range(kills):
             follow = ["--follow", "--every", "0.01", "--format", "ndjson"] if at % 2 else []
             taking = subprocess.Popen([*words, *follow], env=environ, stdout=subprocess.DEVNULL)
-            time.sleep(span * chance.uniform(0.5, 2))
-            _kill(taking)
+            try:
+                time.sleep(span * chance.uniform(0.5, 2))
+            finally:
+                _kill(taking)
         assert writer.poll() is None
         assert run("backup", env, place).code == exits.DONE
     finally:

@@ -30,7 +30,8 @@ from engine.rep.wire.feeder import NO_SYNC, SYNC
 from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability
 from tests.harness import environment
-from tests.rep.nodes import eventually, free_ports
+from tests.rep.nodes import free_ports
+from tests.support.waiting import eventually
 
 _SOURCE: Final = Path(__file__).with_name("JeGroup.java")
 _GROUP: Final = "BENCH"
@@ -108,7 +109,7 @@ def _commits(home: Path, kind: str, sync: str, commits: int, threads: int, class
         for number in (1, 2):
             member = _je(home, number, addresses, class_path) if kind == _MIXED else _ours(home, number, addresses)
             stack.enter_context(member)
-        eventually(lambda: node.feeders() == 2, _PATIENCE_S)
+        eventually(lambda: node.feeders() == 2, timeout_s=_PATIENCE_S)
         node.environment.create_database("t").close()
         _write(node, commits, threads, durability)
         began = time.perf_counter()
@@ -189,12 +190,14 @@ def _follow(home: Path, rate: int, seconds: int, class_path: str) -> bool:
     """Whether a secondary fell behind a master."""
     addresses = free_ports(2)
     with _je(home, 0, addresses, class_path) as master, _ours(home, 1, addresses, "secondary") as copy:
-        eventually(lambda: [node.state for node in _look(addresses).nodes] == ["MASTER", "REPLICA"], _PATIENCE_S)
+        eventually(
+            lambda: [node.state for node in _look(addresses).nodes] == ["MASTER", "REPLICA"], timeout_s=_PATIENCE_S
+        )
         cpu = _cpu_s(copy.pid)
         reached = _rate(master.ask(f"pace {seconds} {rate}"))
         ended = time.perf_counter()
         behind = _lag(addresses)
-        eventually(lambda: _lag(addresses) == 0, _PATIENCE_S)
+        eventually(lambda: _lag(addresses) == 0, timeout_s=_PATIENCE_S)
         passed = time.perf_counter() - ended
         cpu = _cpu_s(copy.pid) - cpu
     kept = passed < _CAUGHT_UP_S

@@ -23,7 +23,8 @@ from engine.rep.leading.node import LeadingConfig, LeadingNode
 from engine.rep.leading.term import LeadConfig
 from engine.storage.disk import DiskStorage
 from tests.harness import environment
-from tests.rep.nodes import eventually, free_ports
+from tests.rep.nodes import free_ports
+from tests.support.waiting import eventually
 
 _KEY = "%016d"
 _DATA = b"x" * 100
@@ -60,7 +61,7 @@ def _measure(home: Path, policy: AckPolicy, commits: int, threads: Sequence[int]
     master.start()
     replicas = [_replica(home, n, addresses) for n in (1, 2)]
     try:
-        eventually(lambda: sum(replica.connected for replica in master.status().replicas) == 2, 30)
+        eventually(lambda: sum(replica.connected for replica in master.status().replicas) == 2, timeout_s=30)
         master.environment.create_database("t").close()
         return {count: _write(master, commits, count) for count in threads}
     finally:

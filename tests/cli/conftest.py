@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jetool.app import cli, table
 from tests import harness
 from tests.cli import sample
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 SAMPLE = [sys.executable, "-m", "tests.cli.sample"]
 
@@ -31,12 +33,14 @@ def samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "load", sample.load)
 
 
-def start(*words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start one of the sample commands in a process of its own."""
-    return subprocess.Popen([*SAMPLE, *words], env=harness.environment(), cwd=harness.REPOSITORY, **options)
+def started(*words: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """One of the sample commands, in a process of its own."""
+    return child([*SAMPLE, *words], cwd=harness.REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def shell(line: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     """Run a line of bash in which ``$SAMPLE`` calls the sample commands."""
     env = harness.environment(SAMPLE=" ".join(SAMPLE), TMPDIR=str(cwd))
-    return subprocess.run(["bash", "-c", line], env=env, cwd=harness.REPOSITORY, capture_output=True, timeout=60)
+    return subprocess.run(
+        ["bash", "-c", line], env=env, cwd=harness.REPOSITORY, capture_output=True, timeout=PATIENCE_S
+    )

@@ -14,6 +14,7 @@ from engine.version import VERSION
 from jetool.app import table
 from tests import harness
 from tests.harness import run
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("samples")
 
@@ -27,7 +28,9 @@ def test_help_loads_nothing_heavy() -> None:
         f"loaded = [n for n in sys.modules if n.startswith({(*HEAVY, 'jetool.commands')!r})]\n"
         "assert not loaded, loaded"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=harness.environment(), capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr.decode()
 
 

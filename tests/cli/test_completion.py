@@ -12,6 +12,7 @@ import pytest
 from jetool.app.completing import database_names
 from tests import harness
 from tests.harness import run
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 # Loads the script, then asks bash for completions as the Tab key would.
@@ -35,7 +36,9 @@ def program(tmp_path: Path) -> Path:
 
 def complete(program: Path, *words: str) -> list[str]:
     env = harness.environment(PATH=f"{program}:{os.environ['PATH']}")
-    done = subprocess.run(["bash", "-c", ASK, "bash", *words], env=env, capture_output=True, timeout=60, text=True)
+    done = subprocess.run(
+        ["bash", "-c", ASK, "bash", *words], env=env, capture_output=True, timeout=PATIENCE_S, text=True
+    )
     assert done.stderr == ""
     return done.stdout.split("\n")[:-1]
 
@@ -60,7 +63,7 @@ def test_script_is_accepted_by_its_shell(shell: str, tmp_path: Path) -> None:
     needs(shell)
     script = tmp_path / "script"
     script.write_bytes(result.out)
-    subprocess.run([shell, "-n", str(script)], check=True, timeout=60)
+    subprocess.run([shell, "-n", str(script)], check=True, timeout=PATIENCE_S)
 
 
 def test_completion_loads_one_command_at_most() -> None:
@@ -70,7 +73,7 @@ def test_completion_loads_one_command_at_most() -> None:
         "assert not loaded, loaded"
     )
     env = harness.environment(_JETOOL_COMPLETE="bash_complete", COMP_WORDS="jetool sch", COMP_CWORD="1")
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=60, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, timeout=PATIENCE_S, text=True)
     assert (done.returncode, done.stdout.split()) == (0, ["plain,schema"]), done.stderr
 
 

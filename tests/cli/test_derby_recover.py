@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
+from tests.support.children import child
 
 LOST = "one byte changed in a group in the middle of the log"
 CRASHED = tuple(name for name in NAMES if name != "clean-shutdown")
@@ -52,11 +53,10 @@ def open_elsewhere(database: Path, seconds: float) -> Iterator[int]:
     (database / "dbex.lck").write_bytes(bytes(4))
     (database / "db.lck").write_bytes(bytes(38))
     words = [sys.executable, "-c", HOLD, str(database / "dbex.lck"), str(seconds)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as holder:
+    with child(words, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"locked\n"
         yield holder.pid
-        holder.kill()
 
 
 def log_part(database: Path, part: dict[str, str]) -> str:

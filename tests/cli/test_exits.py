@@ -7,15 +7,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from engine.errors import JetoolError, UsageError
 from jetool.app import exits
-from tests.cli.conftest import shell, start
+from tests.cli.conftest import shell, started
 from tests.harness import assert_valid_error, environment, run, spawn
+from tests.support.waiting import PATIENCE_S, eventually
 
 # The contract (design/cli.md), spelled out a second time on purpose.
 CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130, 141, 143}
@@ -200,11 +200,11 @@ SIGNALS = [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"termina
 
 @pytest.mark.parametrize(("number", "code", "word"), SIGNALS)
 def test_a_signal_ends_with_its_code(number: int, code: int, word: bytes) -> None:
-    child = start("endless", "/data", "--pause", "0.01", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.read(1)  # it runs
-    child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    with started("endless", "/data", "--pause", "0.01") as child:
+        assert child.stdout is not None
+        child.stdout.read(1)  # it runs
+        child.send_signal(number)
+        _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == code
     assert err == b"jetool: error: " + word + b"\n"
 
@@ -214,12 +214,10 @@ def test_a_signal_leaves_no_output_file(number: int, code: int, word: bytes, tmp
     target = tmp_path / "result"
     target.write_text("old")
     words = ("endless", "/data", "--pause", "0.01", "--output", str(target))
-    child = start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 30
-    while len(list(tmp_path.iterdir())) == 1 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    child.send_signal(number)
-    _, err = child.communicate(timeout=60)
+    with started(*words) as child:
+        eventually(lambda: len(list(tmp_path.iterdir())) > 1)
+        child.send_signal(number)
+        _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == code
     assert word in err
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
@@ -284,5 +282,5 @@ def test_interrupt_while_loading_ends_with_130() -> None:
         "sys.meta_path.insert(0, Interrupting())\n"
         "from jetool.__main__ import main; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (130, b"jetool: error: interrupted\n")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import harness
 from tests.harness import run
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S, eventually
 
 BATCH = 500
 
@@ -91,14 +92,12 @@ def test_a_file_that_vanishes_is_named(env: Path, tmp_path: Path) -> None:
 
 def signalled(env: Path, dump: Path, number: signal.Signals, after: float) -> tuple[int, str]:
     words = [sys.executable, "-m", "jetool", "load", str(env), str(dump), "--db", "a", "--batch", str(BATCH)]
-    process = subprocess.Popen(words, env=harness.environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while not any(path.stat().st_size > 100_000 for path in env.glob("*.jdb")) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    time.sleep(after)
-    process.send_signal(number)
-    _, err = process.communicate(timeout=60)
-    return process.returncode, err.decode()
+    with child(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        eventually(lambda: any(path.stat().st_size > 100_000 for path in env.glob("*.jdb")))
+        time.sleep(after)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, err.decode()
 
 
 @pytest.fixture(scope="module")

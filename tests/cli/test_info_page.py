@@ -12,6 +12,7 @@ import pytest
 from tests import corpus, harness
 from tests.cli import derby_databases
 from tests.harness import run
+from tests.support.waiting import PATIENCE_S
 
 JE = corpus.path() / "je/je-18.3.20"
 NO_SPARK = """
@@ -53,7 +54,7 @@ def test_no_spark_is_needed(tmp_path: Path) -> None:
         tmp_path / "page.html",
         "-q",
     ]
-    done = subprocess.run(words, env=harness.environment(), capture_output=True, timeout=60, cwd=tmp_path)
+    done = subprocess.run(words, env=harness.environment(), capture_output=True, timeout=PATIENCE_S, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "page.html").stat().st_size > 10_000
 

@@ -21,6 +21,7 @@ from jetool.app.command import Command
 from jetool.app.manual import escape
 from tests import harness
 from tests.harness import REPOSITORY
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 MAN = REPOSITORY / "man"
@@ -91,7 +92,7 @@ def test_drift_is_found(tmp_path: Path) -> None:
 def test_command_line_writes_and_checks(tmp_path: Path) -> None:
     def call(*words: str) -> int:
         command = [sys.executable, "-m", "jetool.app.manpages", *words]
-        return subprocess.run(command, env=harness.environment(), capture_output=True, timeout=60).returncode
+        return subprocess.run(command, env=harness.environment(), capture_output=True, timeout=PATIENCE_S).returncode
 
     assert call("--check", str(tmp_path)) == 1
     assert call("--write", str(tmp_path / "new")) == 0
@@ -107,7 +108,9 @@ def test_text_cannot_become_a_request() -> None:
 def test_pages_format_without_complaint(tmp_path: Path) -> None:
     needs("groff")
     for name in write(tmp_path):
-        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", str(tmp_path / name)], capture_output=True, timeout=60)
+        done = subprocess.run(
+            ["groff", "-man", "-Tutf8", "-ww", str(tmp_path / name)], capture_output=True, timeout=PATIENCE_S
+        )
         assert done.stderr == b"", name
         assert done.stdout
 

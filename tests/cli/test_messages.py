@@ -13,6 +13,7 @@ from jetool.app import schemas
 from jetool.output import messages
 from jetool.output.messages import Messages
 from tests import harness
+from tests.support.waiting import PATIENCE_S
 
 
 def test_message_has_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +156,7 @@ def test_real_bar_on_a_real_terminal() -> None:
     )
     wrapper = "import pty, sys; sys.exit(pty.spawn([sys.executable, '-c', sys.argv[1]]) >> 8)"
     env = harness.environment(TERM="xterm", COLUMNS="80")
-    done = subprocess.run([sys.executable, "-c", wrapper, code], env=env, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", wrapper, code], env=env, capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout
     assert b"scan" in done.stdout
     assert b"99%" in done.stdout

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from jetool.app import exits
 from tests.harness import assert_valid, environment, run
 from tests.rep.changes.tcp_double import listening
 from tests.rep.joined.playing import group_of, operations
-from tests.rep.nodes import PATIENCE_S, eventually, free_ports
+from tests.rep.nodes import free_ports
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def address() -> str:
@@ -30,61 +30,89 @@ class Process:
 
     def __init__(self, *words: str | Path) -> None:
         command = [sys.executable, "-m", "jetool", "node", "run", *map(str, words), "--format", "ndjson"]
-        # A file, beside the environment, which can be read while the node runs.
-        self._out = Path(f"{words[0]}.out")
-        with self._out.open("wb") as out:
-            self.popen = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, env=environment())
+        # Files, beside the environment, which can be read while the node runs.
+        self._out, self._err = Path(f"{words[0]}.out"), Path(f"{words[0]}.err")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.popen = subprocess.Popen(command, stdout=out, stderr=err, env=environment())
+
+    def __str__(self) -> str:
+        printed = "".join(path.read_text(errors="replace") for path in (self._out, self._err))
+        return f"process {self.popen.pid} (exit code {self.popen.poll()}), which has printed\n{printed}"
+
+    def has_ended(self) -> bool:
+        return self.popen.poll() is not None
 
     def events(self) -> list[dict[str, Any]]:
         """The whole lines that it has printed."""
         printed = self._out.read_bytes()
         return [json.loads(line) for line in printed[: printed.rfind(b"\n") + 1].splitlines()]
 
+    def wait(self) -> tuple[int, str]:
+        """Its exit code, and what it has complained of."""
+        code = self.popen.wait(PATIENCE_S)
+        return code, self._err.read_text()
+
     def stop(self) -> tuple[int, list[dict[str, Any]], str]:
         self.popen.send_signal(signal.SIGTERM)
-        _, err = self.popen.communicate(timeout=PATIENCE_S)
+        code, err = self.wait()
         assert_valid("node run", self._out.read_bytes(), "ndjson")
-        return self.popen.returncode, self.events(), err.decode()
+        return code, self.events(), err
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+
+class Processes:
+    """The nodes that a test starts."""
+
+    def __init__(self) -> None:
+        self.all: list[Process] = []
+
+    def start(self, *words: str | Path) -> Process:
+        self.all.append(Process(*words))
+        return self.all[-1]
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[list[str], list[Process]]]:
+def nodes() -> Iterator[Processes]:
+    """They end with the test; when it has failed, what they have printed is shown."""
+    started = Processes()
+    yield started
+    for node in started.all:
+        print(node)
+        node.kill()
+
+
+@pytest.fixture
+def pair(tmp_path: Path, nodes: Processes) -> tuple[list[str], list[Process]]:
     """A master that ``create`` has made, and an electable replica."""
     one, two = (f"{host}:{port}" for host, port in free_ports(2))
     assert run("create", tmp_path / "n1", "--replicated", "--node", "n1", "--address", one, "--db", "users").code == 0
     assert run("put", tmp_path / "n1", "k", "v", "--db", "users").code == 0
     words = ("--type", "electable", "--priority", "1")
-    nodes = [
-        Process(tmp_path / "n1", "--node", "n1", "--listen", one, "--join", two, *words),
-        Process(tmp_path / "n2", "--node", "n2", "--listen", two, "--join", one, *words),
+    return [one, two], [
+        nodes.start(tmp_path / "n1", "--node", "n1", "--listen", one, "--join", two, *words),
+        nodes.start(tmp_path / "n2", "--node", "n2", "--listen", two, "--join", one, *words),
     ]
-    yield [one, two], nodes
-    for node in nodes:
-        if node.popen.poll() is None:
-            node.popen.kill()
-            node.popen.communicate()
 
 
-def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
+def test_a_node_that_joins_a_group_of_je(tmp_path: Path, nodes: Processes) -> None:
     """Read while it follows; stopped and started again; in the end what JE reported of the recorded group."""
     log, env = operations(), tmp_path / "copy"
     group = group_of(log[:-5])
     words = (env, "--node", "copy1", "--listen", address(), "--join")
     with listening(group) as addresses:
-        node = Process(*words, addresses)
-        try:
-            eventually(lambda: run("get", env, "tx1", "--db", "beta").code == 0)
-            eventually(lambda: "replica" in [event["role"] for event in node.events()])
-        finally:
-            code, lines, err = node.stop()
+        node = nodes.start(*words, addresses)
+        eventually(lambda: run("get", env, "tx1", "--db", "beta").code, 0, running=[node])
+        eventually(lambda: "replica" in [event["role"] for event in node.events()], running=[node])
+        code, lines, err = node.stop()
         assert code == 0, err
         assert lines[-1]["last_vlsn"] > 50
         group.nodes[0].entries = log
-        node = Process(*words, addresses, "--group", "WIREGRP", "--type", "secondary")
-        try:
-            eventually(lambda: run("info", env, "--json").json()["last_vlsn"] == log[-1].vlsn)
-        finally:
-            code, lines, err = node.stop()
+        node = nodes.start(*words, addresses, "--group", "WIREGRP", "--type", "secondary")
+        eventually(lambda: run("info", env, "--json").json()["last_vlsn"], log[-1].vlsn, running=[node])
+        code, lines, err = node.stop()
         assert code == 0, err
         refused = run("node", "run", *words, addresses, "--group", "OTHER")
     assert (refused.code, "of another group" in refused.err) == (3, True)
@@ -92,39 +120,27 @@ def test_a_node_that_joins_a_group_of_je(tmp_path: Path) -> None:
     assert run("node", "run", tmp_path / "new", *words[1:], "127.0.0.1:1").code == 4
 
 
-def test_a_node_that_leads_a_group_of_je(tmp_path: Path) -> None:
+def test_a_node_that_leads_a_group_of_je(tmp_path: Path, nodes: Processes) -> None:
     """A new group; a member of ours, which is another process, follows it, and then leads it."""
     lead, copy = address(), address()
     words = (tmp_path / "m1", "--node", "m1", "--listen", lead)
     refused = run("node", "run", *words, "--master")
     assert (refused.code, "a new group needs a name" in refused.err) == (2, True)
-    master = Process(*words, "--group", "STORE", "--master", "--policy", "none")
-    eventually(lambda: bool(master.events()))
+    master = nodes.start(*words, "--group", "STORE", "--master", "--policy", "none")
+    eventually(master.events, running=[master])
     event = master.events()[0]
     assert (event["role"], event["master"], event["last_vlsn"]) == ("master", lead, 11)
     member = ("--type", "electable", "--priority", "1", "--policy", "none", "--replica-sync", "no-sync")
-    follower = Process(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead, *member)
-    shown = await_members(copy)
-    assert {node["name"]: node["state"] for node in shown["nodes"]} == {"m1": "MASTER", "copy": "REPLICA"}
+    follower = nodes.start(tmp_path / "copy", "--node", "copy", "--listen", copy, "--join", lead, *member)
+    eventually(lambda: states(copy), {"m1": "MASTER", "copy": "REPLICA"}, running=nodes.all)
     assert run("node", "transfer-master", copy, "--to", "nobody").code == 3
     moved = run("node", "transfer-master", copy, "--to", "copy", "--yes", "--json")
     assert (moved.code, json.loads(moved.out)["node"]) == (0, "copy"), moved.err
-    _, err = master.popen.communicate(timeout=20)
-    assert (master.popen.returncode, b"copy at" in err) == (3, True), err
-    eventually(lambda: b'"state":"MASTER"' in run("group", "show", copy, "--format", "ndjson").out)
+    code, err = master.wait()
+    assert (code, "copy at" in err) == (3, True), err
+    eventually(lambda: states(copy), {"m1": None, "copy": "MASTER"}, running=[follower])
     assert follower.stop()[0] == 0
     assert run("diff", tmp_path / "m1", tmp_path / "copy").code == 0
-
-
-def await_members(place: str) -> dict[str, Any]:
-    """The group as a node shows it, when all follow."""
-    for _ in range(100):
-        found = run("group", "show", place, "--format", "json")
-        if found.code == 0:
-            shown: dict[str, Any] = json.loads(found.out)
-            return shown
-        time.sleep(0.1)
-    raise AssertionError(found.err)
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
@@ -161,7 +177,7 @@ def states(address: str) -> dict[str, str | None]:
 
 def test_two_nodes(pair: tuple[list[str], list[Process]], tmp_path: Path) -> None:
     addresses, nodes = pair
-    eventually(lambda: states(addresses[1]) == {"n1": "MASTER", "n2": "REPLICA"})
+    eventually(lambda: states(addresses[1]), {"n1": "MASTER", "n2": "REPLICA"}, running=nodes)
     words = ("node", "transfer-master", addresses[1], "--to", "n2", "--timeout", "60", "--json")
     refused = run(*words)
     assert (refused.code, "n1 would give the role of master to n2" in refused.err) == (3, True)
@@ -171,7 +187,7 @@ def test_two_nodes(pair: tuple[list[str], list[Process]], tmp_path: Path) -> Non
         assert_valid("node transfer-master", result.out)
         done = result.json()
         assert (done["group"], done["master"], done["node"], done["dry_run"]) == ("jetool", "n1", "n2", dry)
-    eventually(lambda: states(addresses[0]) == {"n1": "REPLICA", "n2": "MASTER"})
+    eventually(lambda: states(addresses[0]), {"n1": "REPLICA", "n2": "MASTER"}, running=nodes)
     nobody = run("node", "transfer-master", addresses[0], "--to", "n9", "--yes")
     assert (nobody.code, "expected n1, n2" in nobody.err) == (3, True), nobody.err
     assert run("node", "transfer-master", "127.0.0.1:1", "--to", "n1").code == 4
@@ -187,8 +203,8 @@ def test_two_nodes(pair: tuple[list[str], list[Process]], tmp_path: Path) -> Non
 
 def test_records_of_a_running_node(pair: tuple[list[str], list[Process]]) -> None:
     """Written through the replica, which names the master; read from the replica as soon as it has it."""
-    addresses, _ = pair
-    eventually(lambda: states(addresses[1]) == {"n1": "MASTER", "n2": "REPLICA"})
+    addresses, nodes = pair
+    eventually(lambda: states(addresses[1]), {"n1": "MASTER", "n2": "REPLICA"}, running=nodes)
     words = ("--db", "users")
     result = run("node", "put", addresses[1], "ada", "first", *words, "--json")
     assert_valid("node put", result.out)
@@ -211,36 +227,29 @@ def test_records_of_a_running_node(pair: tuple[list[str], list[Process]]) -> Non
     assert run("node", "put", "127.0.0.1:1", "k", "v", *words).code == 3
 
 
-def test_three_nodes_that_elect(tmp_path: Path) -> None:
+def test_three_nodes_that_elect(tmp_path: Path, nodes: Processes) -> None:
     """The master is killed: another one takes over; with one node left nobody does."""
     addresses = [f"{host}:{port}" for host, port in free_ports(3)]
-    nodes: dict[str, Process] = {}
 
-    def start(number: int, *more: str) -> None:
+    def start(number: int, *more: str) -> Process:
         name, others = f"n{number}", ",".join(addresses[: number - 1] + addresses[number:])
-        nodes[name] = Process(
+        return nodes.start(
             tmp_path / name, "--node", name, "--listen", addresses[number - 1], "--join", others,
             "--type", "electable", "--priority", str(9 - number), *more,
         )  # fmt: skip
 
-    try:
-        start(1, "--master", "--group", "STORE")
-        eventually(lambda: states(addresses[0]) == {"n1": "MASTER"})
-        start(2)
-        start(3)
-        eventually(lambda: states(addresses[2]) == {"n1": "MASTER", "n2": "REPLICA", "n3": "REPLICA"})
-        nodes["n1"].popen.kill()
-        eventually(lambda: states(addresses[2]) == {"n1": None, "n2": "MASTER", "n3": "REPLICA"})
-        nodes["n2"].popen.kill()
-        eventually(lambda: nodes["n3"].events()[-1]["problem"] is not None and states(addresses[2])["n3"] == "UNKNOWN")
-        code, lines, err = nodes["n3"].stop()
-        assert code == 0, err
-        assert "master" not in [line["role"] for line in lines if line["rec"] == "event"]
-    finally:
-        for node in nodes.values():
-            if node.popen.returncode is None:
-                node.popen.kill()
-                node.popen.communicate()
+    one = start(1, "--master", "--group", "STORE")
+    eventually(lambda: states(addresses[0]), {"n1": "MASTER"}, running=[one])
+    two, three = start(2), start(3)
+    eventually(lambda: states(addresses[2]), {"n1": "MASTER", "n2": "REPLICA", "n3": "REPLICA"}, running=nodes.all)
+    one.kill()
+    eventually(lambda: states(addresses[2]), {"n1": None, "n2": "MASTER", "n3": "REPLICA"}, running=[two, three])
+    two.kill()
+    eventually(lambda: three.events()[-1]["problem"], running=[three])
+    eventually(lambda: states(addresses[2]), {"n1": None, "n2": None, "n3": "UNKNOWN"}, running=[three])
+    code, lines, err = three.stop()
+    assert code == 0, err
+    assert "master" not in [line["role"] for line in lines if line["rec"] == "event"]
 
 
 def test_what_cannot_be_run(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, environment, run
 from tests.oracle.environments import named
 from tests.support.killing import run_killed
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 CORRUPT: Final = "je-18.3.20/corrupt-middle"
@@ -191,7 +192,7 @@ def test_a_stopped_repair_names_the_saved_bytes_and_the_next_command(number: int
         f"sys.argv = ['jetool', 'recover', {str(env)!r}, '--accept-loss']\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, env=environment())
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=PATIENCE_S, env=environment())
     assert done.returncode == code
     assert b"the repair (recover) is not finished" in done.stderr
     assert str(tmp_path / "env.jetool-backup").encode() in done.stderr
@@ -423,11 +424,11 @@ def test_a_command_that_works_while_a_repair_is_at_work_waits_for_it(tmp_path: P
     try:
         code = "import sys; sys.argv[0] = 'jetool'; from jetool.__main__ import main; main()"
         words = [sys.executable, "-c", code, "verify", str(env), "--json"]
-        found = json.loads(subprocess.run(words, capture_output=True, timeout=60, env=environment()).stdout)
+        found = json.loads(subprocess.run(words, capture_output=True, timeout=PATIENCE_S, env=environment()).stdout)
         assert "JE-REPAIR-001" not in [one["code"] for one in found["findings"]]
         words = [sys.executable, "-c", code, "checkpoint", str(env)]
         started = time.monotonic()
-        assert subprocess.run(words, capture_output=True, timeout=60, env=environment()).returncode == 3
+        assert subprocess.run(words, capture_output=True, timeout=PATIENCE_S, env=environment()).returncode == 3
         assert time.monotonic() - started < 30
     finally:
         lock.release()

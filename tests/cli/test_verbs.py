@@ -17,6 +17,7 @@ from jetool.app.verbs import SHARED, Verbs
 from jetool.derby import verbs as derby
 from tests import harness
 from tests.harness import REPOSITORY, run
+from tests.support.waiting import PATIENCE_S
 
 COMMANDS = REPOSITORY / "jetool" / "commands"
 # What the schema of a command says of Derby's rows is imported here, and nowhere else.
@@ -92,5 +93,7 @@ def test_a_je_environment_needs_nothing_of_derby(tmp_path: Path) -> None:
         "    found = [n for n in sys.modules if n.startswith(('engine.derby', 'jetool.derby'))]\n"
         "    assert not found, (words, found)"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=harness.environment(), capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr.decode()

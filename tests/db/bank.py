@@ -21,6 +21,7 @@ from engine.db.transaction import Transaction
 from engine.storage.base import Storage
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.txn import Durability, Isolation
+from tests.support.waiting import PATIENCE_S
 
 ACCOUNTS: Final = 60
 EACH: Final = 1000
@@ -62,7 +63,7 @@ class Bank:
             time.sleep(0.05)
             self._maintain()
         for worker in workers:
-            worker.join(60)
+            worker.join(PATIENCE_S)
         if any(worker.is_alive() for worker in workers):
             self.problems.append("a thread is stuck")
 

@@ -15,6 +15,7 @@ from engine.errors import JetoolError
 from engine.storage.memory import MemoryStorage
 from engine.txn.txn import Durability
 from tests.db.bank import Bank
+from tests.support.children import child
 
 
 def check_bank(seconds: float) -> Bank:
@@ -63,22 +64,20 @@ while True:
 def test_readers_beside_a_writer_and_its_death(tmp_path: Path) -> None:
     """Each read-only open sees a prefix of the commits, whole; after SIGKILL nothing that returned is missing."""
     home = tmp_path / "env"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(home)], stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == "ready\n"
-    seen = 0
-    for _ in range(15):
-        time.sleep(0.02)
-        newest = newest_of(home)
-        assert newest >= seen - 1, "a reader has seen less than the one before"
-        seen = max(seen, newest)
-    with pytest.raises(JetoolError) as refused:
-        Environment(home, EnvironmentConfig())
-    assert refused.value.exit_code == 3
-    writer.kill()
-    last = int(writer.stdout.read().splitlines()[-1])
-    writer.stdout.close()
-    writer.wait()
+    with child([sys.executable, "-c", WRITER, str(home)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        seen = 0
+        for _ in range(15):
+            time.sleep(0.02)
+            newest = newest_of(home)
+            assert newest >= seen - 1, "a reader has seen less than the one before"
+            seen = max(seen, newest)
+        with pytest.raises(JetoolError) as refused:
+            Environment(home, EnvironmentConfig())
+        assert refused.value.exit_code == 3
+        writer.kill()
+        last = int(writer.stdout.read().splitlines()[-1])
     assert newest_of(home) >= last
     with Environment(home) as env, env.open_database("db") as db:
         assert db.put(b"after", b"death")

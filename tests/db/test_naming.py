@@ -18,6 +18,7 @@ from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import LockTimeoutError
 from engine.txn.txn import Txn
 from tests.db.logs import entries
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_waiting_for_a_name_does_not_stop_the_others(env: Environment) -> None:
     began = time.monotonic()
     db.put(b"k", b"v")
     first.abort()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert time.monotonic() - began < 10
     assert outcome == ["made"]
     assert env.database_names() == ["data", "same"]

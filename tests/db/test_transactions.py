@@ -20,6 +20,7 @@ from engine.txn.records import PutMode
 from engine.txn.txn import Durability, Isolation, TxnState
 from tests.db.logs import entries
 from tests.support.decoded import record_of
+from tests.support.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -183,7 +184,7 @@ def test_a_deadlock_has_one_victim(env: Environment, db: Database) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert sorted(outcomes) == ["committed", "victim"]
 
 
@@ -319,7 +320,7 @@ def test_eight_threads_conserve_the_sum() -> None:
         env.compress()
         time.sleep(0.05)
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert not failures
     assert sum(int(value) for _, value in db.items()) == 20_000
     assert env.engine.locks.stats().locks == 0

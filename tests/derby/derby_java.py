@@ -13,6 +13,7 @@ import pytest
 from engine.derby.format import instant
 from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
+from tests.support.waiting import PATIENCE_S
 from tests.tools import DERBY_JAR as JAR
 from tests.tools import needs
 
@@ -38,7 +39,7 @@ def java(
     classes: Path, *words: str, text: str = "", properties: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     command = ["java", *properties, f"-Dderby.stream.error.file={classes}/derby.log", "-cp", f"{classes}:{JAR}", *words]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=300)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=4 * PATIENCE_S)
 
 
 def put(storage: MemoryStorage, target: Path) -> Path:

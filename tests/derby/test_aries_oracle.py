@@ -11,7 +11,6 @@ import os
 import random
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import FIXTURES, NAMES, cut_of, damaged_of, json_of, storage_of
 from tests.derby.derby_java import PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
+from tests.support.waiting import eventually
 from tests.tools import DERBY_JAR as JAR
 
 Look = Callable[[list[Path]], list[dict[str, Any]]]
@@ -206,12 +206,8 @@ def test_a_database_that_a_jvm_has_open_is_refused(classes: Path, tmp_path: Path
 
 
 def wait_for_log(directory: Path) -> None:
-    for _ in range(200):
-        log = directory / "log" / "log1.dat"
-        if log.exists() and any(log.read_bytes()[60_000:60_400]):
-            return
-        time.sleep(0.1)
-    pytest.fail("the JVM has not started to work")
+    log = directory / "log" / "log1.dat"
+    eventually(lambda: log.exists() and any(log.read_bytes()[60_000:60_400]))
 
 
 def script(classes: Path, url: str, *lines: str, halt: bool = False) -> None:

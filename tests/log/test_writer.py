@@ -21,6 +21,7 @@ from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.support.decoded import record_of
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.waiting import PATIENCE_S
 
 TRACE = 24
 
@@ -225,6 +226,6 @@ def test_group_commit_needs_far_fewer_syncs() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not failures
     assert writer.syncs <= 160

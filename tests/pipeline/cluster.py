@@ -12,8 +12,10 @@ from pathlib import Path
 
 from engine.pipeline import java
 from tests import harness
+from tests.support.waiting import PATIENCE_S
 
-_WAIT_S = 120
+_WAIT_S = 4 * PATIENCE_S
+_END_S = 30
 _FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -28,17 +30,21 @@ def standalone(directory: Path, workers: int = 2) -> Iterator[str]:
     started: list[subprocess.Popen[bytes]] = []
     try:
         master = _start(directory, "master", started, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        url = _told(master, r"(spark://127\.0\.0\.1:[1-9]\d*)")
+        url = _told(started[0], master, r"(spark://127\.0\.0\.1:[1-9]\d*)")
         for name in (f"worker{number + 1}" for number in range(workers)):
             words = ("--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--work-dir", str(directory / name))
             worker = _start(directory, name, started, *words, "--webui-port", "0", url)
-            _told(worker, "Successfully registered with master")
+            _told(started[-1], worker, "Successfully registered with master")
         yield url
     finally:
         for process in reversed(started):
             process.terminate()
         for process in started:
-            process.wait(30)
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _start(directory: Path, name: str, started: list[subprocess.Popen[bytes]], *words: str) -> Path:
@@ -63,11 +69,14 @@ def _start(directory: Path, name: str, started: list[subprocess.Popen[bytes]], *
     return log
 
 
-def _told(log: Path, pattern: str) -> str:
-    """What a daemon says; an error when it says nothing of the kind."""
-    for _ in range(_WAIT_S * 5):
-        found = re.search(pattern, log.read_text(errors="replace"))
+def _told(daemon: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
+    """What a daemon says; an error when it says nothing of the kind, or has ended."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        ended = daemon.poll() is not None or time.monotonic() > deadline
+        said = log.read_text(errors="replace")
+        found = re.search(pattern, said)
         if found:
             return found[0]
-        time.sleep(0.2)
-    raise AssertionError(log.read_text(errors="replace")[-2000:])
+        assert not ended, f"{log.name}, exit code {daemon.poll()}: {said[-2000:]}"
+        time.sleep(0.1)

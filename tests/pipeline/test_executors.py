@@ -12,6 +12,7 @@ import pytest
 from engine.pipeline.executors import TIMEOUT
 from tests import harness
 from tests.pipeline.cluster import standalone
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 # Both kinds end the same way: the cluster tries for ever.
@@ -52,7 +53,7 @@ def test_no_executor_comes(setting: str, master: str, tmp_path: Path, corpus: Pa
     rows = tmp_path / "out"
     conf = ("--conf", setting, "--conf", f"{TIMEOUT}=3s", "--conf", "spark.driver.memory=512m")
     words = (sys.executable, "-m", "jetool", "fleet", "report", env, "--parquet", rows, "--master", master, *conf)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=200, env=harness.environment())
+    done = subprocess.run(words, capture_output=True, text=True, timeout=4 * PATIENCE_S, env=harness.environment())
     assert (done.returncode, done.stdout) == (7, "")
     assert "error: the cluster has started no executor: expected at least one within 3 s" in done.stderr
     assert f"found none, at {master}" in done.stderr
@@ -63,6 +64,6 @@ def test_an_application_that_the_cluster_ends(tmp_path: Path) -> None:
     needs("Spark", "Java")
     done = subprocess.run(
         [sys.executable, "-c", ENDED],
-        capture_output=True, text=True, timeout=200, env=harness.environment(TMPDIR=str(tmp_path)),
+        capture_output=True, text=True, timeout=4 * PATIENCE_S, env=harness.environment(TMPDIR=str(tmp_path)),
     )  # fmt: skip
     assert done.stdout.startswith("the cluster has ended the application before the job was done | the logs of"), done

@@ -20,6 +20,7 @@ from engine.pipeline.inventory import Member
 from jetool.fleet_page.page import page
 from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
 from tests.pipeline.test_fleet_profile import profile_of
+from tests.support.waiting import PATIENCE_S
 from tests.tools import BROWSERS, needs
 
 # Run in the page; what it finds comes back in the document.
@@ -99,7 +100,7 @@ def probed(tmp_path: Path, text: str, *, dark: bool, width: int = 1280) -> dict[
         "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
         path.as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=4 * PATIENCE_S)
     match = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
     assert match, done.stderr[-2000:]
     return dict(json.loads(html.unescape(match[1])))

@@ -17,6 +17,8 @@ import pytest
 from engine import Durability, Environment, EnvironmentConfig
 from tests import harness
 from tests.pipeline.cluster import standalone
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 ENVIRONMENTS = 200
@@ -94,10 +96,13 @@ def report(root: Path, *words: str) -> tuple[dict[str, Any], float, int]:
     """Run the command in a process of its own; the result, seconds, and the most memory of a Python process in kB."""
     command = [sys.executable, "-m", "jetool", "fleet", "report", f"{root}/*", "--format", "json", *words]
     start = time.monotonic()
-    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=harness.environment())
-    memory = Memory(done.pid)
-    out, err = done.communicate(timeout=600)
-    seconds, most = time.monotonic() - start, memory.stop()
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as done:
+        memory = Memory(done.pid)
+        try:
+            out, err = done.communicate(timeout=8 * PATIENCE_S)
+        finally:
+            most = memory.stop()
+    seconds = time.monotonic() - start
     assert done.returncode == 0, err.decode()
     return json.loads(out), seconds, most
 
@@ -108,7 +113,7 @@ def scan_seconds(root: Path, master: str) -> float:
         sys.executable, "-m", "jetool", "fleet", "report", f"{root}/*", "--master", master, "--progress", "json",
         "--output", os.devnull,
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, env=harness.environment(), timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, env=harness.environment(), timeout=8 * PATIENCE_S)
     assert done.returncode == 0, done.stderr
     times = [line["elapsed_ms"] for line in map(json.loads, done.stderr.splitlines()) if line["step"] == "read logs"]
     return float(times[-1] - times[0]) / 1000
@@ -147,14 +152,14 @@ def test_a_standalone_cluster(tmp_path: Path, corpus: Path) -> None:
     with standalone(tmp_path) as url:
         on_cluster = subprocess.run(
             [*command, "--master", url, "--conf", "spark.executor.memory=512m"],
-            capture_output=True, text=True, env=harness.environment(), timeout=600,
+            capture_output=True, text=True, env=harness.environment(), timeout=8 * PATIENCE_S,
         )  # fmt: skip
         compared = subprocess.run(
             [sys.executable, "-m", "jetool", "fleet", "compare", f"{fixtures}/ha-rollback/node?/env", "--json",
              "--master", url, "--conf", "spark.executor.memory=512m"],
-            capture_output=True, text=True, env=harness.environment(), timeout=600,
+            capture_output=True, text=True, env=harness.environment(), timeout=8 * PATIENCE_S,
         )  # fmt: skip
     assert on_cluster.returncode == 1, on_cluster.stderr
     assert compared.returncode == 0, compared.stderr
-    local = subprocess.run(command, capture_output=True, text=True, env=harness.environment(), timeout=600)
+    local = subprocess.run(command, capture_output=True, text=True, env=harness.environment(), timeout=8 * PATIENCE_S)
     assert json.loads(on_cluster.stdout) == json.loads(local.stdout)

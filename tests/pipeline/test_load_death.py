@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ from engine.pipeline.load import staging
 from tests import harness
 from tests.harness import run
 from tests.pipeline.loads import contents
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S
 
 RECORDS = 40_000
 
@@ -52,10 +55,8 @@ def words(source: Path, env: Path, engine: str, *more: str) -> list[str]:
     return [sys.executable, "-m", "jetool", "load", *line, "--json", "--conf", "spark.driver.memory=600m", *more]
 
 
-def start(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command, env=harness.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/"
-    )
+def started(command: list[str]) -> AbstractContextManager[subprocess.Popen[str]]:
+    return child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/")
 
 
 def wait_for(process: subprocess.Popen[str], step: str) -> None:
@@ -88,10 +89,8 @@ def check_rerun(source: Path, env: Path) -> None:
 @pytest.mark.parametrize("step", ["read", "write"])
 def test_the_driver_is_killed(env: Path, source: Path, step: str) -> None:
     before = files_of(env)
-    process = start(words(source, env, "local", "--jobs", "1"))
-    wait_for(process, step)
-    process.kill()
-    process.communicate()
+    with started(words(source, env, "local", "--jobs", "1")) as process:
+        wait_for(process, step)
     assert (env / staging.DIRECTORY).exists()
     check_unharmed(env, before)
     check_rerun(source, env)
@@ -100,11 +99,11 @@ def test_the_driver_is_killed(env: Path, source: Path, step: str) -> None:
 @pytest.mark.parametrize("step", ["read", "write"])
 def test_an_interrupt_cleans_up(env: Path, source: Path, step: str) -> None:
     before = files_of(env)
-    process = start(words(source, env, "local", "--jobs", "1"))
-    wait_for(process, step)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode == 130
+    with started(words(source, env, "local", "--jobs", "1")) as process:
+        wait_for(process, step)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 130
     assert not (env / staging.DIRECTORY).exists()
     check_unharmed(env, before)
 
@@ -141,11 +140,11 @@ def test_a_full_disk(env: Path, source: Path) -> None:
 def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: signal.Signals) -> None:
     needs("Spark", "Java")
     before = files_of(env)
-    process = start(words(source, env, "spark"))
-    wait_for(process, step)
-    process.send_signal(number)
-    process.communicate(timeout=120)
-    assert process.returncode == (-9 if number == signal.SIGKILL else 130)
+    with started(words(source, env, "spark")) as process:
+        wait_for(process, step)
+        process.send_signal(number)
+        process.communicate(timeout=4 * PATIENCE_S)
+        assert process.returncode == (-9 if number == signal.SIGKILL else 130)
     check_unharmed(env, before)
     if number == signal.SIGINT:
         assert not (env / staging.DIRECTORY).exists()
@@ -186,8 +185,8 @@ def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> No
     directory.mkdir()
     with standalone(directory) as master:
         conf = ["--conf", "spark.executor.memory=600m", "--partitions", "4", "--master", master]
-        process = start(words(source, env, "spark", *conf))
-        out, err = process.communicate(timeout=400)
+        with started(words(source, env, "spark", *conf)) as process:
+            out, err = process.communicate(timeout=8 * PATIENCE_S)
     assert process.returncode == 0, err
     assert json.loads(out)["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}

@@ -24,6 +24,8 @@ from jetool.commands.load import dump_reader
 from jetool.commands.load.dump_reader import LARGE_RECORDS, DumpReader
 from tests import harness
 from tests.harness import run
+from tests.support.children import child
+from tests.support.waiting import PATIENCE_S, eventually
 
 HEADER = "VERSION=3\nformat={}\ntype=btree\ndupsort={}\nHEADER=END\n"
 # Fields that say how the records were written, not which.
@@ -171,21 +173,17 @@ def test_an_interrupt_leaves_the_environment_as_it_was(tmp_path: Path) -> None:
     run("create", home, "--db", "kept")
     before = {path.name: path.read_bytes() for path in home.glob("*.jdb")}
     words = [sys.executable, "-m", "jetool", "load", str(home), "--db", "d", "--create"]
-    process = subprocess.Popen(
-        words, env=harness.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    # A dump whose end does not come.
-    process.stdin.write(BYTES.encode())
-    for number in range(LARGE_RECORDS + 10_000):
-        process.stdin.write(b" %08x\n 61\n" % number)
-    process.stdin.flush()
-    deadline = time.monotonic() + 30
-    while not (home / ".jetool-load").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with child(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        # A dump whose end does not come.
+        process.stdin.write(BYTES.encode())
+        for number in range(LARGE_RECORDS + 10_000):
+            process.stdin.write(b" %08x\n 61\n" % number)
+        process.stdin.flush()
+        eventually((home / ".jetool-load").exists)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + signal.SIGINT
     assert b"either all records were loaded or none" in err
     assert {path.name: path.read_bytes()[: len(before[path.name])] for path in home.glob("*.jdb")} == before

@@ -19,6 +19,7 @@ from engine.pipeline import failures, running
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
 from tests import harness
+from tests.support.waiting import PATIENCE_S
 from tests.tools import needs
 
 BLOCKED = """
@@ -38,7 +39,7 @@ class Steps:
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, text=True, timeout=4 * PATIENCE_S
     )
 
 

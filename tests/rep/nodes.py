@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
+import atexit
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,26 +19,36 @@ from engine.rep.status import Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
+from tests.support.waiting import PATIENCE_S, eventually
 
-# The longest that anything may take on a busy machine.
-PATIENCE_S = 40
-_PORTS_EACH = 1500
-_PORTS_FROM = 10_000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 12)
-_SEEDED = random.Random(os.getpid())
+# Sockets that keep ports for the nodes of the latest tests.
+_KEPT: deque[socket.socket] = deque()
+_MOST_KEPT = 64
 
 
 def free_ports(count: int) -> list[Address]:
-    """Addresses on loopback that nobody uses at the moment.
+    """Addresses on loopback that are the caller's: nobody else gets them while it starts, stops and restarts nodes.
 
-    They lie below the ports that systems give to those who call, and each test process has its own.
+    A bound socket that does not listen keeps each. The system gives such a port to nobody; it lets a server have it all
+    the same, since both allow addresses to be used again.
     """
-    found: set[int] = set()
-    while len(found) < count:
-        port = _PORTS_FROM + _SEEDED.randrange(_PORTS_EACH)
-        with contextlib.suppress(OSError):
-            socket.create_server(("127.0.0.1", port)).close()
-            found.add(port)
-    return [("127.0.0.1", port) for port in sorted(found)]
+    found: list[Address] = []
+    for _ in range(count):
+        kept = socket.socket()
+        _KEPT.append(kept)
+        kept.bind(("127.0.0.1", 0))
+        # Only now: the port was to be one that nobody has.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.append(("127.0.0.1", kept.getsockname()[1]))
+    while len(_KEPT) > _MOST_KEPT:
+        _KEPT.popleft().close()
+    return found
+
+
+@atexit.register
+def _close_kept() -> None:
+    for kept in _KEPT:
+        kept.close()
 
 
 @contextmanager
@@ -71,11 +79,3 @@ def group_of_two(
 def has_replica(master: LeadingNode) -> bool:
     """Whether a replica is connected."""
     return any(replica.connected for replica in master.status().replicas)
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        time.sleep(0.01)

@@ -26,11 +26,12 @@ from engine.rep.stream import StreamEntry, StreamReader, entry_at
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.leading.leaders import leading
-from tests.rep.nodes import PATIENCE_S, eventually, group_of_two, has_replica
+from tests.rep.nodes import group_of_two, has_replica
 from tests.rep.pairs import join, plan_for
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_rollback import parted
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.waiting import PATIENCE_S, eventually
 from tests.tools import needs
 
 NETWORK = SocketNetwork()

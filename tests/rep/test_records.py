@@ -29,7 +29,8 @@ from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, pu
 from engine.rep.status import Role
 from engine.rep.wire.records import RECORDS, VERSION, RecordAnswer, RecordRequest
 from tests.db.workload import contents
-from tests.rep.nodes import PATIENCE_S, eventually, group_of_two, has_replica
+from tests.rep.nodes import group_of_two, has_replica
+from tests.support.waiting import PATIENCE_S, eventually
 
 NOWHERE = ("127.0.0.1", 1)
 NETWORK = SocketNetwork()

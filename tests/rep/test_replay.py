@@ -25,9 +25,9 @@ from engine.txn.records import NAME, Payload
 from tests.cli.fixtures import copy_of
 from tests.db.workload import Workload, contents
 from tests.oracle.environments import named
-from tests.rep.nodes import PATIENCE_S
 from tests.rep.pairs import catch_up, lead
 from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
+from tests.support.waiting import PATIENCE_S
 
 
 def pair(seed: int, steps: int) -> tuple[Environment, Environment, Workload]:

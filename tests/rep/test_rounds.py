@@ -6,6 +6,7 @@ rolled-back entries are invisible; rollback periods are well formed; ``diff`` sa
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import signal
@@ -26,8 +27,7 @@ from tests.harness import environment, run
 from tests.rep.nodes import free_ports
 from tests.rep.proxy import Network
 from tests.rep.streams import visible_stream
-
-PATIENCE_S = 90
+from tests.support.waiting import PATIENCE_S
 
 
 class Group:
@@ -37,6 +37,7 @@ class Group:
         self.random = random.Random(seed)
         self.homes = [directory / f"n{n}" for n in range(3)]
         self.ports = [port for _, port in free_ports(3)]
+        self.directory = directory
         self.journal = directory / "journal"
         self.network = Network(self.ports)
         self.processes: list[subprocess.Popen[str] | None] = [None] * 3
@@ -47,15 +48,18 @@ class Group:
         peers = ",".join(f"{self.ports[other]}={self.network.port(n, other)}" for other in others)
         words = [str(self.homes[n]), f"n{n}", str(self.ports[n]), str(self.journal), peers]
         command = [sys.executable, "-m", "tests.rep.worker", *words, *(["--master"] if n == 0 else [])]
-        self.processes[n] = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-        )
+        with (self.directory / f"n{n}.err").open("ab") as err:
+            self.processes[n] = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, text=True, env=environment()
+            )
 
     def kill(self, n: int) -> None:
         process = self.processes[n]
         assert process is not None
         process.send_signal(signal.SIGKILL)
-        process.communicate()
+        # A word that it was not told may be left in the pipe.
+        with contextlib.suppress(BrokenPipeError):
+            process.communicate()
         self.processes[n] = None
 
     def ask(self, n: int, word: str) -> dict[str, Any]:
@@ -64,10 +68,18 @@ class Group:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(word + "\n")
-        process.stdin.flush()
-        said: dict[str, Any] = json.loads(process.stdout.readline())
+        # One that has ended is noticed by what it does not answer.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(word + "\n")
+            process.stdin.flush()
+        line = process.stdout.readline()
+        assert line, f"n{n} has ended with {process.wait(PATIENCE_S)}: {self.complaints()}"
+        said: dict[str, Any] = json.loads(line)
         return said
+
+    def complaints(self) -> dict[str, str]:
+        """What the nodes have written to standard error."""
+        return {path.name: path.read_text()[-2000:] for path in sorted(self.directory.glob("n?.err"))}
 
     def say(self, word: str) -> None:
         for n, process in enumerate(self.processes):
@@ -96,7 +108,7 @@ class Group:
         while not condition():
             late = time.monotonic() > deadline
             states = [self.ask(n, "status") for n in range(3) if self.processes[n] is not None] if late else []
-            assert not late, f"{what}: {states}"
+            assert not late, f"{what}: {states}, {self.complaints()}"
             time.sleep(0.03)
 
     def close(self) -> None:

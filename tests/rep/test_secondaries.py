@@ -11,7 +11,8 @@ from engine.db.secondary_cursor import SecondaryRecord
 from engine.errors import RefusedError
 from engine.rep.acks import AckPolicy
 from tests.db.face.people import People
-from tests.rep.nodes import PATIENCE_S, group_of_two
+from tests.rep.nodes import group_of_two
+from tests.support.waiting import PATIENCE_S
 
 
 def test_a_replica_finds_records_by_the_same_keys() -> None:

@@ -24,6 +24,7 @@ from engine.txn.txn import TxnState
 from tests.db.logs import entries, node_flags
 from tests.scenarios.script import keys_of
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.waiting import PATIENCE_S
 
 
 def make(max_entries: int = 4, **options: Any) -> tuple[Environment, Database]:
@@ -112,7 +113,7 @@ def test_threads_that_split_the_same_nodes() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert not failures
     check_shape(env, db)
     assert dict(db.items()) == {key(number): b"%d" % number for number in range(600)}

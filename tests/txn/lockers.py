@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable
 from engine.txn.lock_errors import LockConflictError, LockPreemptedError
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE = 10.0
+PATIENCE = float(PATIENCE_S)
 
 
 class TestLocker:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from engine.rep.peers import DisconnectedError
 from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection
+from tests.support.waiting import PATIENCE_S
 
 _PAUSE_S = 0.02
 
@@ -32,7 +33,7 @@ def listening(group: GroupDouble) -> Iterator[str]:
         for listener in sockets:
             listener.close()
         for thread in threads:
-            thread.join(40)
+            thread.join(PATIENCE_S)
 
 
 def _accept(listener: socket.socket, group: GroupDouble, node: NodeDouble, stop: threading.Event) -> None:

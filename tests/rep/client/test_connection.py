@@ -15,6 +15,7 @@ from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.looking import node_state
 from engine.rep.peers import DisconnectedError, PeerError
 from tests.rep.wire.recordings import HOME, read
+from tests.support.waiting import PATIENCE_S
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
         try:
             yield listening.getsockname()[:2]
         finally:
-            thread.join(40)
+            thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

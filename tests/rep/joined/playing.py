@@ -27,7 +27,7 @@ from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
 from tests.rep.client.copy_server import CopyServer
-from tests.rep.nodes import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
 LISTEN = (HOST, 7009)

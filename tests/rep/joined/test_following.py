@@ -27,9 +27,9 @@ from tests.rep.joined.playing import (
     opened,
     operations,
 )
-from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.streams import check_index
 from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.waiting import PATIENCE_S, eventually
 
 # Between the LNs of a transaction of the recording, and after its Commit.
 INSIDE = next(e.vlsn for e, after in zip(operations()[30:], operations()[31:], strict=False) if e.type_number == 33

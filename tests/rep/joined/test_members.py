@@ -23,8 +23,9 @@ from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
 from tests.rep.joined.playing import described, opened
 from tests.rep.leading.leaders import GROUP, leading
-from tests.rep.nodes import PATIENCE_S, eventually, free_ports
+from tests.rep.nodes import free_ports
 from tests.rep.streams import check_index
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +60,7 @@ class Nodes:
 
     def master(self) -> int:
         """Who leads, as soon as one does."""
-        eventually(lambda: any(node.role is Role.MASTER for node in self.running.values()), PATIENCE_S)
+        eventually(lambda: any(node.role is Role.MASTER for node in self.running.values()))
         return next(at for at, node in self.running.items() if node.role is Role.MASTER)
 
     def await_roles(self, master: int) -> None:
@@ -72,7 +73,7 @@ class Nodes:
                     return False
             return True
 
-        eventually(settled, PATIENCE_S)
+        eventually(settled)
 
     def close(self) -> None:
         for at in list(self.running):
@@ -85,7 +86,7 @@ def formed(priority: int = 1) -> Nodes:
     with leading(found.storages[0], listen=found.places[0], ack_timeout_s=PATIENCE_S) as first:
         found.start(1, priority)
         found.start(2, priority)
-        eventually(lambda: len(committed_nodes(first.environment)) == 3, PATIENCE_S)
+        eventually(lambda: len(committed_nodes(first.environment)) == 3)
         write(first.environment, "a")
     return found
 
@@ -142,7 +143,7 @@ def test_they_lead_by_turns(nodes: Nodes) -> None:
 def test_one_without_priority_votes_and_is_not_elected() -> None:
     nodes = formed(priority=0)
     try:
-        eventually(lambda: "not to be elected" in str(nodes.running[1].problem), PATIENCE_S)
+        eventually(lambda: "not to be elected" in str(nodes.running[1].problem))
         nodes.start(0)
         nodes.await_roles(0)
         write(nodes.running[0].environment, "b")
@@ -159,7 +160,7 @@ def test_the_group_is_made_by_one_of_them() -> None:
         nodes.await_roles(0)
         nodes.start(1, forms=True)
         nodes.await_roles(0)
-        eventually(lambda: committed_nodes(nodes.running[1].environment) == ["n1", "n2"], PATIENCE_S)
+        eventually(lambda: committed_nodes(nodes.running[1].environment) == ["n1", "n2"])
         nodes.stop(0)
         nodes.start(0, forms=True)
         eventually(lambda: {node.role for node in nodes.running.values()} == {Role.MASTER, Role.REPLICA})

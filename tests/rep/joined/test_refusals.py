@@ -31,8 +31,8 @@ from tests.rep.joined.playing import (
     opened,
     operations,
 )
-from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.streams import check_index
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture(autouse=True)

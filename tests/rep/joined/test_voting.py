@@ -28,10 +28,10 @@ from engine.storage.memory import MemoryStorage
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import LISTEN, group_of, joined, operations
 from tests.rep.leading.voters import Answer, Voters, voting
-from tests.rep.nodes import PATIENCE_S
 from tests.rep.serving.scripted import recorded, replayed
 from tests.rep.serving.test_questions import FACTS
 from tests.rep.wire.recordings import HOME
+from tests.support.waiting import PATIENCE_S
 
 MINE = Suggestion(*LISTEN, "copy1", 3)
 OTHERS = (7002, 7003)

@@ -21,7 +21,8 @@ from engine.rep.wire.feeder import FEEDER
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL
-from tests.rep.nodes import PATIENCE_S, free_ports
+from tests.rep.nodes import free_ports
+from tests.support.waiting import PATIENCE_S
 
 GROUP = "WIREGRP"
 ELECTABLE = "ELECTABLE"

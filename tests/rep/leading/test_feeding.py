@@ -35,9 +35,9 @@ from engine.storage.memory import MemoryStorage
 from tests.rep.changes.group_double import recorded_entries
 from tests.rep.joined.playing import followed, group_of, opened, operations
 from tests.rep.leading.leaders import ELECTABLE, EXTERNAL, PlayedReplica, follower, leading
-from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.serving.scripted import ScriptedConnection, port_of, recorded, said
 from tests.rep.wire.recordings import HOME, Piece
+from tests.support.waiting import PATIENCE_S, eventually
 
 N1 = ("localhost", 15010)
 

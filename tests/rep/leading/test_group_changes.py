@@ -31,7 +31,7 @@ from tests.rep.joined.playing import operations
 from tests.rep.leading import leaders
 from tests.rep.leading.leaders import follower, leading
 from tests.rep.leading.voters import Voters
-from tests.rep.nodes import eventually
+from tests.support.waiting import eventually
 
 
 def asked(node: LeadingNode, message: TextMessage) -> TextMessage:

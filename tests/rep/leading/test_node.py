@@ -30,9 +30,10 @@ from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import described, opened, operations
 from tests.rep.leading.leaders import GROUP, follower, leading
 from tests.rep.leading.voters import Answer, Voters, voting
-from tests.rep.nodes import PATIENCE_S, eventually, free_ports
+from tests.rep.nodes import free_ports
 from tests.rep.serving.scripted import served
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.waiting import PATIENCE_S, eventually
 
 RUNNING = (1 << 63) - 2
 

@@ -14,10 +14,10 @@ from engine.rep.wire.services import encode_service_request
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.joined.playing import operations
 from tests.rep.leading.leaders import follower, leading
-from tests.rep.nodes import PATIENCE_S, eventually
 from tests.rep.serving.scripted import recorded, replayed, served
 from tests.rep.serving.test_questions import FACTS
 from tests.rep.wire.recordings import HOME
+from tests.support.waiting import PATIENCE_S, eventually
 
 RUNNING = ("fork-aborts/026-Acceptor-n3", "fork-beyond-limit/041-Acceptor-n3", "fork-hard/025-Acceptor-n3")
 MINE = Suggestion("localhost", 15010, "n2", 2)

@@ -23,9 +23,10 @@ from engine.rep.wire.node_state import NodeStateError, NodeStateResponse
 from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
 from tests.rep.joined.playing import group_of, joined, operations
-from tests.rep.nodes import PATIENCE_S, free_ports
+from tests.rep.nodes import free_ports
 from tests.rep.serving.scripted import recorded, replayed, said, served
 from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.waiting import PATIENCE_S
 
 # DbPing, the group's own tools and a script: of a master, of replicas, with wrong names, groups, versions, senders and
 # lines; changes that a replica refuses; what is no service, and no request for one.
