@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from engine.catalog.naming import DatabaseOptions
@@ -53,15 +54,23 @@ class Bank:
         self._history: dict[tuple[int, int], int] = {}
         self._mutex = threading.Lock()
 
-    def run(self, threads: int, seconds: float) -> None:
-        """So many threads, with checkpoints, compression, eviction and naming operations beside them."""
-        stop = time.monotonic() + seconds
+    def run(self, threads: int, seconds: float, enough: Callable[[], bool]) -> None:
+        """So many threads, with checkpoints, compression, eviction and naming operations beside them.
+
+        Arguments:
+            threads: how many.
+            seconds: at least so long.
+            enough: and until this is so.
+        """
+        least, most = time.monotonic() + seconds, time.monotonic() + seconds + PATIENCE_S
+        stop = threading.Event()
         workers = [threading.Thread(target=self._work, args=(seed, stop), daemon=True) for seed in range(threads)]
         for worker in workers:
             worker.start()
-        while time.monotonic() < stop:
+        while not self.problems and (time.monotonic() < least or (not enough() and time.monotonic() < most)):
             time.sleep(0.05)
             self._maintain()
+        stop.set()
         for worker in workers:
             worker.join(PATIENCE_S)
         if any(worker.is_alive() for worker in workers):
@@ -85,10 +94,10 @@ class Bank:
             found.append("locks are left over")
         return found
 
-    def _work(self, seed: int, stop: float) -> None:
+    def _work(self, seed: int, stop: threading.Event) -> None:
         chosen = random.Random(seed)
         try:
-            while time.monotonic() < stop:
+            while not stop.is_set():
                 self._transaction(seed, chosen)
         except Exception as error:
             self.problems.append(f"{type(error).__name__}: {error}")

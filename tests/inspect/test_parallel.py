@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import signal
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -84,16 +83,24 @@ def test_small_results_come_in_the_order_of_the_tasks_and_once(jobs: int, tasks:
     assert len({pid for _, pid in found}) <= jobs
 
 
-def slow_for_the_parent(number: int, parent: int) -> tuple[int, int]:
-    if os.getpid() == parent:
-        time.sleep(0.3)
+def slow_for_the_parent(number: int, parent: int, done: tuple[int, int]) -> tuple[int, int]:
+    """The parent is at its first task until the worker has done all others."""
+    if os.getpid() != parent:
+        os.write(done[1], b".")
+    else:
+        assert sum(len(os.read(done[0], 1)) for _ in range(49)) == 49
     return number, os.getpid()
 
 
 def test_who_is_free_takes_the_next_task() -> None:
-    found = list(map_small(partial(slow_for_the_parent, parent=os.getpid()), range(50), 2))
+    done = os.pipe()
+    try:
+        found = list(map_small(partial(slow_for_the_parent, parent=os.getpid(), done=done), range(50), 2))
+    finally:
+        for handle in done:
+            os.close(handle)
     assert [number for number, _ in found] == list(range(50))
-    assert sum(pid == os.getpid() for _, pid in found) <= 2
+    assert sum(pid == os.getpid() for _, pid in found) <= 1
 
 
 def test_results_larger_than_a_pipe_may_be_called_small() -> None:
@@ -112,7 +119,8 @@ def test_an_error_of_a_small_task_comes_where_it_stands(jobs: int) -> None:
 def killed_in_a_worker(number: int, parent: int) -> int:
     if os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.3)
+    # Not before the worker has ended; it stays a child that can be waited for.
+    os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
     return number
 
 

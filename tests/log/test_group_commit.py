@@ -15,9 +15,10 @@ from engine.log.writer import LogWriter
 from engine.storage.base import WriteFile
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedFile, WrappedStorage
+from tests.support.waiting import PATIENCE_S
 
 TRACE = 24
-SECONDS = 20.0
+SECONDS = PATIENCE_S
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -37,7 +36,7 @@ def server(serve: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
     assert not thread.is_alive()
 
 
-def ask(address: tuple[str, int], timeout_s: float = 5) -> object:
+def ask(address: tuple[str, int], timeout_s: float = PATIENCE_S) -> object:
     return node_state(SocketNetwork(), address, "n2", "WIREGRP", timeout_s)
 
 
@@ -76,13 +75,12 @@ def test_one_that_is_silent(said: bytes) -> None:
     def serve(sock: socket.socket) -> None:
         sock.recv(24)
         sock.sendall(said)
-        done.wait(5)
+        # Says no more, and closes only when it has been given up.
+        assert done.wait(PATIENCE_S)
 
     with server(serve) as address:
-        began = time.monotonic()
         with pytest.raises(DisconnectedError, match="does not answer in time"):
             ask(address, 0.2)
-        assert time.monotonic() - began < 4
         done.set()
 
 

@@ -34,7 +34,7 @@ def leading(
     **changes: Any,
 ) -> Iterator[LeadingNode]:  # fmt: skip
     """A running master, stopped at the end."""
-    lead = LeadConfig(policy=policy, ack_timeout_s=changes.pop("ack_timeout_s", 5.0))
+    lead = LeadConfig(policy=policy, ack_timeout_s=changes.pop("ack_timeout_s", PATIENCE_S))
     listen = changes.pop("listen", None) or free_ports(1)[0]
     config = replace(LeadingConfig("n1", listen, GROUP, lead, environment=SMALL), **changes)
     node = LeadingNode(storage or MemoryStorage(), config, network or SocketNetwork())
@@ -56,7 +56,12 @@ class PlayedReplica:
 
     def __init__(self, address: Address, name: str, node_type: str = ELECTABLE, port: int = 7011) -> None:
         self._joined = join(
-            SocketNetwork(), address, GROUP, 5, force=False, joining=Joining(name, "localhost", port, node_type)
+            SocketNetwork(),
+            address,
+            GROUP,
+            PATIENCE_S,
+            force=False,
+            joining=Joining(name, "localhost", port, node_type),
         )
         self.id = self._joined.node_id
         self.call: Call = self._joined.call
@@ -79,7 +84,7 @@ class PlayedReplica:
 
     def read(self) -> None:
         """Take what comes next."""
-        for one in self.call.stream(self.version, 5):
+        for one in self.call.stream(self.version, PATIENCE_S):
             if isinstance(one, f.Heartbeat):
                 self.beats.append(one)
             elif isinstance(one, f.Commit):

@@ -25,6 +25,7 @@ from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.handshake import Joining, join
+from engine.rep.leading.node import LeadingNode
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.leading.term import LeadConfig, Leadership
 from engine.rep.peers import DisconnectedError, PeerError
@@ -161,14 +162,26 @@ def test_what_would_stop_a_replica_never_leaves() -> None:
         outgoing(5, removal.type_number, 17, old_name, 16)
 
 
+@contextmanager
+def waiting_for(node: LeadingNode, seconds: float) -> Iterator[None]:
+    """Commits wait only so long meanwhile."""
+    assert node._term is not None
+    gate = node._term.gate
+    usual, gate._timeout_s = gate._timeout_s, seconds
+    try:
+        yield
+    finally:
+        gate._timeout_s = usual
+
+
 def test_commits_wait_for_acknowledgements_and_the_dtvlsn_follows_them() -> None:
-    with leading(ack_timeout_s=0.3) as node:
+    with leading() as node:
         env = node.environment
         with env.create_database("x") as db:
             replica = follower(node)
             assert replica.id == 2
             # A majority of two: one acknowledgement, which does not come.
-            with pytest.raises(InsufficientAcksError, match="expected 1, found 0"):
+            with waiting_for(node, 0.3), pytest.raises(InsufficientAcksError, match="expected 1, found 0"):
                 db.put(b"k", b"1")
             last = env.engine.stream_range.last
             replica.read_to(last)
@@ -186,7 +199,7 @@ def test_commits_wait_for_acknowledgements_and_the_dtvlsn_follows_them() -> None
             assert node.status().dtvlsn == replica.awaited[-1].entry.vlsn
             replica.close()
             eventually(lambda: node.feeders() == 0)
-            with pytest.raises(InsufficientReplicasError, match="nothing was committed"):
+            with waiting_for(node, 0.3), pytest.raises(InsufficientReplicasError, match="nothing was committed"):
                 db.put(b"k", b"3")
     ends = [ended(entry).dtvlsn for entry in replica.entries if entry.type_number == COMMIT]
     assert ends == sorted(ends)
@@ -194,7 +207,7 @@ def test_commits_wait_for_acknowledgements_and_the_dtvlsn_follows_them() -> None
 
 @pytest.mark.parametrize("policy", [AckPolicy.NONE, AckPolicy.ALL])
 def test_other_policies(policy: AckPolicy) -> None:
-    with leading(policy=policy, ack_timeout_s=0.3) as node:
+    with leading(policy=policy) as node:
         db = node.environment.create_database("x")
         one = follower(node, "n2", port=7011)
         with one.acknowledging():
@@ -203,8 +216,14 @@ def test_other_policies(policy: AckPolicy) -> None:
         if policy is AckPolicy.NONE:
             db.put(b"k", b"1")
         else:
-            with one.acknowledging(), pytest.raises(InsufficientAcksError, match="expected 2, found 1"):
-                db.put(b"k", b"1")
+            # However long the one acknowledgement takes.
+            for seconds in (0.3, 1, 5, PATIENCE_S):
+                with one.acknowledging(), waiting_for(node, seconds), pytest.raises(InsufficientAcksError) as refused:
+                    db.put(b"k", b"1")
+                assert refused.value.fields()["expected"] == "2"
+                if refused.value.fields()["found"] == "1":
+                    break
+            assert refused.value.fields()["found"] == "1"
         last = node.stream_range().last
         for replica in (one, two, guest):
             replica.read_to(last)

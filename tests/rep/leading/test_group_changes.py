@@ -31,12 +31,12 @@ from tests.rep.joined.playing import operations
 from tests.rep.leading import leaders
 from tests.rep.leading.leaders import follower, leading
 from tests.rep.leading.voters import Voters
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def asked(node: LeadingNode, message: TextMessage) -> TextMessage:
     """The answer of the master."""
-    answer = ask(SocketNetwork(), node.config.listen, GROUP, leaders.GROUP, message, 5)
+    answer = ask(SocketNetwork(), node.config.listen, GROUP, leaders.GROUP, message, PATIENCE_S)
     assert answer is not None
     return answer[1]
 
@@ -106,9 +106,9 @@ def test_the_master_is_transferred() -> None:
         answer = asked(node, TransferMaster(nodes=("n1",), timeout_ms=100, force=False))
         assert answer == TransferMasterResponse(winner="n1")
         replica.send(f.HeartbeatResponse(syncup_vlsn=-1, txn_end_vlsn=node.stream_range().last_txn_end))
-        answer = asked(node, TransferMaster(nodes=("n3", "n2"), timeout_ms=5000, force=False))
+        answer = asked(node, TransferMaster(nodes=("n3", "n2"), timeout_ms=PATIENCE_S * 1000, force=False))
         assert answer == TransferMasterResponse(winner="n2")
-        assert node.await_end(5)
+        assert node.await_end(PATIENCE_S)
         assert "n2 at localhost:7011 is the master now" in str(node.failure)
         told = [(port, result.value.node) for port, result in network.results if result.value.node == "n2"]
         assert told == [(7011, "n2")]
