@@ -6,12 +6,12 @@ below them; what it needs of other packages it asks through protocols of its own
 
 Also here:
 
+* ``ahead``: work of recovery in a forked process, ahead of this one
 * ``analysis``: the first walk of recovery over its range of the log
 * ``hooks``: what listens to recovery from above: utilization counting, VLSN tracking
 * ``legacy_dups``: duplicates of log versions 6 and 7, brought into the form of later versions
 * ``manager``: recovery, pass by pass
 * ``node_replay``: replaying INs
-* ``redo_ahead``: reading ahead for redo, in a forked process
 * ``redo_runs``: records that wait for redo and are more than memory holds
 * ``redo_undo``: undo and redo of LNs
 * ``result``: what recovery knows and what it reports

@@ -9,8 +9,6 @@ replication stream; of all others how many there are, of which type, in which fi
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
 from typing import Final
 
 from engine.events import SILENT, Listener, Progress
@@ -42,19 +40,19 @@ from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RangePiece, RawEntry, bytes_of, forward_pieces, raw_at
 from engine.recovery.hooks import RecoveryHook
 from engine.recovery.node_replay import NodeLog, is_provisional, logged_node
-from engine.recovery.result import RecoveryResult, TxnLsns
+from engine.recovery.result import RecoveryResult
 
-_ENDS: Final = TXN_FATES | ROLLBACKS
+ENDS: Final = TXN_FATES | ROLLBACKS
 # Entries that say something of others: earlier versions of a node, the counters of a file.
 _WITH_CONSEQUENCES: Final = NODE_ENTRIES | FILE_SUMMARY_LNS
-_LOOKED_AT: Final = NODE_ENTRIES | MAP_LNS | NAME_LNS | EXTINCT_SCAN_LNS | _ENDS
+_LOOKED_AT: Final = NODE_ENTRIES | MAP_LNS | NAME_LNS | EXTINCT_SCAN_LNS | ENDS
 # What the hook hears of one by one; of the others it hears how many there are.
 _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
 
 
 def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
     """What the walk does with an entry, by ``type | flags << 8``, as ``loops.sift`` takes it."""
-    kept = [number in (_ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
+    kept = [number in (ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
     if not hook:
         return [KEEP if keep else 0 for keep in kept] * TYPES
     told = [number in _TOLD for number in range(TYPES)]
@@ -74,53 +72,6 @@ _ENDS_AND_NODES: Final = _actions(hook=False)
 _EVERYTHING: Final = _actions(hook=True)
 
 
-class TxnEndLog:
-    """Ends of transactions and rollbacks in log order: 17 bytes of a Commit or Abort, since there can be millions."""
-
-    def __init__(self) -> None:
-        self._lsns = array("q")
-        self._txn_ids = array("q")
-        self._types = bytearray()
-        self._others: dict[int, RawEntry] = {}
-
-    def add(self, lsns: list[int], numbers: list[int], txn_ids: list[int]) -> None:
-        """More Commits or Aborts, which come after all others so far."""
-        self._lsns.extend(lsns)
-        self._types.extend(numbers)
-        self._txn_ids.extend(txn_ids)
-
-    def add_other(self, raw: RawEntry) -> None:
-        """One more of another type."""
-        self.add([raw.lsn], [raw.type_number], [0])
-        self._others[raw.lsn] = raw
-
-    def fates(self, committed: TxnLsns, aborted: TxnLsns) -> bool:
-        """Note the last Commit and Abort of every transaction; False, and nothing noted, where there is anything else.
-
-        What else there is, a rollback or a Prepare, is looked at together with these (``backward``).
-        """
-        if self._others:
-            return False
-        types = bytes(self._types)
-        committed.note_latest(self._txn_ids, self._lsns, types, COMMIT)
-        if ABORT in self._types:
-            aborted.note_latest(self._txn_ids, self._lsns, types, ABORT)
-        return True
-
-    def __len__(self) -> int:
-        return len(self._lsns)
-
-    def txn_ids(self) -> array[int]:
-        """Of Commits and Aborts; 0 for the others."""
-        return self._txn_ids
-
-    def backward(self) -> Iterator[tuple[int, int, int, RawEntry | None]]:
-        """LSN, type and, of a Commit or Abort, the transaction; of others the entry."""
-        for at in range(len(self._lsns) - 1, -1, -1):
-            lsn = self._lsns[at]
-            yield lsn, self._types[at], self._txn_ids[at], self._others.get(lsn) if self._others else None
-
-
 class Analysis:
     """What the walk finds.
 
@@ -130,7 +81,9 @@ class Analysis:
         hook: hears of entries.
 
     Attributes:
-        nodes, ends: node entries that count, ends of transactions and rollbacks.
+        nodes: node entries that count.
+        ends: how many ends of transactions and rollbacks there are; the last of each transaction is in the result.
+        only_ends: no rollback and no Prepare is among them, with which all would have to be looked at backwards.
         map_lns: LSNs of MapLNs.
     """
 
@@ -140,7 +93,8 @@ class Analysis:
         self._hook = hook
         self._actions = _ENDS_AND_NODES if hook is None else _EVERYTHING
         self.nodes = NodeLog()
-        self.ends = TxnEndLog()
+        self.ends = 0
+        self.only_ends = True
         self.map_lns: list[int] = []
 
     def run(self, listener: Listener = SILENT) -> None:
@@ -190,10 +144,9 @@ class Analysis:
             # Entries before CkptStart are counted in the summaries of that checkpoint (R-REC-18).
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
-            if number in _ENDS:
-                self.ends.add(lsns, numbers, txn_ids)
-                lsns, numbers, txn_ids = [], [], []
-                self.ends.add_other(raw)
+            if number in ENDS:
+                self.ends += 1
+                self.only_ends = False
             elif number in MAP_LNS:
                 self.map_lns.append(lsn)
                 self._saw_id(raw)
@@ -206,7 +159,17 @@ class Analysis:
                 # Its parent says whether it counts; replayed alone it could hang under an older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
-        self.ends.add(lsns, numbers, txn_ids)
+        self._saw_ends(lsns, bytes(numbers), txn_ids)
+
+    def _saw_ends(self, lsns: list[int], numbers: bytes, txn_ids: list[int]) -> None:
+        """Commits and Aborts: there can be millions, so nothing is kept of them but the last of each transaction."""
+        result = self._result
+        self.ends += len(lsns)
+        result.ids.saw_txn(max(txn_ids, default=0))
+        result.ids.saw_txn(min(txn_ids, default=0))
+        result.fate.committed.note_latest(txn_ids, lsns, numbers, COMMIT)
+        if ABORT in numbers:
+            result.fate.aborted.note_latest(txn_ids, lsns, numbers, ABORT)
 
     def _tell(self, hook: RecoveryHook, raw: RawEntry) -> None:
         if raw.type_number not in _WITH_CONSEQUENCES:

@@ -13,7 +13,7 @@ T1 is committed; redo takes K from 50 to 150.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from engine.catalog.catalog import Catalog
@@ -25,16 +25,18 @@ from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare
-from engine.format.entry_types import ABORT, COMMIT, TREE_NODE_ENTRIES
+from engine.format.entry_types import COMMIT, TREE_NODE_ENTRIES, TXN_ENDS
+from engine.format.fast.txn_end import ended_transaction
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.log.passes import RawEntry, verify
+from engine.log.passes import LogRange, RawEntry, backward, verify
 from engine.log.tail import Tail, find_last_checkpoint
-from engine.recovery.analysis import Analysis, TxnEndLog
+from engine.recovery.ahead import Fork, can_fork
+from engine.recovery.analysis import ENDS, Analysis
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses, leaf_of
-from engine.recovery.result import PassCount, RecoveryResult, changed_entries
+from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import redo_ln
 from engine.tree.context import TreeContext
@@ -42,6 +44,10 @@ from engine.tree.keys import SortKey
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
+# What entries raise that do not fit.
+_CONTRADICTIONS: Final = (
+    FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error
+)  # fmt: skip
 
 
 class Recovery:
@@ -97,7 +103,7 @@ class Recovery:
         """
         try:
             return self._run()
-        except (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error) as error:
+        except _CONTRADICTIONS as error:
             # The checksums are right, so whatever does not fit was written like that (R-REC-66).
             damage = DamageError(
                 "recovery has met an entry that contradicts the log",
@@ -111,9 +117,7 @@ class Recovery:
 
     def _run(self) -> Catalog:
         catalog = self._begin()
-        # Before the first pass: passes skip entries by their headers and compute no checksum.
-        self._verify()
-        self._seen.run(self._listener)
+        self._look_at_log()
         # Where the order of keys has to be learned, redo needs the nodes that are only put into the tree later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
@@ -128,10 +132,13 @@ class Recovery:
         self._seen.nodes = NodeLog()
         lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
         lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
-        lns.read_ahead_bytes = self._read_ahead_bytes
-        # Undo first: redo must find no version of an unfinished transaction in its way.
-        lns.undo(self._listener)
-        lns.redo(self._listener)
+        try:
+            lns.begin(self._read_ahead_bytes)
+            # Undo first: redo must find no version of an unfinished transaction in its way.
+            lns.undo(self._listener)
+            lns.redo(self._listener)
+        finally:
+            lns.close()
         # Only now are the versions final, and the old duplicates can become trees of today's form.
         legacy.finish()
         # A database whose creation was undone has used its id all the same (R-REC-15).
@@ -169,14 +176,49 @@ class Recovery:
         assert isinstance(root, DbTree)
         return Catalog(self._ctx, root, self._comparators)
 
-    def _verify(self) -> None:
+    def _look_at_log(self) -> None:
+        """Verify the range, and walk over it, in two processes where it is long (``ahead``).
+
+        Passes skip entries by their headers and compute no checksum: nothing counts before all are known to be right.
+        """
+        first, last = self._first_file(), self._tail.last_file.number
+        size_bytes = sum(file.size_bytes for file in self._ctx.access.files() if first <= file.number < last)
+        if not 0 < self._read_ahead_bytes <= size_bytes or not can_fork():
+            self._verify(self._listener)
+            self._seen.run(self._listener)
+            return
+        fork = Fork(self._verified)
+        try:
+            self._listener.step("VERIFY", 0, size_bytes)
+            try:
+                self._seen.run(self._listener)
+            except Exception:
+                # A checksum says better what is wrong.
+                self._verify(SILENT)
+                raise
+            if not any(fork.messages()):
+                self._verify(self._listener)
+        finally:
+            fork.close()
+
+    def _verified(self) -> Iterator[bool]:
+        """In the other process: True when nothing is wrong."""
+        self._verify(SILENT)
+        yield not self.result.changed
+
+    def _first_file(self) -> int:
+        """The first one that recovery has to verify."""
+        result = self.result
+        return file_of(result.first_active_lsn) if result.ckpt_end_lsn != NULL_LSN else 0
+
+    def _verify(self, listener: Listener) -> None:
         """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
         result, last = self.result, self._tail.last_file.number
         if result.ckpt_end_lsn != NULL_LSN:
-            verify(self._ctx.access, file_of(result.first_active_lsn), last, self._listener)
+            verify(self._ctx.access, self._first_file(), last, listener)
             return
         # All files are read, and JE checks none of them: it may take back what a changed Commit has committed (D-16).
-        verify(self._ctx.access, 0, last, self._listener, result.changed.append)
+        verify(self._ctx.access, self._first_file(), last, listener, result.changed.append)
         if result.changed and self._refuse_changed:
             raise changed_entries(self._ctx.access.storage.root, result.changed)
 
@@ -196,20 +238,28 @@ class Recovery:
         tracker = RollbackTracker(result.ckpt_start_lsn)
         count = self._count("UNDO_MAP_LNS")
         count.start = result.first_active_lsn
+        count.read = count.auxiliary = self._seen.ends
+        if not self._seen.only_ends:
+            self._sets_backwards(tracker)
+        # Only now are all periods known: one without its RollbackStart is damage (R-RB-15).
+        tracker.finish(result.first_active_lsn)
+        self.tracker = tracker
+        result.periods = tracker.periods
+
+    def _sets_backwards(self, tracker: RollbackTracker) -> None:
+        """Once more, from the end: so a Prepare comes after the outcome of its transaction (R-REC-41)."""
+        result = self.result
+        result.fate = TxnFate(TxnLsns(), TxnLsns(), {})
         committed, aborted, prepared = result.fate
-        ends, self._seen.ends = self._seen.ends, TxnEndLog()
-        count.read = count.auxiliary = len(ends)
-        result.ids.saw_txn(max(ends.txn_ids(), default=0))
-        result.ids.saw_txn(min(ends.txn_ids(), default=0))
-        # Backwards, so that a Prepare comes after the outcome of its transaction (R-REC-41).
-        for lsn, number, txn_id, raw in () if ends.fates(committed, aborted) else ends.backward():
-            if number == COMMIT:
-                # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
-                tracker.check_commit(txn_id, lsn)
-                committed.setdefault(txn_id, lsn)
-            elif number == ABORT:
-                aborted.setdefault(txn_id, lsn)
-            if raw is None:
+        for raw in backward(self._ctx.access, LogRange(result.first_active_lsn, result.end_lsn), ENDS):
+            if raw.type_number in TXN_ENDS:
+                txn_id = ended_transaction(raw.body, 0, raw.version)
+                if raw.type_number == COMMIT:
+                    # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
+                    tracker.check_commit(txn_id, raw.lsn)
+                    committed.setdefault(txn_id, raw.lsn)
+                else:
+                    aborted.setdefault(txn_id, raw.lsn)
                 continue
             record = decode_body(raw.type_number, raw.version, raw.body)
             if isinstance(record, RollbackStart):
@@ -221,10 +271,6 @@ class Recovery:
                 if record.id not in committed and record.id not in aborted:
                     prepared[record.id] = record
                 result.ids.saw_txn(record.id)
-        # Only now are all periods known: one without its RollbackStart is damage (R-RB-15).
-        tracker.finish(result.first_active_lsn)
-        self.tracker = tracker
-        result.periods = tracker.periods
 
     def _redo_map_lns(self, catalog: Catalog) -> None:
         """MapLNs into the mapping tree (pass 4)."""

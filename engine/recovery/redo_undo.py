@@ -9,7 +9,6 @@ uncommon only, or where the hook has to hear of it. Redo collects and brings in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from operator import itemgetter
 from typing import Final
 
@@ -35,10 +34,10 @@ from engine.log.passes import (
     positions,
     raw_at,
 )
+from engine.recovery.ahead import Fork, can_fork
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
-from engine.recovery.redo_ahead import can_fork, messages_of_fork
 from engine.recovery.redo_runs import RedoRuns
 from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
@@ -110,8 +109,6 @@ class LNPasses:
 
     Attributes:
         replicated: unfinished replicated transactions stay open.
-        read_ahead_bytes: redo of so many bytes may take a process of its own to read ahead (``redo_ahead``); 0 for
-            never.
     """
 
     def __init__(
@@ -141,14 +138,34 @@ class LNPasses:
         # In the process that reads ahead: entries that this one has to look at.
         self._others: list[int] | None = None
         self._holds_back = False
+        self._fork: Fork | None = None
         self.replicated = False
-        self.read_ahead_bytes = 0
+
+    def begin(self, read_ahead_bytes: int) -> None:
+        """Begin to read for redo, in a process of its own (``ahead``), if the range has so many bytes.
+
+        Arguments:
+            read_ahead_bytes: 0 for never. ``close`` has to be called in every case.
+        """
+        enough = 0 < read_ahead_bytes <= bytes_of(self._ctx.access, self._extent())
+        if enough and not (self._hook is not None and self._hook.hears_all) and can_fork():
+            self._fork = Fork(self._found_ahead)
+
+    def close(self) -> None:
+        """Let go of process and scratch file."""
+        if self._fork is not None:
+            self._fork.close()
+        if self._runs is not None:
+            self._runs.close()
+
+    def _extent(self) -> LogRange:
+        return LogRange(self._result.first_active_lsn, self._result.end_lsn)
 
     def undo(self, listener: Listener = SILENT) -> None:
         """Take back what unfinished transactions and rollback periods left in the trees."""
         result = self._result
         count = self._count("UNDO_LNS")
-        extent = LogRange(result.first_active_lsn, result.end_lsn)
+        extent = self._extent()
         progress = Progress(listener, "UNDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
         for piece in backward_pieces(self._ctx.access, extent):
             for raw in self._unfinished(piece, count):
@@ -222,31 +239,26 @@ class LNPasses:
         count = self._count("REDO_LNS")
         # The fast way looks neither at transactions that were resurrected nor at LSNs that were rolled back.
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
-        extent = LogRange(result.first_active_lsn, result.end_lsn)
-        size_bytes = bytes_of(self._ctx.access, extent)
-        progress = Progress(listener, "REDO_DATA_RECORDS", size_bytes)
-        try:
-            if 0 < self.read_ahead_bytes <= size_bytes and not closely and can_fork():
-                extent = self._redo_ahead(extent, count, progress)
-            for piece in forward_pieces(self._ctx.access, extent) if extent.start < extent.end else ():
-                found = positions(piece, REDO_LNS)
-                if closely:
-                    for pos in found:
-                        self._redo_one(piece, pos, count)
-                else:
-                    self._redo_piece(piece, found, count)
-                progress.add(len(piece.data))
-            self._apply_batch()
-            if self._runs is not None:
-                self._apply_runs(self._runs, listener)
-        finally:
-            if self._runs is not None:
-                self._runs.close()
+        extent = self._extent()
+        progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
+        if self._fork is not None and not closely:
+            extent = self._redo_ahead(self._fork, extent, count, progress)
+        for piece in forward_pieces(self._ctx.access, extent) if extent.start < extent.end else ():
+            found = positions(piece, REDO_LNS)
+            if closely:
+                for pos in found:
+                    self._redo_one(piece, pos, count)
+            else:
+                self._redo_piece(piece, found, count)
+            progress.add(len(piece.data))
+        self._apply_batch()
+        if self._runs is not None:
+            self._apply_runs(self._runs, listener)
 
-    def _redo_ahead(self, extent: LogRange, count: PassCount, progress: Progress) -> LogRange:
+    def _redo_ahead(self, fork: Fork, extent: LogRange, count: PassCount, progress: Progress) -> LogRange:
         """Bring in what another process finds; what it has left of the range."""
         access = self._ctx.access
-        for end, size_bytes, read, others, batches in messages_of_fork(partial(self._found_ahead, extent)):
+        for end, size_bytes, read, others, batches in fork.messages():
             count.read += read
             # Before the batch is whole none of it may be brought in: a deletion must not come before the insertion.
             self._holds_back = True
@@ -271,8 +283,9 @@ class LNPasses:
             extent = LogRange(end, extent.end)
         return extent
 
-    def _found_ahead(self, extent: LogRange) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, list[Redo]]]]]:
+    def _found_ahead(self) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, list[Redo]]]]]:
         """In the process that reads ahead: how far it has come, and what it has found since the message before."""
+        extent = self._extent()
         others: list[int] = []
         self._others = others
         count = PassCount("", 0, 0)

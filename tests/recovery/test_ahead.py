@@ -9,14 +9,16 @@ import pytest
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import StorageError
+from engine.errors import JetoolError, StorageError
+from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import list_log_files
-from engine.recovery.redo_ahead import messages_of_fork
+from engine.recovery.ahead import Fork
 from engine.storage.base import ReadFile, Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
 from tests.db.busy import BusyWorkload, open_busy
 from tests.db.workload import TINY_CACHE, State, contents
+from tests.golden_logs import offsets_and_sizes
 from tests.recovery.test_progress import Steps
 from tests.recovery.test_small_cache import fill
 
@@ -27,6 +29,7 @@ NOW_MS = 1_800_000_000_000
 def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever threads other tests have left in this process."""
     monkeypatch.setattr("engine.recovery.redo_undo.can_fork", lambda: True)
+    monkeypatch.setattr("engine.recovery.manager.can_fork", lambda: True)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,8 @@ def test_the_same_log_comes_of_it(
     alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
     assert forks == []
     ahead = recovered(MemoryStorage(case[0].contents()), cache_bytes, 1)
-    assert forks == [os.getpid()]
+    # One for the checksums, one that reads for redo.
+    assert forks == [os.getpid()] * 2
     assert ahead[1] == alone[1] == case[1]
     assert ahead[2] == alone[2]
     assert ahead[0] == alone[0]
@@ -122,6 +126,26 @@ def test_a_process_that_dies_is_as_if_it_had_never_been(case: tuple[MemoryStorag
     assert dying[1:] == alone[1:]
 
 
+@pytest.mark.parametrize("changed", ["checksum", "size", "type"])
+@pytest.mark.parametrize("at", [0, 40, 81])
+def test_damage_is_what_it_is_without_another_process(case: tuple[MemoryStorage, State], at: int, changed: str) -> None:
+    """Analysis walks over bytes that nobody has verified yet; it is the checksum that is told."""
+    contents_before = case[0].contents()
+    # Before the last file, whose end is looked at in any case.
+    path = sorted(path for path in contents_before if path.endswith(".jdb"))[-2]
+    heads = [offset for offset, _ in offsets_and_sizes(contents_before[path], WRITTEN_VERSION)]
+    pos = heads[len(heads) * at // 100] + {"checksum": 0, "type": 4, "size": 12}[changed]
+    data = bytearray(contents_before[path])
+    data[pos] ^= 0x10
+    said = []
+    for read_ahead_bytes in (0, 1):
+        storage = MemoryStorage({**contents_before, path: bytes(data)})
+        with pytest.raises(JetoolError) as raised:
+            recovered(storage, TINY_CACHE, read_ahead_bytes)
+        said.append((type(raised.value), str(raised.value), raised.value.lsn, raised.value.found))
+    assert said[0] == said[1]
+
+
 def test_messages_come_in_order_as_far_as_they_come() -> None:
     def some() -> Iterator[tuple[int, bytes]]:
         for number in range(5):
@@ -129,8 +153,20 @@ def test_messages_come_in_order_as_far_as_they_come() -> None:
             yield number, b"%d" % number * 3_000_000
         raise ValueError("not heard of")
 
-    assert list(messages_of_fork(some)) == [(number, b"%d" % number * 3_000_000) for number in range(5)]
-    assert list(messages_of_fork(lambda: ())) == []
+    for produce, expected in ((some, [(number, b"%d" % number * 3_000_000) for number in range(5)]), (lambda: (), [])):
+        fork = Fork(produce)
+        assert list(fork.messages()) == expected
+        fork.close()
+
+
+def test_without_room_for_a_process_no_message_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError("no room")
+
+    monkeypatch.setattr(os, "fork", refused)
+    fork = Fork(lambda: [1])
+    assert list(fork.messages()) == []
+    fork.close()
 
 
 def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +178,9 @@ def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.
         return made[-1]
 
     monkeypatch.setattr(os, "fork", noted)
-    messages = messages_of_fork(lambda: iter(int, 1))
-    assert next(messages) == 0
-    del messages
+    one = Fork(lambda: iter(int, 1))
+    assert next(one.messages()) == 0
+    one.close()
+    one.close()
     with pytest.raises(ChildProcessError):
         os.waitpid(made[0], os.WNOHANG)
