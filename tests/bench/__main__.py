@@ -46,6 +46,10 @@ def main(args: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     cases = [case for case in CASES if not options.only or case.name in options.only]
     lines = [name for name in stores.NAMES if not options.only or name in options.only]
+    if options.one_core:
+        cases = []
+        # Whatever is started from here on inherits it.
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
         made = Path(directory)
         found = builds((options.build,) if options.build else (NATIVE, PURE), made / "build")
@@ -67,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     names = [*(case.name for case in CASES), *stores.NAMES]
     parser.add_argument("--only", action="append", choices=names, help="only this case or line; repeat for more")
     parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
+    parser.add_argument("--one-core", action="store_true", help="the stores only, all of them on one core (Linux)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(_COMMANDS, action="store_true", help="time command lines with their defaults instead")
     return parser
@@ -81,7 +86,11 @@ def _bench(
         figure for case in cases for figure in _measure(case, str(env), options.runs, options.je_classpath, found)
     ]
     taking_part = stores.contenders(found, options.je_classpath)
-    rated = stores.measure(taking_part, lines, options.records, options.store_runs) if lines else []
+    rated = (
+        stores.measure(taking_part, lines, options.records, options.store_runs, one_core=options.one_core)
+        if lines
+        else []
+    )
     java = report.java_version() if options.je_classpath else ""
     machine = Machine(
         os.cpu_count() or 1, report.cpu_model(), platform.python_version(), java, before, report.load()

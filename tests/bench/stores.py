@@ -2,6 +2,8 @@
 
 Rates are records per second of the median run. A bound is the least share of another store's rate that ours must reach:
 half of JE's for reading, two fifths for transactional puts, all of it for recovery; and more than ZODB's on every line.
+On one core JE's compiler and its collector take their time from the workload, as they do on a machine that has other
+work: there the bound is all of JE's rate.
 """
 
 from __future__ import annotations
@@ -86,8 +88,14 @@ def contenders(builds: Sequence[Build], class_path: str) -> list[Contender]:
     return found
 
 
-def measure(taking_part: Sequence[Contender], names: Sequence[str], records: int, runs: int) -> list[dict[str, Any]]:
-    """Run the lines; the result has one row per line and store."""
+def measure(
+    taking_part: Sequence[Contender], names: Sequence[str], records: int, runs: int, *, one_core: bool = False
+) -> list[dict[str, Any]]:
+    """Run the lines; the result has one row per line and store.
+
+    Arguments:
+        one_core: the whole process is bound to one, and so is whatever it starts.
+    """
     wanted = [line for line in LINES if line.name in names or any(line.name == _line(n).reads for n in names)]
     results: dict[tuple[str, str], list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="jetool-stores-") as top:
@@ -101,7 +109,7 @@ def measure(taking_part: Sequence[Contender], names: Sequence[str], records: int
     rows = [
         _row(name, label, made) for (name, label), made in results.items() if name in names
     ]  # fmt: skip
-    return [{**row, **_judged(row, rows)} for row in rows]
+    return [{**row, **_judged(row, rows, one_core=one_core)} for row in rows]
 
 
 def _line(name: str) -> Line:
@@ -144,14 +152,14 @@ def _row(name: str, label: str, runs: list[dict[str, float]]) -> dict[str, Any]:
     }
 
 
-def _judged(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _judged(row: dict[str, Any], rows: list[dict[str, Any]], *, one_core: bool = False) -> dict[str, Any]:
     """Ratios to the others of the line, and whether the bounds are kept."""
     if not row["store"].startswith(OURS):
-        return {"of_je": None, "of_zodb": None, "within": None}
+        return {"of_je": None, "least": None, "of_zodb": None, "within": None}
     peers = {peer["store"]: peer["per_s"] for peer in rows if peer["line"] == row["line"]}
     of_je = round(row["per_s"] / peers[JE], 2) if JE in peers else None
     of_zodb = round(row["per_s"] / peers["ZODB"], 2) if "ZODB" in peers else None
-    bound = _line(row["line"]).of_je
+    bound = 1.0 if one_core and JE in _line(row["line"]).stores else _line(row["line"]).of_je
     verdicts = []
     if bound is not None and of_je is not None:
         verdicts.append(of_je >= bound)
@@ -159,7 +167,7 @@ def _judged(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
         verdicts.append(of_zodb >= 1)
     if row["line"] in SMALL:
         verdicts.append(row["peak_mb"] * 1e6 <= SMALL_CACHE_BYTES * _MEMORY_BOUND)
-    return {"of_je": of_je, "of_zodb": of_zodb, "within": all(verdicts) if verdicts else None}
+    return {"of_je": of_je, "least": bound, "of_zodb": of_zodb, "within": all(verdicts) if verdicts else None}
 
 
 def as_text(rows: list[dict[str, Any]]) -> str:
@@ -170,12 +178,11 @@ def as_text(rows: list[dict[str, Any]]) -> str:
         f" {'of JE':>6} {'least':>6} {'of ZODB':>8}",
     ]
     for row in rows:
-        ours = row["store"].startswith(OURS)
         verdict = {None: "", True: "kept", False: "MISSED"}[row["within"]]
-        bound = _line(row["line"]).of_je if ours else None
         lines.append(
             f"{row['line']:<16} {row['store']:<18} {row['median_s']:>9.3f} {row['cpu_s']:>8.3f} {row['per_s']:>11,}"
-            f" {row['peak_mb'] or '':>8} {_shown(row['of_je']):>6} {_shown(bound):>6} {_shown(row['of_zodb']):>8}"
+            f" {row['peak_mb'] or '':>8} {_shown(row['of_je']):>6} {_shown(row['least']):>6}"
+            f" {_shown(row['of_zodb']):>8}"
             f"  {verdict}".rstrip()
         )
     return "\n".join(lines)

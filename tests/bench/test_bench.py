@@ -177,7 +177,9 @@ def test_a_line_is_judged_by_its_peers() -> None:
         {"line": "put random", "store": "JE", "per_s": 100, "peak_mb": 0},
         {"line": "put random", "store": "ZODB", "per_s": 10, "peak_mb": 1},
     ]
-    assert stores._judged(rows[0], rows) == {"of_je": 0.4, "of_zodb": 4.0, "within": True}
+    assert stores._judged(rows[0], rows) == {"of_je": 0.4, "least": 0.4, "of_zodb": 4.0, "within": True}
+    on_one = stores._judged(rows[0], rows, one_core=True)
+    assert on_one == {"of_je": 0.4, "least": 1.0, "of_zodb": 4.0, "within": False}
     assert stores._judged({**rows[0], "per_s": 39}, rows)["within"] is False
     assert stores._judged({**rows[0], "per_s": 9}, rows)["within"] is False
     assert stores._judged(rows[1], rows)["within"] is None
