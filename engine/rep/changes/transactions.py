@@ -7,9 +7,18 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import split_two_part_key
+from engine.format.entry.internal_db import RecordExtinction, decode_extinct_scan
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry_types import DEL_DUP_LNS, DELETIONS, INSERTIONS, NAME_LNS, REPLACEMENTS, STREAM_RECORDS
+from engine.format.entry_types import (
+    DEL_DUP_LNS,
+    DELETIONS,
+    EXTINCT_SCAN_LNS,
+    INSERTIONS,
+    NAME_LNS,
+    REPLACEMENTS,
+    STREAM_RECORDS,
+)
 from engine.rep.changes.database_names import DatabaseNames, NameChange
 from engine.rep.changes.position import CommitPoint
 from engine.rep.peers import PeerError
@@ -22,8 +31,20 @@ UPDATE: Final = "update"
 DELETE: Final = "delete"
 # Logs of before version 8 do not say whether the record was there.
 PUT: Final = "put"
+# The records of a range, at one go (discardExtinctRecords); no deletions follow.
+DISCARD: Final = "discard"
+# Those of them that a filter picks, which is code of the application.
+DISCARD_SOME: Final = "discard_some"
 DATABASE_OPERATIONS: Final = ("create", "remove", "truncate", "rename", "update_config")
-OPERATIONS: Final = (INSERT, UPDATE, DELETE, PUT, *(f"{word}_database" for word in DATABASE_OPERATIONS))
+OPERATIONS: Final = (
+    INSERT,
+    UPDATE,
+    DELETE,
+    PUT,
+    DISCARD,
+    DISCARD_SOME,
+    *(f"{word}_database" for word in DATABASE_OPERATIONS),
+)
 # Makes a record without the detour through its constructor, which counts where there are millions.
 _new_tuple: Final = tuple.__new__
 _WORDS: Final = (
@@ -39,7 +60,8 @@ class Change(NamedTuple):
     Attributes:
         op: a word of ``OPERATIONS``.
         db: the name of the database, after the change; None: not known.
-        key, data: of a record; the data is None for a deletion, and both are None for changes of databases.
+        key, data: of a record; the data is None for a deletion, and both are None for changes of databases. Of a range
+            that is discarded the first key, and the key before which it ends; None: from the first, to the last.
         expiration: days since 1970, or minus hours; 0 for none.
         old_name: of a database that was renamed, where it is known.
     """
@@ -111,6 +133,8 @@ class Transaction:
                 if duplicates:
                     key, data = _split(key, data)
                 yield _new_tuple(Change, (vlsn, word, record.db_id, name, key, data, record.expiration, None))
+            elif type_number in EXTINCT_SCAN_LNS:
+                yield from self._discarded(entry)
             elif type_number in NAME_LNS:
                 change = self._name_changes[vlsn]
                 if internal or not change.name.startswith(INTERNAL_PREFIX):
@@ -119,6 +143,21 @@ class Transaction:
                         vlsn=vlsn, op=word, db_id=change.db_id, db=change.name, key=None, data=None, expiration=0,
                         old_name=change.old,
                     )  # fmt: skip
+
+    def _discarded(self, entry: WireEntry) -> Iterator[Change]:
+        """A task that discards a range, for each of its databases; one that ends a removal says nothing new."""
+        record = entry.record()
+        assert isinstance(record, LN)
+        task = decode_extinct_scan(record.data) if record.data is not None else None
+        if not isinstance(task, RecordExtinction):
+            return
+        for db_id in task.db_ids:
+            found = self._names.get(db_id)
+            yield Change(
+                vlsn=entry.vlsn, op=DISCARD_SOME if task.filter is not None else DISCARD, db_id=db_id,
+                db=None if found is None else found.name, key=task.begin_key, data=task.end_key, expiration=0,
+                old_name=None,
+            )  # fmt: skip
 
 
 def name_records(entries: Iterable[WireEntry]) -> list[tuple[int, LN]]:

@@ -141,6 +141,9 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
     Databases are named when the stream has named them: from begin on all are, from now on those that are made. With
     --after all of the environment are; transactions that were open at its end are handed out whole when they commit.
+    Records that expire leave no change. A range that the application discards at one go (discardExtinctRecords) is one
+    change, op discard: all records from its key on and before its data; discard_some: those that the application's
+    filter picks.
 
     Files of --to are NDJSON as it is printed, or Avro or Parquet with the columns of the Spark source jegroup. There a
     torn transaction without any change is a row with op torn, and with --fast a row with op retract says that commits

@@ -19,8 +19,14 @@ CHANGE: Final = Shape(
         Field("op", "text", "what was done", choices=OPERATIONS),
         Field("db", "text", "name of the database, after the change; null when the stream has not told it", null=True),
         Field("db_id", "int", "id of the database"),
-        Field("key", "key", "the key; null for an operation on a database", null=True),
-        Field("data", "data", "the data; of a deletion null, or the data item among sorted duplicates", null=True),
+        Field("key", "key", "the key, or the first one of a range; null for an operation on a database", null=True),
+        Field(
+            "data",
+            "data",
+            "the data; of a deletion null, or the data item among sorted duplicates; of a range the"
+            " key before which it ends, null for none",
+            null=True,
+        ),
         Field("expires", "expiration", "when it expires; null for never"),
         Field("old_name", "text", "name before a renaming; null otherwise", null=True),
     ),

@@ -13,16 +13,19 @@ from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedE
 from engine.format.codecs import encode_body
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
+from engine.rep.acks import AckPolicy
 from engine.rep.changes.feed import BEGIN, LATEST, LostPositionError, RewrittenError
 from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.state_file import StateFile
 from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, Settings, StalledError, Subscriber
 from engine.rep.changes.transactions import Change, Transaction
+from engine.rep.client.connection import SocketNetwork
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message
 from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
+from tests.rep.leading.leaders import leading
 from tests.rep.wire.recordings import HOME
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
@@ -470,3 +473,30 @@ def test_disconnections_are_not_for_ever() -> None:
         Reader(group, BEGIN, FAST._replace(patience_s=0.05)).read()
     assert isinstance(caught.value.__cause__, DisconnectedError)
     assert caught.value.exit_code == 7
+
+
+def test_a_range_that_is_discarded_is_one_change() -> None:
+    """Without it whoever follows would keep the records for ever; removing a database writes a task, too."""
+    with leading(policy=AckPolicy.NONE) as master:
+        env = master.environment
+        env.create_database("gone").close()
+        with env.create_database("x") as db:
+            db.put(b"k", b"v")
+        env.discard_extinct(["x"], begin=b"a", end=b"l")
+        env.remove_database("gone")
+        subscriber = Subscriber(SocketNetwork(), [master.config.listen], FAST, BEGIN, lambda *_: None)
+        found: list[Change] = []
+        events = subscriber.events()
+        for event in events:
+            if isinstance(event, Transaction):
+                found += event.changes()
+            elif isinstance(event, Quiet) and event.caught_up:
+                break
+        events.close()
+    assert [(one.op, one.db, one.key, one.data) for one in found] == [
+        ("create_database", "gone", None, None),
+        ("create_database", "x", None, None),
+        ("insert", "x", b"k", b"v"),
+        ("discard", "x", b"a", b"l"),
+        ("remove_database", "gone", None, None),
+    ]
