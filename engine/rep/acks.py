@@ -61,13 +61,10 @@ class GroupGate:
         node_id: the master's.
         policy: for all commits.
         timeout_s: longest wait for replicas, and again for acknowledgements.
-        durable: the DTVLSN that the log says already, below which it never falls again; None where it begins anew with
-            each master.
+        durable: the DTVLSN that the log says already, below which it never falls again.
     """
 
-    def __init__(
-        self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int | None = None
-    ) -> None:
+    def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int) -> None:
         self._index = index
         self._node_id = node_id
         self._policy = policy
@@ -147,7 +144,7 @@ class GroupGate:
     def close(self, why: str) -> None:
         """Refuse commits from now on."""
         with self._changed:
-            self._closed = why
+            self._closed = self._closed or why
             self._changed.notify_all()
 
     @property
@@ -187,7 +184,7 @@ class GroupGate:
     @property
     def dtvlsn(self) -> int:
         """The highest VLSN that a majority has; 0 when it is not known yet."""
-        needed, least = self.electable // 2, self._durable or 0
+        needed, least = self.electable // 2, self._durable
         if needed == 0:
             # Alone this node is the majority.
             return self._index.range.last
@@ -239,15 +236,14 @@ class GroupGate:
         if awaited and self.needed:
             self._awaited.add(vlsn)
         durable = vlsn if self.electable < 2 else self.dtvlsn
-        if self._durable is not None:
-            # In a group of JE it never falls: replicas would take that for damage.
-            self._durable = durable = max(self._durable, durable)
+        # It never falls: replicas would take that for damage.
+        self._durable = durable = max(self._durable, durable)
         return Stamp(vlsn, self._node_id, durable)
 
     @property
     def stamped(self) -> int:
         """The last DTVLSN that a Commit or Abort was given, or that was in the log before."""
-        return self._durable or 0
+        return self._durable
 
     def is_awaited(self, vlsn: int) -> bool:
         """Whether a commit waits for acknowledgements of this VLSN."""

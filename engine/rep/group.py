@@ -3,13 +3,15 @@
 Every node has the same copy, since changes travel in the stream. The first node makes the group; the master adds a
 member when it connects for the first time.
 
-* VLSN 1 and 2 of every group are the NameLN and the Commit that make the database, with id -257.
+* A new group: the database, with id -257; the record of the group, then its first member, then that it is confirmed,
+  then the least release of JE, each in a transaction of its own, with the VLSNs that JE gives them.
 * ``change_version`` of the group counts changes of membership; a node's is the one at which it came.
 * Node ids are given out ascending from 1 and never again; a removed member keeps its record.
 
 Example, the first node::
 
-    VLSN 1 NameLN_TX -11 _jeRepGroupDB | 2 Commit -11 | 3 INS_LN_TX -12 $$GROUP_KEY$$ | 4 INS_LN_TX -12 node1 | 5 Commit
+    VLSN 1 NameLN_TX -11 _jeRepGroupDB | 2 Commit -11 | 3 INS_LN_TX -12 $$GROUP_KEY$$ | 4 Commit -12
+    | 5 UPD_LN_TX -13 $$GROUP_KEY$$ | 6 INS_LN_TX -13 node1 | 7 Commit -13 | ... | 11 Commit -15
 """
 
 from __future__ import annotations
@@ -18,11 +20,9 @@ import uuid
 from typing import Final, NamedTuple
 
 from engine.catalog.naming import DatabaseOptions
-from engine.db.database import Database
 from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
-from engine.db.transaction import Transaction
 from engine.errors import DamageError, FormatError, RefusedError, UsageError, plural
 from engine.format.entry.group_db import (
     GROUP_KEY,
@@ -43,7 +43,11 @@ from engine.txn.txn import Txn
 DATABASE_NAME: Final = "_jeRepGroupDB"
 ELECTABLE: Final = 1
 FORMAT_VERSION: Final = 3
-_JE_VERSION: Final = "18.3.20"
+FIRST_ID: Final = 1
+# What a node says it is: one constant release for a name, as masters insist.
+RELEASE: Final = "18.3.20"
+# What JE 18.3 writes first; the release from which groups keep no CBVLSN follows.
+_FIRST_LEAST_VERSION: Final = "6.0.1"
 LEAST_JE_VERSION: Final = "7.5.0"
 _NAME_BYTES: Final = 255
 
@@ -93,8 +97,8 @@ def committed_members(engine: Engine) -> Membership | None:
     return None if group is None else Membership(group, tuple(nodes))
 
 
-def form_group(env: Environment, group: str, node: str, host: str, port: int) -> Membership:
-    """Make a new group of one member in a replicated environment that has none, and lead it.
+def form_group(env: Environment, group: str, node: str, host: str, port: int) -> None:
+    """Make a new group of one member in a replicated environment that has none, as JE does; leads it from then on.
 
     Arguments:
         group, node: their names, at most 255 bytes.
@@ -105,42 +109,75 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     """
     check_name("group", group)
     check_name("node", node)
-    record = begin_group(env, group, 1, LEAST_JE_VERSION)
-    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-        return add_to(env, db, txn, Membership(record, ()), (node, host, port))
-
-
-def begin_group(env: Environment, group: str, node_id: int, least_version: str) -> RepGroup:
-    """Lead from now on, and make the database of a new group, empty.
-
-    Arguments:
-        node_id: of this node, the first member.
-        least_version: of JE, that a member must have.
-
-    Returns:
-        The record of the group, not written yet.
-
-    Raises:
-        RefusedError: there is a group already.
-    """
     engine = env.engine
-    if committed_members(engine) is not None or engine.vlsn_index is None or not engine.stream_range.is_empty:
+    if engine.vlsn_index is None or not may_form(engine, node):
         raise RefusedError("the environment belongs to a group already", file=env.home)
     # The id goes into the first Commit, before there is a record of the member.
-    engine.lead(AloneGate(engine.vlsn_index, node_id))
-    # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
-    with engine.operation(None) as locker:
-        engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
+    engine.lead(AloneGate(engine.vlsn_index, FIRST_ID))
+    if engine.catalog.by_name(DATABASE_NAME) is None:
+        # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
+        with engine.operation(None) as locker:
+            engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
+    none_yet = new_group(group, 0, _FIRST_LEAST_VERSION)
+    of_one = none_yet._replace(change_version=1, last_node_id=FIRST_ID)
+    mine = described(node, host, port, ELECTABLE, RELEASE, engine.now_ms())._replace(id=FIRST_ID, change_version=1)
+    raised = of_one._replace(min_je_version=LEAST_JE_VERSION)
+    steps: tuple[tuple[RepGroup | None, GroupNode | None], ...] = (
+        (none_yet, None), (of_one, mine), (None, mine._replace(quorum_ack=True)), (raised, None),
+    )  # fmt: skip
+    for record, member in steps:
+        put_records(env, record, member)
+
+
+def may_form(engine: Engine, node: str) -> bool:
+    """Whether nothing of a group is here but what this node has begun to make, before a crash."""
+    members = committed_members(engine)
+    return members is None or all(member.name == node and not member.quorum_ack for member in members.nodes)
+
+
+def new_group(name: str, last_node_id: int, least_version: str) -> RepGroup:
+    """The record of a new group, with an identity of its own.
+
+    Arguments:
+        least_version: of JE, that a member must have.
+    """
     made = uuid.uuid4().int
     return RepGroup(
-        name=group,
+        name=name,
         uuid_high=signed_64(made >> 64),
         uuid_low=signed_64(made),
         format_version=FORMAT_VERSION,
         change_version=0,
-        last_node_id=0,
+        last_node_id=last_node_id,
         min_je_version=least_version,
     )
+
+
+def described(name: str, host: str, port: int, node_type: int, je_version: str | None, now_ms: int) -> GroupNode:
+    """A node that is no confirmed member yet."""
+    return GroupNode(
+        name=name,
+        id=0,
+        format_version=FORMAT_VERSION,
+        type=node_type,
+        quorum_ack=False,
+        removed=False,
+        host=host,
+        port=port,
+        local_cbvlsn=NULL_VLSN,
+        barrier_time=now_ms,
+        change_version=0,
+        je_version=je_version or "",
+    )
+
+
+def put_records(env: Environment, group: RepGroup | None, node: GroupNode | None) -> None:
+    """One commit of the group database."""
+    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
+        if group is not None:
+            db.put(string_key(GROUP_KEY), encode_group(group), txn)
+        if node is not None:
+            db.put(string_key(node.name or ""), encode_group_node(node), txn)
 
 
 def lead_alone(engine: Engine) -> None:
@@ -207,32 +244,6 @@ def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
                 if data is not None:
                     found.append((node.keys[index], data))
     return found
-
-
-def add_to(
-    env: Environment, db: Database, txn: Transaction, members: Membership, place: tuple[str, str, int]
-) -> Membership:
-    """Put the group record and that of a new member, with the next node id and change version."""
-    name, host, port = place
-    group = members.group
-    group = group._replace(change_version=group.change_version + 1, last_node_id=group.last_node_id + 1)
-    node = GroupNode(
-        name=name,
-        id=group.last_node_id,
-        format_version=FORMAT_VERSION,
-        type=ELECTABLE,
-        quorum_ack=True,
-        removed=False,
-        host=host,
-        port=port,
-        local_cbvlsn=NULL_VLSN,
-        barrier_time=env.engine.now_ms(),
-        change_version=group.change_version,
-        je_version=_JE_VERSION,
-    )
-    db.put(string_key(GROUP_KEY), encode_group(group), txn)
-    db.put(string_key(name), encode_group_node(node), txn)
-    return Membership(group, (*members.nodes, node))
 
 
 def signed_64(bits: int) -> int:

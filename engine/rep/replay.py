@@ -3,11 +3,11 @@
 * An LN joins the transaction that it names, which begins with its first LN; a Commit or Abort ends it. The replica's
   own entry has the same VLSN, type, transaction, key, data and expiration, and its own LSNs and abort information.
 * Replay transactions are importunate: a reader that is in the way loses its lock.
-* Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there,
-  or a Commit of a transaction that nobody has begun, means that the nodes have parted. That is damage, never skipped.
-* A master of JE logs *null transactions*: a Commit without an LN, which carries the DTVLSN. From such a master a Commit
-  of an unknown transaction is one: every VLSN before it has come, and no LN named that transaction. An Abort of one is
-  logged just so: a new master aborts what it alone has had open since a term of its own that ended in a transfer.
+* Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there
+  means that the nodes have parted. That is damage, never skipped.
+* Masters log *null transactions*: a Commit without an LN, which carries the DTVLSN. A Commit of an unknown transaction
+  is one: every VLSN before it has come, and no LN named that transaction. An Abort of one is logged just so: a new
+  master of JE aborts what it alone has had open since a term of its own that ended in a transfer.
 * A range of records that the master has discarded is discarded here when its transaction commits (R-CLN-53).
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 
 from engine.catalog.naming_replay import replay_name
 from engine.db.engine import Engine
-from engine.errors import DamageError, FormatError
-from engine.format.codecs import Record, decode_body, encode_body
+from engine.errors import DamageError
+from engine.format.codecs import Record, encode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import TxnEnd
@@ -38,9 +38,7 @@ from engine.format.entry_types import (
     type_name,
 )
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
-from engine.rep.stream import StreamEntry
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
@@ -67,17 +65,15 @@ class Replay:
 
     Arguments:
         engine: detached, recovered, its VLSN index at the matchpoint.
-        of_je: the master is one of JE.
 
     Attributes:
         master_vlsn: the last VLSN that the master is known to have.
         dtvlsn: the highest DTVLSN seen.
     """
 
-    def __init__(self, engine: Engine, *, of_je: bool = False) -> None:
+    def __init__(self, engine: Engine) -> None:
         assert engine.vlsn_index is not None
         self._engine = engine
-        self._of_je = of_je
         self._index = engine.vlsn_index
         self._arrived = threading.Condition()
         self.applied = self._index.range.last
@@ -91,18 +87,6 @@ class Replay:
     def next_vlsn(self) -> int:
         """The VLSN that has to come next."""
         return 1 if self._index.range.is_empty else self._index.range.last + 1
-
-    def apply(self, entry: StreamEntry) -> None:
-        """Do one entry again; errors as ``redo``.
-
-        Raises:
-            DamageError: it is malformed, too.
-        """
-        try:
-            record = decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
-        except FormatError as error:
-            raise self._parted(StreamRecord(entry.vlsn, entry.type_number, ()), str(error)) from error
-        self.redo(StreamRecord(entry.vlsn, entry.type_number, record))
 
     def redo(self, entry: StreamRecord) -> None:
         """Do one record again.
@@ -195,7 +179,7 @@ class Replay:
     def _end(self, entry: StreamRecord, record: TxnEnd) -> None:
         engine = self._engine
         txn = engine.open_transaction(record.id)
-        if txn is None and self._of_je and entry.type_number in TXN_ENDS and record.id < 0:
+        if txn is None and entry.type_number in TXN_ENDS and record.id < 0:
             engine.txns.note_replicated(record.id)
             self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
             self._log(entry._replace(record=record._replace(last_lsn=NULL_LSN, master_term=0)))

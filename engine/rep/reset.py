@@ -16,25 +16,25 @@ in file 1, range 279..284.
 
 from __future__ import annotations
 
-import uuid
 from typing import NamedTuple
 
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
 from engine.errors import RefusedError
-from engine.format.entry.group_db import GROUP_KEY, RepGroup, encode_group
+from engine.format.entry.group_db import GROUP_KEY, encode_group, encode_group_node
 from engine.format.lsn import file_of
 from engine.format.tuples import string_key
 from engine.rep.group import (
     DATABASE_NAME,
-    FORMAT_VERSION,
+    ELECTABLE,
     LEAST_JE_VERSION,
+    RELEASE,
     Membership,
-    add_to,
     check_name,
     committed_members,
     committed_records,
-    signed_64,
+    described,
+    new_group,
 )
 
 
@@ -79,23 +79,18 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     env.checkpoint(force=True)
     # The aborts of step 1 still belong to the old group.
     last_old = index.range.last
-    made = uuid.uuid4().int
-    fresh = RepGroup(
-        name=group,
-        uuid_high=signed_64(made >> 64),
-        uuid_low=signed_64(made),
-        format_version=FORMAT_VERSION,
-        change_version=0,
-        last_node_id=last_id,
-        min_je_version=LEAST_JE_VERSION,
-    )
+    fresh = new_group(group, last_id, LEAST_JE_VERSION)
+    of_one = fresh._replace(change_version=1, last_node_id=last_id + 1)
+    mine = described(node, host, port, ELECTABLE, RELEASE, engine.now_ms())
+    mine = mine._replace(id=last_id + 1, change_version=1, quorum_ack=True)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         db.put(string_key(GROUP_KEY), encode_group(fresh), txn)
         for key, _ in committed_records(engine):
             if key != string_key(GROUP_KEY):
                 db.delete(key, txn)
-        after = add_to(env, db, txn, Membership(fresh, ()), (node, host, port))
+        db.put(string_key(GROUP_KEY), encode_group(of_one), txn)
+        db.put(string_key(node), encode_group_node(mine), txn)
     # VLSNs enter the index outside the log write latch (R-LOG-6): the cut needs them all.
     index.await_consistency()
     index.truncate_head(last_old, file_of(index.lte_lsn(last_old + 1)))
-    return ResetGroup(before, after, index.range.first)
+    return ResetGroup(before, Membership(of_one, (mine,)), index.range.first)

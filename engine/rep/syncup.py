@@ -304,31 +304,6 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
     )
 
 
-class Feeder:
-    """The master's side of syncup.
-
-    Arguments:
-        engine: the master's environment.
-        entry_at: finds the form at a VLSN of the range.
-    """
-
-    def __init__(self, engine: Engine, entry_at: Callable[[int], StreamEntry]) -> None:
-        assert engine.vlsn_index is not None
-        self._index = engine.vlsn_index
-        self._entry_at = entry_at
-        self._asked = False
-
-    def answer(self, vlsn: int) -> Answer:
-        """Answer one question (R-SYNC-4)."""
-        first, self._asked = not self._asked, True
-        vlsn_range = self._index.range
-        if vlsn_range.contains(vlsn):
-            return Answer(AnswerKind.ENTRY, self._entry_at(vlsn))
-        if first and vlsn > vlsn_range.last and vlsn_range.last_sync != NULL_VLSN:
-            return Answer(AnswerKind.ALTERNATE, self._entry_at(vlsn_range.last_sync))
-        return Answer(AnswerKind.NOT_FOUND)
-
-
 def refuse_without_restore(plan: SyncupPlan, root: str) -> None:
     """Say that only a network restore helps.
 

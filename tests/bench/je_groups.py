@@ -22,15 +22,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address, SocketNetwork
 from engine.rep.client.looking import GroupLook, look
-from engine.rep.leading.node import LeadingConfig, LeadingNode
+from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.wire.feeder import NO_SYNC, SYNC
 from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability
 from tests.harness import environment
-from tests.rep.nodes import free_ports
+from tests.rep.nodes import free_ports, leader
 from tests.support.waiting import eventually
 
 _SOURCE: Final = Path(__file__).with_name("JeGroup.java")
@@ -102,9 +103,8 @@ def _commits(home: Path, kind: str, sync: str, commits: int, threads: int, class
             return _rate(master.ask(f"write {commits} {threads} {sync}"))
         durability, of_replicas = _SYNCS[sync]
         lead = LeadConfig(ack_timeout_s=_PATIENCE_S, replica_sync=of_replicas)
-        config = LeadingConfig("n0", addresses[0], _GROUP, lead)
-        node = LeadingNode(DiskStorage(home / "n0"), config, SocketNetwork())
-        node.start()
+        directory = DiskStorage(home / "n0")
+        node = leader(directory, "n0", addresses[0], _GROUP, lead=lead, environment=EnvironmentConfig())
         stack.callback(node.stop)
         for number in (1, 2):
             member = _je(home, number, addresses, class_path) if kind == _MIXED else _ours(home, number, addresses)
@@ -122,7 +122,7 @@ def _rate(answer: str) -> float:
     return int(done) / float(seconds)
 
 
-def _write(node: LeadingNode, commits: int, threads: int, durability: Durability) -> int:
+def _write(node: JoinedNode, commits: int, threads: int, durability: Durability) -> int:
     env, share = node.environment, commits // threads
 
     def work(thread: int) -> None:

@@ -17,13 +17,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.db.config import EnvironmentConfig
 from engine.rep.acks import AckPolicy
-from engine.rep.client.connection import SocketNetwork
-from engine.rep.leading.node import LeadingConfig, LeadingNode
+from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
 from engine.storage.disk import DiskStorage
 from tests.harness import environment
-from tests.rep.nodes import free_ports
+from tests.rep.nodes import free_ports, leader
 from tests.support.waiting import eventually
 
 _KEY = "%016d"
@@ -56,9 +56,8 @@ def _parser() -> argparse.ArgumentParser:
 def _measure(home: Path, policy: AckPolicy, commits: int, threads: Sequence[int]) -> dict[int, float]:
     home.mkdir()
     addresses = free_ports(3)
-    config = LeadingConfig("n0", addresses[0], "GROUP", LeadConfig(policy, ack_timeout_s=30))
-    master = LeadingNode(DiskStorage(home / "n0"), config, SocketNetwork())
-    master.start()
+    lead, environment = LeadConfig(policy, ack_timeout_s=30), EnvironmentConfig()
+    master = leader(DiskStorage(home / "n0"), "n0", addresses[0], "GROUP", lead=lead, environment=environment)
     replicas = [_replica(home, n, addresses) for n in (1, 2)]
     try:
         eventually(lambda: sum(replica.connected for replica in master.status().replicas) == 2, timeout_s=30)
@@ -77,7 +76,7 @@ def _replica(home: Path, n: int, addresses: Sequence[tuple[str, int]]) -> subpro
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
 
 
-def _write(master: LeadingNode, commits: int, threads: int) -> float:
+def _write(master: JoinedNode, commits: int, threads: int) -> float:
     """Commits per second of some threads together."""
     env = master.environment
     share = commits // threads

@@ -243,10 +243,11 @@ def test_a_group_of_one_is_written_to(tmp_path: Path) -> None:
     entries = [json.loads(line) for line in run("dump-log", env, "--replicated", "--format", "ndjson").out.splitlines()]
     stream = [(e["type"], e["vlsn"], e["txn"]) for e in entries if e["rec"] == "entry"]
     assert stream[-6:] == [
-        ("INS_LN_TX", 8, -14), ("Commit", 9, -14), ("INS_LN_TX", 10, -15), ("Abort", 11, -15),
-        ("DEL_LN_TX", 12, -16), ("Commit", 13, -16),
+        ("INS_LN_TX", 14, -17), ("Commit", 15, -17), ("INS_LN_TX", 16, -18), ("Abort", 17, -18),
+        ("DEL_LN_TX", 18, -19), ("Commit", 19, -19),
     ]  # fmt: skip
-    assert [e["dtvlsn"] for e in entries if e["rec"] == "entry" and e["type"] == "Commit"] == [2, 5, 7, 9, 13]
+    commits = [e for e in entries if e["rec"] == "entry" and e["type"] == "Commit"]
+    assert [e["dtvlsn"] for e in commits] == [2, 4, 7, 9, 11, 13, 15, 19]
 
 
 def test_a_log_of_a_later_version_is_continued(tmp_path: Path) -> None:

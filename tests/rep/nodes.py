@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from engine.rep.acks import AckPolicy
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address, Network, SocketNetwork
+from engine.rep.client.handshake import ELECTABLE
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.node import LeadingConfig, LeadingNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.status import Role
 from engine.storage.base import Storage
@@ -54,17 +55,14 @@ def _close_kept() -> None:
 @contextmanager
 def group_of_two(
     policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY, storage: Storage | None = None
-) -> Iterator[tuple[LeadingNode, JoinedNode]]:
+) -> Iterator[tuple[JoinedNode, JoinedNode]]:
     """A master in memory, and an electable replica there or in ``storage``."""
     ours, theirs = free_ports(2)
     environment = replace(SMALL, lock_timeout_ms=1000)
     lead = LeadConfig(policy=policy, ack_timeout_s=PATIENCE_S)
-    master = LeadingNode(
-        MemoryStorage(), LeadingConfig("node1", ours, "GROUP", lead, environment=environment), SocketNetwork()
-    )
-    master.start()
+    master = leader(MemoryStorage(), "node1", ours, "GROUP", lead=lead, environment=environment)
     try:
-        config = JoinConfig("node2", theirs, (ours,), "ELECTABLE", environment=environment)
+        config = JoinConfig("node2", theirs, (ours,), ELECTABLE, environment=environment)
         replica = JoinedNode(storage or MemoryStorage(), config, SocketNetwork())
         replica.start()
         try:
@@ -76,6 +74,23 @@ def group_of_two(
         master.stop()
 
 
-def has_replica(master: LeadingNode) -> bool:
+def leader(
+    storage: Storage, name: str, listen: Address, group: str | None, network: Network | None = None, **changes: Any
+) -> JoinedNode:  # fmt: skip
+    """A node that makes its group, or is elected in that of its environment; it leads."""
+    config = JoinConfig(name, listen, (), ELECTABLE, 1, forms=True, group=group, environment=SMALL)
+    node = JoinedNode(storage, replace(config, **changes), network or SocketNetwork())
+    try:
+        node.start()
+        eventually(lambda: node.role is Role.MASTER or node.failure is not None)
+        if node.failure is not None:
+            raise node.failure
+    except BaseException:
+        node.stop()
+        raise
+    return node
+
+
+def has_replica(master: JoinedNode) -> bool:
     """Whether a replica is connected."""
     return any(replica.connected for replica in master.status().replicas)

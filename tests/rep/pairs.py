@@ -5,10 +5,12 @@ from __future__ import annotations
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
 from engine.events import SILENT, Listener
-from engine.rep.replay import Replay
+from engine.format.codecs import decode_body
+from engine.format.versions import WRITTEN_VERSION
+from engine.rep.replay import Replay, StreamRecord
 from engine.rep.rollback import SoftRollback, hard_recover
-from engine.rep.stream import StreamReader, entry_at
-from engine.rep.syncup import Action, Feeder, SyncupPlan, find_plan
+from engine.rep.stream import StreamEntry, StreamReader, entry_at
+from engine.rep.syncup import Action, Answer, AnswerKind, SyncupPlan, find_plan
 
 
 def lead(env: Environment, node_id: int) -> None:
@@ -24,15 +26,31 @@ def catch_up(master: Environment, replica: Environment, *, up_to: int | None = N
     for entry in reader.read():
         if up_to is not None and entry.vlsn > up_to:
             break
-        replay.apply(entry)
+        redo(replay, entry)
     reader.close()
     replay.sync()
     return replay
 
 
+def redo(replay: Replay, entry: StreamEntry) -> None:
+    """Replay an entry as a connection hands it over."""
+    record = decode_body(entry.type_number, WRITTEN_VERSION, entry.body)
+    replay.redo(StreamRecord(entry.vlsn, entry.type_number, record))
+
+
 def plan_for(master: Environment, replica: Environment) -> SyncupPlan:
     """What syncup finds."""
-    return find_plan(replica.engine, Feeder(master.engine, lambda vlsn: entry_at(master.engine, vlsn)[1]).answer)
+    has, asked = master.engine.stream_range, list[int]()
+
+    def answer(vlsn: int) -> Answer:
+        asked.append(vlsn)
+        if has.contains(vlsn):
+            return Answer(AnswerKind.ENTRY, entry_at(master.engine, vlsn)[1])
+        if asked == [vlsn] and vlsn > has.last and has.last_sync > 0:
+            return Answer(AnswerKind.ALTERNATE, entry_at(master.engine, has.last_sync)[1])
+        return Answer(AnswerKind.NOT_FOUND)
+
+    return find_plan(replica.engine, answer)
 
 
 def join(

@@ -12,7 +12,7 @@ from engine.format.header import is_invisible
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.rep.group import form_group, lead_alone, read_membership
+from engine.rep.group import form_group, lead_alone, may_form
 from engine.storage.base import Storage
 from engine.vlsn.scanner import ForwardScanner
 from tests.db.workload import SMALL, State
@@ -26,7 +26,7 @@ def open_replicated(storage: Storage | Path, **changes: Any) -> Environment:
 def open_alone(storage: Storage | Path, **changes: Any) -> Environment:
     """Open or make a group of one, and lead it."""
     env = open_replicated(storage, **changes)
-    if read_membership(env.engine) is None:
+    if may_form(env.engine, "node1"):
         form_group(env, "GROUP", "node1", "localhost", 5001)
     else:
         lead_alone(env.engine)

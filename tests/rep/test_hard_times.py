@@ -27,7 +27,7 @@ from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.leading.leaders import leading
 from tests.rep.nodes import group_of_two, has_replica
-from tests.rep.pairs import join, plan_for
+from tests.rep.pairs import join, plan_for, redo
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_rollback import parted
 from tests.support.faulty_storage import Effect, FaultyStorage, Rule
@@ -57,11 +57,11 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
 
 
 def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug(self: JoinedNode) -> None:
+    def bug() -> None:
         raise ValueError("a bug")
 
     with group_of_two() as (master, replica):
-        monkeypatch.setattr(JoinedNode, "_round", bug)
+        monkeypatch.setattr(replica, "_round", bug)
         master.stop()
         assert replica.await_end(PATIENCE_S)
         assert isinstance(replica.failure, ValueError)
@@ -101,7 +101,7 @@ def test_an_entry_of_this_log_that_does_not_decode_is_damage_here(monkeypatch: p
 def gate_of_three() -> GroupGate:
     with open_alone(MemoryStorage()) as env:
         assert env.engine.vlsn_index is not None
-        gate = GroupGate(env.engine.vlsn_index, 1, AckPolicy.SIMPLE_MAJORITY, 0.05)
+        gate = GroupGate(env.engine.vlsn_index, 1, AckPolicy.SIMPLE_MAJORITY, 0.05, 0)
     gate.electable = 3
     gate.connected("node2")
     return gate
@@ -203,13 +203,13 @@ def test_streams_with_flipped_bits_are_replayed_or_refused() -> None:
                     length = len(body) if seeded.random() < 0.7 else seeded.randrange(len(body))
                     wrong = StreamEntry(entry.vlsn, kind, bytes(body[:length]))
                     try:
-                        replay.apply(wrong)
+                        redo(replay, wrong)
                     except JetoolError:
                         outcomes[False] += 1
                     else:
                         outcomes[True] += 1
                         break
-                replay.apply(entry)
+                redo(replay, entry)
         except JetoolError:
             outcomes[False] += 1
         check_index(replica)

@@ -14,7 +14,6 @@ from engine.rep import records, remote
 from engine.rep.client.call import Call
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.node import LeadingNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.records import (
     DeleteRequest,
@@ -34,7 +33,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 
 NOWHERE = ("127.0.0.1", 1)
 NETWORK = SocketNetwork()
-Pair = tuple[LeadingNode, JoinedNode]
+Pair = tuple[JoinedNode, JoinedNode]
 
 
 @pytest.fixture(scope="module")

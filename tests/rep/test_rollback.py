@@ -15,7 +15,6 @@ from engine.rep.syncup import (
     Action,
     Answer,
     AnswerKind,
-    Feeder,
     LogSurplus,
     SurplusCommit,
     check_rollback_limit,
@@ -344,26 +343,12 @@ def test_the_decision_table(last_txn_end: int, matchpoint: int, passed: LogSurpl
         assert plan.start == matchpoint + 1
 
 
-def test_the_feeders_three_answers() -> None:
-    """R-SYNC-4: the entry; an alternate for the first question above the range; not found."""
-    master = open_alone(MemoryStorage())
-    master.create_database("t").put(b"a", b"b")
-    assert master.engine.vlsn_index is not None
-    last = master.engine.vlsn_index.range.last
-    forms = {v: entry_at(master.engine, v)[1] for v in range(1, last + 1)}
-    feeder = Feeder(master.engine, lambda v: forms[v])
-    assert feeder.answer(last + 5) == Answer(AnswerKind.ALTERNATE, forms[last])
-    assert feeder.answer(last + 5) == Answer(AnswerKind.NOT_FOUND)
-    assert feeder.answer(2) == Answer(AnswerKind.ENTRY, forms[2])
-    assert Feeder(master.engine, lambda v: forms[v]).answer(0) == Answer(AnswerKind.NOT_FOUND)
-
-
 def test_nodes_with_nothing_in_common_need_a_restore() -> None:
     node = open_alone(MemoryStorage())
     node.create_database("t").put(b"a", b"b")
     node.close()
     replica = open_replicated(node.engine.storage)
-    forms = {vlsn: entry_at(replica.engine, vlsn)[1] for vlsn in range(1, 10)}
+    forms = {vlsn: entry_at(replica.engine, vlsn)[1] for vlsn in range(1, 16)}
     asked: list[int] = []
 
     def another_master(vlsn: int) -> Answer:
@@ -372,8 +357,8 @@ def test_nodes_with_nothing_in_common_need_a_restore() -> None:
 
     plan = find_plan(replica.engine, another_master)
     assert plan.action is Action.NETWORK_RESTORE
-    assert asked == [9, 7, 5, 2]
-    assert [commit.vlsn for commit in plan.passed.commits] == [9, 7, 5, 2]
+    assert asked == [15, 13, 11, 9, 7, 4, 2]
+    assert [commit.vlsn for commit in plan.passed.commits] == asked
     found = find_plan(open_replicated(MemoryStorage()).engine, lambda vlsn: Answer(AnswerKind.NOT_FOUND))
     assert found.action is Action.NETWORK_RESTORE
 

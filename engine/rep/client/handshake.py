@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from engine.errors import UnsupportedError
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network
+from engine.rep.group import RELEASE
 from engine.rep.peers import PeerError
 from engine.rep.wire.feeder import (
     FEEDER,
@@ -37,8 +38,6 @@ from engine.rep.wire.feeder import (
 )
 from engine.rep.wire.values import NameIdPair
 
-# What this client says it is: one constant release for a name, as the master insists.
-RELEASE: Final = "18.3.20"
 LOG_VERSION: Final = 17
 # 7.3.8 speaks 6; below it requests look otherwise.
 OLDEST_SPOKEN: Final = 6

@@ -137,8 +137,11 @@ class Voter:
             if isinstance(said, MasterAnswer):
                 self.heard(Result(proposal=said.proposal, value=said.value))
 
-    def elect(self, members: Membership, mine: GroupNode) -> None:
+    def elect(self, members: Membership, mine: GroupNode, *, unelected: bool = False) -> None:
         """Hold an election, unless one was just held; everybody hears of its result, this node last.
+
+        Arguments:
+            unelected: this node wins also when too few members answer, if the logs of those that do are not later.
 
         Raises:
             DisconnectedError: it has come to nothing; another one may follow.
@@ -166,12 +169,15 @@ class Voter:
             return {place: said for place, said in found.items() if isinstance(said, kind)}
 
         promises = ask(Propose(proposal=proposal), voters, Promise)
-        if 2 * len(promises) <= size:
+        too_few = 2 * len(promises) <= size
+        if too_few and not (unelected and promises):
             raise _too_few("promise a vote", size, len(promises))
         winner = _best([said for said in promises.values() if isinstance(said, Promise)])
+        if too_few and winner.node != mine.name:
+            raise _too_few(f"promise a vote, and the log of {winner.node} is later", size, len(promises))
         accepting = [place for place in promises if place != self._config.listen]
         accepted = ask(Accept(proposal=proposal, value=winner), accepting, Accepted)
-        if 2 * len(accepted) <= size:
+        if 2 * len(accepted) <= size and not too_few:
             raise _too_few(f"accept {winner.node}", size, len(accepted))
         result = Result(proposal=proposal, value=winner)
         first = {(winner.host, winner.port)} & others.keys()
@@ -208,5 +214,8 @@ def _best(promises: list[Promise]) -> Suggestion:
 
 def _too_few(verb: str, size: int, found: int) -> DisconnectedError:
     return DisconnectedError(
-        f"too few members {verb}", expected=f"more than half of {plural(size, 'electable member')}", found=str(found)
+        f"too few members {verb}",
+        expected=f"more than half of {plural(size, 'electable member')}",
+        found=str(found),
+        hint="start the others; where they are lost for good, jetool node run --master --force leads without them",
     )

@@ -16,15 +16,12 @@ from engine.events import Listener
 from engine.format.entry.group_db import GroupNode
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.marker import MARKER
-from engine.rep.client.connection import Network
+from engine.rep.client.connection import Address, Network
 from engine.rep.client.copying import choose
-from engine.rep.client.handshake import ELECTABLE
 from engine.rep.client.looking import GroupLook, NodeLook
-from engine.rep.group import ELECTABLE as ELECTABLE_TYPE
-from engine.rep.group import Membership, committed_members, read_membership
+from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.restoring import NetworkRestore
-from engine.rep.leading.membership import form_group
 from engine.rep.leading.term import logged_dtvlsn
 from engine.rep.peers import DisconnectedError
 from engine.rep.restore import holds_log, replica_config
@@ -71,6 +68,11 @@ class Home:
         return not holds_log(self._storage) and self._storage.stat(MARKER) is None
 
     @property
+    def has_no_group(self) -> bool:
+        """Whether nothing of a group is here."""
+        return self.is_empty or (self.env is not None and may_form(self.env.engine, self._config.name))
+
+    @property
     def root(self) -> str:
         """The directory."""
         return self._storage.root
@@ -87,12 +89,17 @@ class Home:
             self._membership = read_membership(self.env.engine)
         return self._membership
 
+    def voters(self) -> list[Address]:
+        """Where the electable members are, as the environment has them at the moment."""
+        members = read_membership(self.env.engine) if self.env is not None else None
+        return [(node.host or "", node.port) for node in members.electable] if members is not None else []
+
     def own_record(self) -> tuple[Membership, GroupNode] | None:
         """The group at the moment, and the record of this node in it; None where it is no electable member."""
         env, config = self.env, self._config
         members = committed_members(env.engine) if env is not None else None
         mine = members.node(config.name) if members is not None else None
-        if members is None or mine is None or mine.removed or mine.type != ELECTABLE_TYPE:
+        if members is None or mine is None or mine.removed or mine.type != ELECTABLE:
             return None
         return (members, mine) if (mine.host, mine.port) == config.listen else None
 
@@ -127,10 +134,11 @@ class Home:
         self.env = env
 
     def form(self, group: str) -> None:
-        """Make a new group in an empty directory, whose only member is this node."""
-        self.open()
+        """Make a new group where there is none, whose only member is this node."""
+        if self.env is None:
+            self.open()
         assert self.env is not None
-        form_group(self.env, group, self._config.name, self._config.listen)
+        form_group(self.env, group, self._config.name, *self._config.listen)
 
     def reopen(self) -> None:
         """Recover it, as after a crash: what a master has left open is then open as it is on a replica."""
@@ -202,13 +210,13 @@ class Home:
         Raises:
             DisconnectedError: they do not, or not yet.
         """
-        voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE_TYPE]
+        voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
         followers = [
             node.name for node in voters
             if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
         ]  # fmt: skip
         # One that votes is about to follow it, too.
-        if self._config.node_type == ELECTABLE and self._config.name in (node.name for node in voters):
+        if self._config.votes and self._config.name in (node.name for node in voters):
             followers.append(self._config.name)
         if 2 * len(followers) <= len(voters):
             raise DisconnectedError(

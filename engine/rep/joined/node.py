@@ -7,8 +7,11 @@ why.
 
 * The master knows a SECONDARY as long as its connection lasts; nothing is written in the group.
 * An ELECTABLE node is made a member. It acknowledges commits, votes, and holds an election when there is no master
-  (``engine.rep.joined.elections``). When it is elected it leads, in the same environment, as ``engine.rep.leading``
-  does. When another node is elected, its own term ends: the log is recovered, and a round follows the other.
+  (``engine.rep.joined.elections``). When it is elected it leads, in the same environment
+  (``engine.rep.leading``). When another node is elected, its own term ends: the log is recovered, and a round follows
+  the other.
+* One that is told to makes a new group where there is none, whose only member it is. JVMs join it as they join any
+  master.
 
 Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
 only LNs follow 96 they are rolled back in the log. Where a Commit or Abort follows, the log is cut at 96 and opened
@@ -30,7 +33,6 @@ from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.handshake import ELECTABLE
 from engine.rep.client.looking import GroupLook, check_group
 from engine.rep.client.tls import server_context
 from engine.rep.group import check_name, committed_members
@@ -40,7 +42,7 @@ from engine.rep.joined.home import Home
 from engine.rep.joined.link import MasterLink
 from engine.rep.joined.seeking import Seeker
 from engine.rep.leading.group_changes import GroupChanges
-from engine.rep.leading.term import Leadership
+from engine.rep.leading.term import Leadership, check_member
 from engine.rep.leading.voting import Herald, Vote, running_master
 from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
@@ -104,8 +106,7 @@ class JoinedNode:
         self._master_vlsn = 0
         self._seeker = Seeker(config, network, self._home)
         self._elected: MasterAnswer | None = None
-        votes = config.node_type == ELECTABLE
-        self._voter = Voter(config, network, self.facts, self._vote, self._turn) if votes else None
+        self._voter = Voter(config, network, self.facts, self._vote, self._turn) if config.votes else None
         self._questions = (
             Questions(self.facts, self._heard, self._change) if self._voter is not None else Questions(self.facts)
         )
@@ -136,7 +137,8 @@ class JoinedNode:
         """Open the environment if there is one, and look for the master.
 
         Raises:
-            JetoolError: as ``Home.open``. UsageError: a group is to be made, and has no name.
+            JetoolError: as ``Home.open``. UsageError: a group is to be made, and has no name. RefusedError: the
+                environment is of another group, or no address is given, and its group does not know the node so.
         """
         if self.config.forms and self.config.group is None and self._home.is_empty:
             raise UsageError("a new group needs a name", hint="give --group")
@@ -146,12 +148,14 @@ class JoinedNode:
         try:
             # A node that listens and has a group says which: one that would make a group relies on that.
             self._home.open_if_there()
-            self._take_group()
+            self._seeker.wanted()
+            if not self.config.addresses and self._home.env is not None and not self._home.has_no_group:
+                # Nobody is named who could make it a member.
+                check_member(self._home.env, self.config.name, self.config.listen)
             if self._port is not None:
                 self._port.start()
-            if self.config.forms and self._home.is_empty and not self._seeker.is_there():
+            if self.config.forms and self._home.has_no_group and not self._seeker.is_there():
                 self._home.form(self.config.group or "")
-                self._take_group()
         except JetoolError:
             if self._port is not None:
                 self._port.close()
@@ -251,11 +255,6 @@ class JoinedNode:
             raise RefusedError("this node has no log yet")
         return EngineFiles(env.engine, lambda: self._home.env.engine if self._home.env is not None else None)
 
-    def _take_group(self) -> None:
-        members = self._home.members()
-        if members is not None:
-            self._seeker.group = members.group.name or ""
-
     def _services(self) -> dict[str, Service]:
         found = {**self._questions.services, **self._copies.services, **self._records.services}
         term, voter = self._term, self._voter
@@ -327,12 +326,16 @@ class JoinedNode:
                 finally:
                     self._leave()
                 with self._changed:
-                    self._changed.wait_for(lambda: self._stopping, pause)
+                    self._changed.wait_for(lambda: self._stopping or self._is_due(), pause)
         except Exception as error:  # A bug too must be told, and not leave a node that seems to run.
             if not self._stopping or not isinstance(error, JetoolError):
                 with self._changed:
                     self.failure = error
                     self._changed.notify_all()
+
+    def _is_due(self) -> bool:
+        """Whether it was elected, and can lead."""
+        return self._voter is not None and self._voter.is_master and self._home.env is not None
 
     def _longer(self, pause: float) -> float:
         if self._voter is None:
@@ -343,7 +346,7 @@ class JoinedNode:
     def _round(self) -> None:
         """Lead, or follow the master that is there now until it is gone; return when another round is needed."""
         voter = self._voter
-        if voter is not None and voter.is_master and self._home.env is not None:
+        if voter is not None and self._home.env is not None and self._is_due():
             self._lead(voter, self._home.env)
             return
         try:
@@ -389,7 +392,7 @@ class JoinedNode:
                 with self._copies.log_changes():
                     self._home.begin_again(plan, found, master)
                 return
-            self._replay = replay = Replay(env.engine, of_je=True)
+            self._replay = replay = Replay(env.engine)
         link.start(plan.start)
         self._seeker.has_followed, self.problem = True, None
         self._follow(env, link, replay)
@@ -421,13 +424,21 @@ class JoinedNode:
         if self._voter is None or own is None:
             group = f"group {self._seeker.group}" if self._seeker.group else "the group"
             raise DisconnectedError(f"{group} has no master now")
-        self._voter.elect(*own)
+        self._voter.elect(*own, unelected=self.config.unelected and not self._seeker.has_followed)
 
     def _lead(self, voter: Voter, env: Environment) -> None:
         """Lead until another node is elected."""
         name, listen, writer = self.config.name, self.config.listen, env.engine.writer
         assert writer is not None
-        term = Leadership(env, name, listen, self.config.lead)
+
+        def failed(_: JetoolError) -> None:
+            with self._changed:
+                self._changed.notify_all()
+
+        def is_over() -> bool:
+            return self._stopping or not voter.is_master or writer.failure is not None
+
+        term = Leadership(env, name, listen, self.config.lead, failed)
         herald = Herald(
             self._network, term.group.name or "", listen, lambda: term.members.nodes,
             lambda: voter.elected if voter.is_master else None, self.config.timeout_s,
@@ -440,15 +451,16 @@ class JoinedNode:
         try:
             self._become(Role.MASTER)
             herald.start()
-            while not self._stopping and voter.is_master:
-                if writer.failure is not None:
-                    raise writer.failure
+            while not is_over():
                 self.problem = term.problem
                 with self._changed:
-                    self._changed.wait_for(lambda: self._stopping or not voter.is_master, _WATCH_S)
+                    self._changed.wait_for(is_over, _WATCH_S)
                 if not term.gate.has_majority:
                     # It may have been replaced while it was cut off.
                     voter.ask_around(term.group.name or "", term.members)
+            # Nobody follows a master that logs nothing; the others elect another one.
+            if writer.failure is not None:
+                raise writer.failure
         finally:
             self._become(Role.UNKNOWN)
             herald.close()

@@ -8,7 +8,7 @@ from typing import Final
 from engine.errors import NotFoundError, RefusedError
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.handshake import ELECTABLE, NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
+from engine.rep.client.handshake import NEW_NODE, UNKNOWN_UUID, Joining, NameInUseError, join
 from engine.rep.client.looking import GroupLook, look
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.home import Home
@@ -42,7 +42,7 @@ class Seeker:
         self._home = home
         self._addresses = list(config.addresses)
         self._taken_since = 0.0
-        self._step_s = min(config.timeout_s, _VOTER_LOOK_S) if config.node_type == ELECTABLE else config.timeout_s
+        self._step_s = min(config.timeout_s, _VOTER_LOOK_S) if config.votes else config.timeout_s
         self.group = config.group or ""
         self.node_id = NEW_NODE
         self.has_followed = False
@@ -87,21 +87,23 @@ class Seeker:
             DisconnectedError: nobody answers now. PeerError: another group does, at the beginning. NotFoundError: to a
                 secondary nobody has ever answered.
         """
-        wanted = self.wanted()
+        wanted, places = self.wanted(), self._others([*self._addresses, *self._home.voters()])
         try:
-            found = look(self._network, self._addresses, wanted, self._step_s)
+            found = look(self._network, places, wanted, self._step_s)
         except (NotFoundError, PeerError) as error:
             # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
             # Members are started at the same time, in any order.
             new = not self.has_followed and self._home.members() is None
-            if new and (self._config.node_type != ELECTABLE or not isinstance(error, NotFoundError)):
+            if new and (not self._config.votes or not isinstance(error, NotFoundError)):
                 raise
             raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self.group = found.group
-        # Any of them leads back, whichever was named; this node itself does not.
-        known_now = [*self._addresses, *(node.address for node in found.nodes)]
-        self._addresses = [address for address in dict.fromkeys(known_now) if address != self._config.listen]
+        # Any of them leads back, whichever was named.
+        self._addresses = self._others([*self._addresses, *(node.address for node in found.nodes)])
         return found
+
+    def _others(self, addresses: list[Address]) -> list[Address]:
+        return [address for address in dict.fromkeys(addresses) if address != self._config.listen]
 
     def learned(self, address: Address, master: str) -> MasterAnswer | None:
         """The result of the election of a master, as it names itself; others will ask this node for it."""

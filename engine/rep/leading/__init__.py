@@ -1,11 +1,10 @@
-"""The master of a group of JE: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
+"""What the master of a group of JE does: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
 
 * ``feeding``: service Feeder: one replica of a master
 * ``group_changes``: what tools ask the master of a group to change
 * ``handshake``: the master's side of the handshake
 * ``membership``: the members of a group of JE, as its master writes them
-* ``node``: a node that leads a group of JE
 * ``outgoing``: entries of this node's log as a feeder of JE sends them
 * ``term``: one term of a master of a group of JE
-* ``voting``: what a running master says in elections
+* ``voting``: what a member promises in elections, and how results are told
 """

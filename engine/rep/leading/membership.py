@@ -1,7 +1,5 @@
 """The members of a group of JE, as its master writes them into the group database (je-ha-protocol.md 14).
 
-* A new group: the record of the group, then its first member, then the least release of JE in it, each in a transaction
-  of its own, with the VLSNs that JE gives them.
 * A member comes, changes or goes in two commits: the first one with the next change version of the group, acknowledged
   by a majority; when it was, a second one notes that. Only then the member counts as one.
 * SECONDARY and EXTERNAL nodes have ids as long as they are connected, and no record.
@@ -14,29 +12,13 @@ Example, the second node, of id 2::
 from __future__ import annotations
 
 import threading
-from typing import Final
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError
-from engine.format.entry.group_db import GROUP_KEY, GroupNode, RepGroup, encode_group, encode_group_node
+from engine.format.entry.group_db import GroupNode
 from engine.format.tuples import string_key
-from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
-from engine.rep.client.connection import Address
-from engine.rep.client.handshake import RELEASE
-from engine.rep.group import (
-    DATABASE_NAME,
-    ELECTABLE,
-    FORMAT_VERSION,
-    LEAST_JE_VERSION,
-    Membership,
-    begin_group,
-    committed_members,
-)
-
-# What JE 18.3 writes first; the release from which groups keep no CBVLSN follows.
-_FIRST_LEAST_VERSION: Final = "6.0.1"
-_FIRST_ID: Final = 1
+from engine.rep.group import DATABASE_NAME, ELECTABLE, FIRST_ID, Membership, committed_members, put_records
 
 
 class ConflictError(RefusedError):
@@ -121,7 +103,7 @@ class GroupDatabase:
         """Both phases."""
         group = self._members.group
         group = group._replace(change_version=group.change_version + 1)
-        if node.id < _FIRST_ID:
+        if node.id < FIRST_ID:
             group = group._replace(last_node_id=group.last_node_id + 1)
             node = node._replace(id=group.last_node_id)
         self._check_address(node)
@@ -159,48 +141,3 @@ class GroupDatabase:
     def _count(self) -> None:
         # Those too that are not confirmed yet, as JE counts.
         self._gate.electable = sum(node.type == ELECTABLE and not node.removed for node in self._members.nodes)
-
-
-def form_group(env: Environment, group: str, node: str, listen: Address) -> None:
-    """Make a new group of one member in a replicated environment that has none, as JE does; leads it from then on.
-
-    Raises:
-        RefusedError: there is a group already.
-    """
-    none_yet = begin_group(env, group, _FIRST_ID, _FIRST_LEAST_VERSION)
-    mine = described(node, *listen, ELECTABLE, RELEASE, env.engine.now_ms())
-    of_one = none_yet._replace(change_version=1, last_node_id=_FIRST_ID)
-    mine = mine._replace(id=_FIRST_ID, change_version=1)
-    raised = of_one._replace(min_je_version=LEAST_JE_VERSION)
-    steps: tuple[tuple[RepGroup | None, GroupNode | None], ...] = (
-        (none_yet, None), (of_one, mine), (None, mine._replace(quorum_ack=True)), (raised, None),
-    )  # fmt: skip
-    for record, member in steps:
-        put_records(env, record, member)
-
-
-def put_records(env: Environment, group: RepGroup | None, node: GroupNode | None) -> None:
-    """One commit of the group database."""
-    with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
-        if group is not None:
-            db.put(string_key(GROUP_KEY), encode_group(group), txn)
-        if node is not None:
-            db.put(string_key(node.name or ""), encode_group_node(node), txn)
-
-
-def described(name: str, host: str, port: int, node_type: int, je_version: str | None, now_ms: int) -> GroupNode:
-    """A node that is no confirmed member yet."""
-    return GroupNode(
-        name=name,
-        id=0,
-        format_version=FORMAT_VERSION,
-        type=node_type,
-        quorum_ack=False,
-        removed=False,
-        host=host,
-        port=port,
-        local_cbvlsn=NULL_VLSN,
-        barrier_time=now_ms,
-        change_version=0,
-        je_version=je_version or "",
-    )

@@ -1,13 +1,8 @@
-"""Elections, for a node that leads: it is elected before it does, and stays so (je-ha-protocol.md 12.2).
+"""What a member promises in elections, and how results are told (je-ha-protocol.md 12.2).
 
-Whoever shall lead members that vote proposes itself to them: a majority has to promise that it takes no earlier
-proposal, and none of these may have a later log; then a majority has to accept it. So two nodes that become master at
-the same time cannot both be followed by a majority. It proposes nobody else: where another log is later, that node, or
-any other one but this, has to stand.
-
-A member that has lost sight of the master proposes a new one to all members. The running master promises like any other
-one, and suggests itself with a ranking above every log: so the election ends with the same master. Who waits for the
-result of an election hears of the master when its term begins, and again every minute.
+The running master promises like any other member, and suggests itself with a ranking above every log: so the election
+of one that has lost sight of it ends with the same master. Who waits for the result of an election hears of the master
+when its term begins, and again every minute.
 
 Example: node 2 starts, finds nobody, and sends P; this master answers PR with ranking 9223372036854775806, node 2 sends
 A for it, then RE to all: the master is the same, by a later proposal.
@@ -23,12 +18,12 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError, JetoolError, RefusedError, plural
+from engine.errors import FormatError, JetoolError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
-from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.handshake import LOG_VERSION, RELEASE
+from engine.rep.client.handshake import LOG_VERSION
+from engine.rep.group import RELEASE
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
 from engine.rep.serving.questions import NodeFacts, refusal
@@ -53,14 +48,11 @@ RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
 _PRIORITY: Final = 1
 _AGAIN_S: Final = 60.0
-_ROUNDS: Final = 3
-_PAUSE_S: Final = 1.0
 _MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
 _LAST_COUNTER: Final = (1 << 32) - 1
 # As long as a replica of JE waits.
 _FREEZE_S: Final = 5.0
-_NOTHING_CHANGED: Final = "it does not lead; nothing was changed"
 # The types of those that hear of results.
 LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
 
@@ -100,8 +92,6 @@ class Acceptor:
     Arguments:
         facts: of the node, at the moment.
         vote: of the node, at the moment; None while it has none.
-        elected: by which proposal a running master was.
-        accepted: that master.
         given: called when a node was accepted.
 
     Attributes:
@@ -113,15 +103,13 @@ class Acceptor:
         self,
         facts: Callable[[], NodeFacts],
         vote: Callable[[], Vote | None],
-        elected: Proposal | None = None,
-        accepted: Suggestion | None = None,
         given: Callable[[], None] = lambda: None,
     ) -> None:
         self._facts = facts
         self._vote = vote
         self._changed = threading.Condition()
-        self._promised = elected
-        self._accepted = accepted
+        self._promised: Proposal | None = None
+        self._accepted: Suggestion | None = None
         self._pending: Proposal | None = None
         self._until = 0.0
         self._gave = given
@@ -215,22 +203,6 @@ def _after(proposal: Proposal) -> Proposal:
     return Proposal(proposal.time_ms + 1, 0, 0)
 
 
-class Standing(NamedTuple):
-    """A node that stands for election.
-
-    Attributes:
-        group: its name.
-        mine: the node.
-        ranking: the DTVLSN of its log, and its last Commit or Abort.
-        voters: where the other electable members are.
-    """
-
-    group: str
-    mine: Suggestion
-    ranking: tuple[int, int]
-    voters: tuple[Address, ...]
-
-
 def ask_all(
     network: Network,
     table: LineTable,
@@ -270,69 +242,6 @@ def ask_all(
         # A node that is stopped takes calls and says nothing: nobody waits for its time-out.
         pool.shutdown(wait=False, cancel_futures=True)
     return found
-
-
-def stand(network: Network, standing: Standing, timeout_s: float, where: str) -> Proposal:
-    """Be elected by a majority.
-
-    Arguments:
-        timeout_s: the longest that each step may take.
-        where: the environment, for errors.
-
-    Raises:
-        TooFewVotersError: no majority answers. RefusedError: another node is master, has a later log, or is about to be
-            elected.
-    """
-    for _ in range(_ROUNDS):
-        proposal = new_proposal()
-        answers = _vote_all(network, standing, Propose(proposal=proposal), timeout_s)
-        promises = [said for said in answers if isinstance(said, Promise) and said.proposal == proposal]
-        for promise in promises:
-            _compare(standing, promise, where)
-        if _is_majority(standing, len(promises)):
-            answers = _vote_all(network, standing, Accept(proposal=proposal, value=standing.mine), timeout_s)
-            if _is_majority(standing, sum(isinstance(said, Accepted) for said in answers)):
-                return proposal
-        elif not any(isinstance(said, Reject) for said in answers):
-            raise TooFewVotersError(
-                "too few members answer to be elected by a majority", file=where,
-                expected=f"more than half of {plural(len(standing.voters) + 1, 'electable member')}, this one included",
-                found=str(len(promises) + 1), consequence=_NOTHING_CHANGED,
-                hint="start the others; or, where they are lost for good, add --force",
-            )  # fmt: skip
-        # Somebody else has proposed later: his election ends first.
-        time.sleep(_PAUSE_S)
-    raise RefusedError(
-        "the members are electing another master", file=where, consequence=_NOTHING_CHANGED,
-        hint="jetool group show names it",
-    )  # fmt: skip
-
-
-class TooFewVotersError(RefusedError):
-    """No majority of the electable members answers."""
-
-
-def _vote_all(network: Network, standing: Standing, message: TextMessage, timeout_s: float) -> list[TextMessage]:
-    return list(ask_all(network, ACCEPTOR, standing.group, message, standing.voters, timeout_s).values())
-
-
-def _is_majority(standing: Standing, others: int) -> bool:
-    return 2 * (others + 1) > len(standing.voters) + 1
-
-
-def _compare(standing: Standing, promise: Promise, where: str) -> None:
-    theirs = promise.major_ranking if promise.major_ranking is not None else NULL_VLSN, promise.minor_ranking
-    if theirs[0] >= RUNNING_MASTER:
-        raise RefusedError(
-            f"{promise.suggestion.node} is the master of the group", file=where, consequence=_NOTHING_CHANGED,
-            hint="jetool node run --join --type electable goes on as this member",
-        )  # fmt: skip
-    if theirs > standing.ranking:
-        raise RefusedError(
-            f"the log of {promise.suggestion.node} is later", file=where,
-            expected=f"none after VLSN {standing.ranking[1]}", found=f"VLSN {theirs[1]}", consequence=_NOTHING_CHANGED,
-            hint="start the other electable nodes; a majority of them elects the master",
-        )  # fmt: skip
 
 
 class Herald:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.rep.client.handshake import LOG_VERSION, NEW_NODE, RELEASE
+from engine.rep.client.handshake import LOG_VERSION, NEW_NODE
+from engine.rep.group import RELEASE
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Result

@@ -10,9 +10,9 @@ import click
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
+from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.node import LeadingConfig, LeadingNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
@@ -23,16 +23,14 @@ from jetool.app.networks import check_listening, network_of, tls_files
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_transfer_master
-from jetool.commands.node.events import EVENT, STOPPED, RunningNode, report
+from jetool.commands.node.events import EVENT, STOPPED, report
 from jetool.commands.node.peers import Peers, node
 from jetool.commands.node.records import node_delete, node_get, node_put
 
 __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_transfer_master"]
 
-_SECONDARY, _ELECTABLE = "secondary", "electable"
 _SYNC: Final = {"sync": SYNC, "no-sync": NO_SYNC, "write-no-sync": WRITE_NO_SYNC}
-# What means something only for a node that joins, and only for a member that may lead.
-_OF_JOINING: Final = ("node_type", "restore", "priority")
+# What means something only for a member that may lead.
 _OF_VOTERS: Final = ("leads", "priority", "policy", "replica_sync")
 
 
@@ -41,12 +39,14 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
     texts = {param.name: param.opts[0] for param in ctx.command.params}
     if not join and not options["leads"]:
         raise click.UsageError("give --join, or --master to lead a group", ctx)
-    given = [name for name in _OF_JOINING if options[name] not in (None, False)]
-    if given and not join:
-        raise click.UsageError(f"{texts[given[0]]} has no meaning without --join", ctx)
-    voters = [name for name in _OF_VOTERS if join and options[name] not in (None, False)]
-    if voters and options["node_type"] != _ELECTABLE:
-        raise click.UsageError(f"{texts[voters[0]]} has no meaning with --join unless --type is {_ELECTABLE}", ctx)
+    voters = [name for name in _OF_VOTERS if options[name] not in (None, False)]
+    if voters and _type_of(join, options["node_type"]) != ELECTABLE:
+        raise click.UsageError(f"{texts[voters[0]]} has no meaning unless --type is {ELECTABLE.lower()}", ctx)
+
+
+def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
+    """What the node is there. Who leads alone is no secondary."""
+    return given.upper() if given is not None else SECONDARY if join else ELECTABLE
 
 
 @command(
@@ -66,18 +66,17 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
          " --group STORE --master --plain"),
         ("A copy of a group of JE that follows its master",
          "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain"),
-        ("A new group that this node alone leads",
+        ("A new group, which others may join",
          "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain"),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
         exits.NOT_FOUND: "--join as a secondary for the first time: no node answers",
-        exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; --join: a release of JE outside of 7.3 to"
+        exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; a master of a release of JE outside of 7.3 to"
         " 25.3",
-        exits.REFUSED: "the environment is locked; a rollback or restore is not allowed; --join: another group, a name"
-        " that is taken, clocks too far apart; --master: another node is the master, has later commits, was made"
-        " master meanwhile, or too few members answer",
+        exits.REFUSED: "the environment is locked; a rollback or restore is not allowed; another group, a name that is"
+        " taken, clocks too far apart; --master without --join: the group does not know the node at this address",
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
         " listened on",
     },
@@ -87,24 +86,24 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
 @click.option("--listen", type=params.HOST, required=True, help="Address by which the other nodes call this one.")
 @click.option("--join", type=Peers(), default="",
               help="Join a group: addresses of some of its nodes, of JE or jetool; the others are found.")  # fmt: skip
-@click.option("--type", "node_type", type=click.Choice([_SECONDARY, _ELECTABLE]),
-              help="With --join: a secondary follows the master and has no vote; an electable one is made a member,"
-              " acknowledges, votes, and with a --priority may lead.  [default: secondary]")  # fmt: skip
+@click.option("--type", "node_type", type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
+              help="A secondary follows the master and has no vote; an electable one is made a member, acknowledges,"
+              " votes, and with a --priority may lead.  [default: secondary; without --join electable]")  # fmt: skip
 @click.option("--group", "group_name", metavar="NAME",
               help="The group.  [default: what the environment or the nodes say]")  # fmt: skip
 @click.option(
     "--master",
     "leads",
     is_flag=True,
-    help="Lead a group: a new one, or the one of the environment when nobody else leads it. With --join only a new one,"
-    " when the directory is empty and none of these nodes answers: leave it out once the group is there.",
+    help="Make the group when the directory has none and no node of --join answers, and lead it; leave it out once the"
+    " group is there. Without --join the other members are those that the environment names.",
 )
 @click.option(
     "--priority",
     type=click.IntRange(0, (1 << 31) - 1),
     metavar="N",
-    help="With --type electable: of nodes that are equally new the highest is elected. With 0 never: while such a node"
-    " alone has the newest commit, there is no master.  [default: 0]",
+    help="Of electable nodes that are equally new the highest is elected. With 0 never: while such a node alone has the"
+    " newest commit, there is no master.  [default: 0; without --join 1]",
 )
 @click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]),
               help="How many replicas acknowledge a commit of the master.  [default: simple-majority]")  # fmt: skip
@@ -122,8 +121,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
 @click.option(
     "--force",
     is_flag=True,
-    help="With --join: also a release of JE outside of 7.3 to 25.3."
-    " With --master: also when too few members answer to be elected.",
+    help="Also with a master of a release of JE outside of 7.3 to 25.3. With --master and without --join: lead, the"
+    " first time, also when too few members answer to be elected; none of those that do may have a master or later"
+    " commits.",
 )
 def node_run(
     run: Run,
@@ -152,30 +152,24 @@ def node_run(
     files, or from the beginning of the stream. Commits are taken back only for a master that a majority follows. A
     secondary leaves no trace in the group. With --type electable the node becomes a member: its acknowledgements and
     its vote count, so that commits wait for it and elections may need it. With a --priority it becomes the master when
-    it is elected, and follows again when another node is. Add --master on one node, and the group is made there when
-    it does not exist yet.
+    it is elected, and follows again when another node is, or when it was asked to give its role to that (jetool node
+    transfer-master; JE's DbGroupAdmin, which removes, deletes and moves members here, too). Add --master on one node,
+    and the group is made there when it does not exist yet.
 
-    With --master alone it leads: other nodes join with its address, acknowledge its commits, and restore their files
-    from it. Where the group has other electable nodes, it leads when a majority elects it: no other node is master, and
-    none of them has later commits. When it is gone, they elect another master. It stops when they have done so while it
-    was cut off, or when it was asked to give its role to another node (jetool node transfer-master; JE's DbGroupAdmin,
-    which removes, deletes and moves members here, too).
+    With --master and without --join the node is such a member, of a new group or of the one that its environment has.
+    Alone in its group it leads at once, and others join with its address; otherwise when a majority elects it.
     """
-    running: RunningNode
     acks = AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY
     lead = LeadConfig(acks, replica_sync=_SYNC[replica_sync] if replica_sync is not None else SYNC)
     check_listening(run, listen, plain=plain)
-    if not join:
-        leading = LeadingConfig(
-            name, listen, group_name, lead, force=force, tls=tls_files(run),
-        )  # fmt: skip
-        running = LeadingNode(DiskStorage(env), leading, network_of(run), run.listener)
-    else:
-        joining = JoinConfig(
-            name, listen, join, (node_type or _SECONDARY).upper(), priority or 0, lead, leads, group_name,
-            rollback_limit, restore=restore, force=force, tls=tls_files(run),
-        )  # fmt: skip
-        running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
+    node_type = _type_of(join, node_type)
+    if priority is None:
+        priority = 0 if join else 1
+    joining = JoinConfig(
+        name, listen, join, node_type, priority, lead, leads, group_name, rollback_limit, restore=restore, force=force,
+        unelected=force and not join, tls=tls_files(run),
+    )  # fmt: skip
+    running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
     stopping = threading.Event()
     # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())

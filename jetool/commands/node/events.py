@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, Protocol
+from typing import Final
 
-from engine.errors import JetoolError
-from engine.rep.status import NodeStatus, Role
+from engine.rep.joined.node import JoinedNode
+from engine.rep.status import Role
 from jetool.app.options import Run
 from jetool.output.shape import Field, Row, Shape, Style, to_text
 
@@ -31,32 +31,6 @@ STOPPED: Final = Shape(
 _POLL_S: Final = 0.2
 
 
-class RunningNode(Protocol):
-    """A node that joined a group, or leads one."""
-
-    failure: Exception | None
-
-    @property
-    def problem(self) -> JetoolError | None:
-        """Why it has no master."""
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> None:
-        """Close the environment."""
-
-    @property
-    def role(self) -> Role:
-        """What it is now."""
-
-    def status(self) -> NodeStatus:
-        """What it says of itself."""
-
-    def await_end(self, timeout_s: float) -> bool:
-        """Wait until it has failed; False when it has not in that time."""
-
-
 def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
     """An event in words: on a narrow terminal columns would leave out why there is no master."""
     values = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
@@ -64,7 +38,7 @@ def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the s
     return "  ".join(words.get(name, "") + value for name, value in values.items())
 
 
-def report(run: Run, running: RunningNode, stopping: threading.Event) -> None:
+def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, str | None] | None = None
     with run.out.stream(EVENT, line=event_line) as events:

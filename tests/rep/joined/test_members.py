@@ -44,9 +44,14 @@ class Nodes:
         self.storages = [MemoryStorage() for _ in self.places]
         self.running: dict[int, JoinedNode] = {}
 
-    def start(self, at: int, priority: int = 1, *, forms: bool = False) -> JoinedNode:
-        """Start a member with a vote; n1 is the first."""
-        others = tuple(place for place in self.places if place != self.places[at])
+    def start(self, at: int, priority: int = 1, *, forms: bool = False, alone: bool = False) -> JoinedNode:
+        """Start a member with a vote; n1 is the first.
+
+        Arguments:
+            forms: it is told to make the group.
+            alone: it is not told where the others are.
+        """
+        others = () if alone else tuple(place for place in self.places if place != self.places[at])
         config = JoinConfig(
             f"n{at + 1}", self.places[at], others, "ELECTABLE", priority,
             LeadConfig(ack_timeout_s=PATIENCE_S), forms, GROUP if forms else None, environment=SMALL,
@@ -112,10 +117,13 @@ def write(env: Environment, prefix: str) -> None:
 
 
 def test_they_lead_by_turns(nodes: Nodes) -> None:
-    """The master goes, another one leads and has all; the old one comes back, follows, and is given the role again."""
+    """The master goes, another one leads and has all; the old one comes back, follows, and is given the role again.
+
+    It comes as it was started first: told to lead, and knowing nobody but by its environment.
+    """
     second = nodes.master()
     write(nodes.running[second].environment, "b")
-    nodes.start(0)
+    nodes.start(0, forms=True, alone=True)
     nodes.await_roles(second)
     network, place = SocketNetwork(), nodes.places[0]
     # At a replica: it goes on to the master, and comes back with the stream.

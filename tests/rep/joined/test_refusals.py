@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import JetoolError
+from engine.errors import JetoolError, RefusedError
 from engine.format.entry_types import COMMIT
 from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.joined.node import JoinedNode
@@ -112,8 +112,8 @@ def test_a_group_of_another_identity() -> None:
     """Of another name than the environment's, and of the same name with another UUID."""
     storage = MemoryStorage()
     followed(group_of(operations()[:20]), storage)
-    error = failure_of(group_of(operations()), storage, group="OTHER")
-    assert "is of another group" in str(error)
+    with pytest.raises(RefusedError, match="is of another group"), joined(group_of([]), storage, group="OTHER"):
+        pass
     assert "another uuid" in str(failure_of(group_of(operations(), uuid=(5, 6)), storage))
 
 

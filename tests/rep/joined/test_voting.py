@@ -152,6 +152,24 @@ def test_nobody_is_elected_where_commits_might_be_lost(members: Members, text: s
     assert (members.network.results, members.voter.elected) == ([], None)
 
 
+@pytest.mark.parametrize(
+    ("n2", "text"), [(None, ""), (voting((40, 43), accepts=False), "accept"), (voting((40, 45)), "n2 is later")]
+)
+def test_one_that_shall_lead_unelected(n2: Answer | None, text: str) -> None:
+    """Where too few answer; of those that do nobody has a later log."""
+    members = Members(n2, None)
+    more = GroupNode("n4", 9, 3, 1, True, False, "localhost", 7004, -1, 0, 1, "18.3.20")
+    if "later" in text:
+        members.members = Membership(members.members.group, (*members.members.nodes, more))
+    if not text:
+        members.voter.elect(members.members, members.members.nodes[2], unelected=True)
+        assert members.voter.is_master
+        return
+    with pytest.raises(DisconnectedError, match=text):
+        members.voter.elect(members.members, members.members.nodes[2], unelected=True)
+    assert members.voter.elected is None
+
+
 def test_the_winner_is_given_time_and_only_the_last_result_counts() -> None:
     members = Members(voting((40, 45)), None)
     assert members.elect() == "n2"

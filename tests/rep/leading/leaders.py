@@ -5,40 +5,36 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from engine.format.entry.txn_end import TxnEnd
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network, SocketNetwork
-from engine.rep.client.handshake import EXTERNAL, Joining, join
-from engine.rep.leading.node import LeadingConfig, LeadingNode
+from engine.rep.client.handshake import ELECTABLE, EXTERNAL, Joining, join
+from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
-from tests.rep.nodes import free_ports
+from tests.rep.nodes import free_ports, leader
 from tests.support.waiting import PATIENCE_S
 
 GROUP = "WIREGRP"
-ELECTABLE = "ELECTABLE"
 
 
 @contextmanager
 def leading(
     storage: Storage | None = None, network: Network | None = None, policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY,
     **changes: Any,
-) -> Iterator[LeadingNode]:  # fmt: skip
+) -> Iterator[JoinedNode]:  # fmt: skip
     """A running master, stopped at the end."""
     lead = LeadConfig(policy=policy, ack_timeout_s=changes.pop("ack_timeout_s", PATIENCE_S))
     listen = changes.pop("listen", None) or free_ports(1)[0]
-    config = replace(LeadingConfig("n1", listen, GROUP, lead, environment=SMALL), **changes)
-    node = LeadingNode(storage or MemoryStorage(), config, network or SocketNetwork())
-    node.start()
+    who = changes.pop("name", "n1"), listen, changes.pop("group", GROUP)
+    node = leader(storage or MemoryStorage(), *who, network, lead=lead, **changes)
     try:
         yield node
     finally:
@@ -125,7 +121,7 @@ class PlayedReplica:
         self.call.close()
 
 
-def follower(node: LeadingNode, name: str = "n2", node_type: str = ELECTABLE, port: int = 7011) -> PlayedReplica:
+def follower(node: JoinedNode, name: str = "n2", node_type: str = ELECTABLE, port: int = 7011) -> PlayedReplica:
     """A replica that follows from the beginning."""
     replica = PlayedReplica(node.config.listen, name, node_type, port)
     replica.start()

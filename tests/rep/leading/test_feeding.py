@@ -25,7 +25,7 @@ from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.handshake import Joining, join
-from engine.rep.leading.node import LeadingNode
+from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.leading.term import LeadConfig, Leadership
 from engine.rep.peers import DisconnectedError, PeerError
@@ -163,7 +163,7 @@ def test_what_would_stop_a_replica_never_leaves() -> None:
 
 
 @contextmanager
-def waiting_for(node: LeadingNode, seconds: float) -> Iterator[None]:
+def waiting_for(node: JoinedNode, seconds: float) -> Iterator[None]:
     """Commits wait only so long meanwhile."""
     assert node._term is not None
     gate = node._term.gate

@@ -8,7 +8,7 @@ import pytest
 
 from engine.rep.leading.voting import Acceptor, running_master
 from engine.rep.serving.questions import NodeFacts
-from engine.rep.wire.election_lines import ACCEPTOR, Accepted, Promise, Proposal, Reject, Suggestion
+from engine.rep.wire.election_lines import ACCEPTOR, Accept, Accepted, Promise, Proposal, Propose, Reject, Suggestion
 from engine.rep.wire.lines import Refused
 from engine.rep.wire.services import encode_service_request
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
@@ -20,12 +20,16 @@ from tests.rep.wire.recordings import HOME
 from tests.support.waiting import PATIENCE_S, eventually
 
 RUNNING = ("fork-aborts/026-Acceptor-n3", "fork-beyond-limit/041-Acceptor-n3", "fork-hard/025-Acceptor-n3")
+FIRST = Proposal(0, 0, 0)
 MINE = Suggestion("localhost", 15010, "n2", 2)
 
 
 def running(mine: Suggestion, facts: NodeFacts) -> Acceptor:
     """That of a running master."""
-    return Acceptor(lambda: facts, lambda: running_master(mine), None, mine)
+    found = Acceptor(lambda: facts, lambda: running_master(mine))
+    for message in (Propose(proposal=FIRST), Accept(proposal=FIRST, value=mine)):
+        found.answer(message)
+    return found
 
 
 @pytest.mark.parametrize("name", RUNNING)

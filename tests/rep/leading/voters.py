@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.rep.client.connection import Address, Connection
-from engine.rep.client.handshake import LOG_VERSION, RELEASE
+from engine.rep.client.handshake import LOG_VERSION
+from engine.rep.group import RELEASE
 from engine.rep.wire.election_lines import (
     ACCEPTOR,
     LEARNER,
