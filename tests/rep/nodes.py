@@ -27,7 +27,7 @@ _KEPT: deque[socket.socket] = deque()
 _MOST_KEPT = 64
 
 
-def free_ports(count: int) -> list[Address]:
+def free_ports(count: int, host: str = "127.0.0.1") -> list[Address]:
     """Addresses on loopback that are the caller's: nobody else gets them while it starts, stops and restarts nodes.
 
     A bound socket that does not listen keeps each. The system gives such a port to nobody; it lets a server have it all
@@ -35,12 +35,12 @@ def free_ports(count: int) -> list[Address]:
     """
     found: list[Address] = []
     for _ in range(count):
-        kept = socket.socket()
+        kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         _KEPT.append(kept)
-        kept.bind(("127.0.0.1", 0))
+        kept.bind((host, 0))
         # Only now: the port was to be one that nobody has.
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.append(("127.0.0.1", kept.getsockname()[1]))
+        found.append((host, kept.getsockname()[1]))
     while len(_KEPT) > _MOST_KEPT:
         _KEPT.popleft().close()
     return found

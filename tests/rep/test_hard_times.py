@@ -26,7 +26,7 @@ from engine.rep.stream import StreamEntry, StreamReader, entry_at
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
 from tests.rep.leading.leaders import leading
-from tests.rep.nodes import group_of_two, has_replica
+from tests.rep.nodes import free_ports, group_of_two, has_replica
 from tests.rep.pairs import join, plan_for, redo
 from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_rollback import parted
@@ -51,9 +51,9 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
 
         monkeypatch.setattr(socket.socket, "accept", accept_or_not)
         with pytest.raises(JetoolError):
-            look(NETWORK, [node.config.listen], None, 5)
+            look(NETWORK, [node.config.listen], None, PATIENCE_S)
         assert not full
-        assert look(NETWORK, [node.config.listen], None, 5).master_address == node.config.listen
+        assert look(NETWORK, [node.config.listen], None, PATIENCE_S).master_address == node.config.listen
 
 
 def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,20 +69,19 @@ def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_node_on_ipv6() -> None:
     needs("IPv6")
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
-        address = ("::1", server.getsockname()[1])
+    (address,) = free_ports(1, "::1")
     with leading(listen=address) as node:
         assert node.status().master == f"[::1]:{address[1]}"
-        assert look(NETWORK, [address], None, 5).master_address == address
+        assert look(NETWORK, [address], None, PATIENCE_S).master_address == address
     with pytest.raises(DisconnectedError, match=r"^\[::1\]:"):
-        NETWORK.connect(address, time.monotonic() + 5)
+        NETWORK.connect(address, time.monotonic() + PATIENCE_S)
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70, "nul\0"])
 def test_a_name_that_no_host_can_have(host: str) -> None:
     """From the command line, or as the master that a node names."""
     with pytest.raises(DisconnectedError, match="cannot be reached"):
-        NETWORK.connect((host, 1), time.monotonic() + 5)
+        NETWORK.connect((host, 1), time.monotonic() + PATIENCE_S)
 
 
 def test_an_entry_of_this_log_that_does_not_decode_is_damage_here(monkeypatch: pytest.MonkeyPatch) -> None:

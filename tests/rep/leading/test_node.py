@@ -91,7 +91,7 @@ def test_a_secondary_of_ours_follows_it() -> None:
             assert copy.await_vlsn(node.stream_range().last, PATIENCE_S), copy.failure
             assert copy.environment is not None
             assert described(copy.environment) == described(node.environment)
-            found = look(SocketNetwork(), [port], None, 5)
+            found = look(SocketNetwork(), [port], None, PATIENCE_S)
             assert found.master_address == ours
             assert [(one.name, one.state) for one in found.nodes] == [("n1", "MASTER"), ("copy", "REPLICA")]
             assert node.status().replicas[0].node == "copy"
@@ -203,13 +203,13 @@ def test_records_are_written_through_it() -> None:
     with leading(policy=AckPolicy.NONE) as node:
         node.environment.create_database("x").close()
         network, place = SocketNetwork(), node.config.listen
-        written = put_record(network, place, PutRequest("x", b"k", b"v", True), 5)
+        written = put_record(network, place, PutRequest("x", b"k", b"v", True), PATIENCE_S)
         assert (written.master, written.written.vlsn) == (place, node.stream_range().last)
-        assert get_record(network, place, GetRequest("x", b"k", written.written.vlsn, 1000), 5) == [b"v"]
+        assert get_record(network, place, GetRequest("x", b"k", written.written.vlsn, 1000), PATIENCE_S) == [b"v"]
         with pytest.raises(RefusedError, match="there is a record"):
-            put_record(network, place, PutRequest("x", b"k", b"v", False), 5)
+            put_record(network, place, PutRequest("x", b"k", b"v", False), PATIENCE_S)
         with pytest.raises(NotFoundError):
-            get_record(network, place, GetRequest("nothing", b"k", 0, 0), 5)
+            get_record(network, place, GetRequest("nothing", b"k", 0, 0), PATIENCE_S)
         asked = encode_service_request("JetoolRecords")
         assert served(node._services, asked) == bytes((Status.INVALID,))
 
@@ -217,14 +217,14 @@ def test_records_are_written_through_it() -> None:
 def told(node: JoinedNode, proposal: Proposal, winner: str) -> None:
     """The result of an election arrives."""
     result = Result(proposal=proposal, value=Suggestion("localhost", 7002, winner, 2))
-    assert ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, result, 5) is None
+    assert ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, result, PATIENCE_S) is None
 
 
 def test_an_election_ends_its_term() -> None:
     """That of another node, and of a later time; then nothing is committed any more, and it follows the other."""
     with leading(policy=AckPolicy.NONE) as node:
         db = node.environment.create_database("x")
-        answer = ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, MasterQuery(), 5)
+        answer = ask(SocketNetwork(), node.config.listen, LEARNER, GROUP, MasterQuery(), PATIENCE_S)
         assert answer is not None
         assert isinstance(answer[1], MasterAnswer)
         mine = answer[1].proposal

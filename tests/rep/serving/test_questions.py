@@ -132,21 +132,21 @@ def test_a_node_that_runs_is_asked() -> None:
     network = SocketNetwork()
     with joined(group_of(log), MemoryStorage(), answers=True, listen=listen) as node:
         assert node.await_vlsn(log[-1].vlsn, PATIENCE_S)
-        assert state_of(network, listen, None, 5)[1].state == "REPLICA"
-        state = node_state(network, listen, "copy1", "WIREGRP", 5)
+        assert state_of(network, listen, None, PATIENCE_S)[1].state == "REPLICA"
+        state = node_state(network, listen, "copy1", "WIREGRP", PATIENCE_S)
         assert (state.master, state.state, state.commit_vlsn) == ("n1", "REPLICA", log[-1].vlsn)
-        answer = ask(network, listen, LEARNER, "WIREGRP", MasterQuery(), 5)
+        answer = ask(network, listen, LEARNER, "WIREGRP", MasterQuery(), PATIENCE_S)
         assert answer is not None
         assert isinstance(answer[1], MasterAnswer)
         assert answer[1].value.node == "n1"
         with pytest.raises(PeerError, match="another name"):
-            node_state(network, listen, "copy2", "WIREGRP", 5)
+            node_state(network, listen, "copy2", "WIREGRP", PATIENCE_S)
         with pytest.raises(ServiceError):
-            Call(network, listen, "Feeder", 5)
+            Call(network, listen, "Feeder", PATIENCE_S)
         with pytest.raises(StorageError, match="cannot listen"):
             Port(listen, dict).start()
     with pytest.raises(DisconnectedError):
-        node_state(network, listen, "copy1", "WIREGRP", 5)
+        node_state(network, listen, "copy1", "WIREGRP", PATIENCE_S)
 
 
 @pytest.mark.parametrize("group", [None, "WIREGRP"])
@@ -158,11 +158,11 @@ def test_a_node_whose_group_comes_while_it_is_asked(group: str | None) -> None:
     port = Port(listen, lambda: questions.services)
     port.bind()
     with pytest.raises(DisconnectedError, match="cannot be reached"):
-        state_of(SocketNetwork(), listen, group, 5)
+        state_of(SocketNetwork(), listen, group, PATIENCE_S)
     port.start()
     try:
         with pytest.raises(DisconnectedError, match="does not know its group yet"):
-            state_of(SocketNetwork(), listen, group, 5)
-        assert state_of(SocketNetwork(), listen, "WIREGRP", 5)[0] == "WIREGRP"
+            state_of(SocketNetwork(), listen, group, PATIENCE_S)
+        assert state_of(SocketNetwork(), listen, "WIREGRP", PATIENCE_S)[0] == "WIREGRP"
     finally:
         port.close()
