@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from engine.storage.disk import DiskStorage
 from tests import corpus as archived
@@ -20,8 +20,10 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The machine may be busy: a slow example is no failure.
-settings.register_profile("jetool", deadline=None)
+# The same examples in every run, and the machine may be busy: a slow example is no failure. New examples come with
+# ``--hypothesis-profile=explore``.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("jetool", settings.get_profile("explore"), derandomize=True, database=None)
 settings.load_profile("jetool")
 
 
