@@ -25,6 +25,7 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 
 _KEY: Final = itemgetter(0)
+CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
 
 
@@ -38,7 +39,7 @@ class RedoRuns:
         records: in all of them.
     """
 
-    def __init__(self, chunk: int = 1000) -> None:
+    def __init__(self, chunk: int = CHUNK) -> None:
         self._chunk = chunk
         self.records = 0
         self._scratch = ScratchFile()
@@ -60,24 +61,22 @@ class RedoRuns:
         self.records += len(batch)
         batch.sort(key=_KEY)
         bare = db.order.comparator is None
+        unwrap = db.order.unwrap
         places: list[int] = []
-        start, count = 0, len(batch)
-        while start < count:
-            end = min(start + self._chunk, count)
-            # Versions of one record stay together.
-            while end < count and batch[end][0] == batch[end - 1][0]:
-                end += 1
-            rows = batch[start:end]
+        for rows in _in_chunks(batch, self._chunk):
             if not bare or any(row[3] is not None for row in rows):
-                unwrap = db.order.unwrap
                 frozen = [
                     (row[0] if bare else unwrap(row[0]), row[1], row[2], _frozen(row[3])) for row in rows
                 ]  # fmt: skip
                 places.append(self._scratch.put(marshal.dumps((True, frozen))))
             else:
                 places.append(self._scratch.put(marshal.dumps((False, rows))))
-            start = end
         self._runs.setdefault(db.id, []).append(places)
+
+    def add_chunks(self, db_id: int, chunks: list[bytes], records: int) -> None:
+        """Keep records as ``plain_chunks`` gives them; which, as for ``add``."""
+        self.records += records
+        self._runs.setdefault(db_id, []).append([self._scratch.put(chunk) for chunk in chunks])
 
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
         """The records of a database, many at a time: by key, those of one key in log order."""
@@ -114,6 +113,30 @@ class RedoRuns:
                 yield [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in rows]
             else:
                 yield rows
+
+
+def plain_chunks(batch: list[Redo]) -> list[bytes]:
+    """Plain versions whose keys are bytes, sorted by key, as a run keeps them."""
+    return [marshal.dumps((False, rows)) for rows in _in_chunks(batch, CHUNK)]
+
+
+def rows_of(chunks: list[bytes]) -> list[Redo]:
+    """The versions that ``plain_chunks`` was given."""
+    rows: list[Redo] = []
+    for chunk in chunks:
+        rows += marshal.loads(chunk)[1]
+    return rows
+
+
+def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:
+    """A sorted batch in parts; versions of one record stay together."""
+    start, count = 0, len(batch)
+    while start < count:
+        end = min(start + size, count)
+        while end < count and batch[end][0] == batch[end - 1][0]:
+            end += 1
+        yield batch[start:end]
+        start = end
 
 
 def _frozen(leaf: RecordVersion | None) -> tuple[object, ...] | None:

@@ -38,7 +38,7 @@ from engine.recovery.ahead import Fork, can_fork
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
-from engine.recovery.redo_runs import RedoRuns
+from engine.recovery.redo_runs import RedoRuns, plain_chunks, rows_of
 from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.tree.apply import (
@@ -124,8 +124,7 @@ class LNPasses:
         self._ctx = ctx
         self._keep_room = _no_room_is_kept if keeper is None else keeper.keep_room
         self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
-        # Beside the trees a batch must fit in.
-        self._full_bytes = keeper.budget_bytes - self._batch_bytes if keeper is not None else _NEVER_FULL
+        self._budget_bytes = keeper.budget_bytes if keeper is not None else _NEVER_FULL
         self._catalog = catalog
         self._result = result
         self._rollback = RollbackScan(ctx, catalog, tracker)
@@ -268,22 +267,28 @@ class LNPasses:
                 data = access.handle(number).read(offset_of(lsn), size)
                 self._redo_one(RangePiece(lsn, access.version_of(number), data), 0, count)
             self._holds_back = False
-            for db_id, rows in batches:
-                count.read += len(rows)
-                count.processed += len(rows)
-                waiting = self._waiting.setdefault(db_id, rows)
-                if waiting is not rows:
+            self._see_room(sum([_WAITING_BYTES * records + sum(map(len, chunks)) for _, records, chunks in batches]))
+            for db_id, records, chunks in batches:
+                count.read += records
+                count.processed += records
+                waiting = self._waiting.get(db_id)
+                if self._runs is not None and not waiting:
+                    self._runs.add_chunks(db_id, chunks, records)
+                    continue
+                rows = rows_of(chunks)
+                if waiting:
                     # By key again only after they are in log order, which those of one key keep.
-                    waiting += rows
-                    waiting.sort(key=_LSN)
-                self._in_batch += len(rows)
-                self._waiting_bytes += _WAITING_BYTES * len(rows) + sum([len(row[0]) for row in rows])
+                    rows += waiting
+                    rows.sort(key=_LSN)
+                self._waiting[db_id] = rows
+                self._in_batch += records
+                self._waiting_bytes += _WAITING_BYTES * records + sum(map(len, chunks))
             self._apply_batch()
             progress.add(size_bytes)
             extent = LogRange(end, extent.end)
         return extent
 
-    def _found_ahead(self) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, list[Redo]]]]]:
+    def _found_ahead(self) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, int, list[bytes]]]]]:
         """In the process that reads ahead: how far it has come, and what it has found since the message before."""
         extent = self._extent()
         others: list[int] = []
@@ -300,13 +305,15 @@ class LNPasses:
                 others.clear()
         yield extent.end, size_bytes, count.read - count.processed, others, self._taken()
 
-    def _taken(self) -> list[tuple[int, list[Redo]]]:
-        """What waits, by key; nothing waits afterwards."""
-        batches, self._waiting = list(self._waiting.items()), {}
-        self._in_batch = self._waiting_bytes = 0
-        for _, rows in batches:
+    def _taken(self) -> list[tuple[int, int, list[bytes]]]:
+        """What waits, by key: database, how many records, and these; nothing waits afterwards."""
+        taken = []
+        for db_id, rows in self._waiting.items():
             rows.sort(key=_KEY)
-        return batches
+            taken.append((db_id, len(rows), plain_chunks(rows)))
+        self._waiting = {}
+        self._in_batch = self._waiting_bytes = 0
+        return taken
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
         """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
@@ -412,9 +419,7 @@ class LNPasses:
         ctx = self._ctx
         batches, self._waiting, self._in_batch = self._waiting, {}, 0
         waiting, self._waiting_bytes = self._waiting_bytes, 0
-        # The cache is full: with every further batch most nodes would come and go once more.
-        if self._runs is None and ctx.spill is not None and ctx.used_bytes >= self._full_bytes:
-            self._runs = RedoRuns()
+        self._see_room(waiting)
         if self._runs is not None:
             for db_id, batch in batches.items():
                 db = self._catalog.by_id(db_id)
@@ -428,6 +433,17 @@ class LNPasses:
             if db is not None:
                 redo_sorted(ctx, db, batch, self._keep_room)
         ctx.used_bytes -= waiting
+
+    def _see_room(self, waiting_bytes: int) -> None:
+        """Keep runs from now on if the cache holds no more batches.
+
+        A batch takes room twice, while it waits and in the nodes. Once nodes have to leave for it, with every further
+        batch most of them would come and go once more.
+        """
+        ctx, spill = self._ctx, self._ctx.spill
+        is_full = ctx.used_bytes + 2 * waiting_bytes > self._budget_bytes
+        if self._runs is None and spill is not None and (is_full or spill.nodes):
+            self._runs = RedoRuns()
 
     def _apply_runs(self, runs: RedoRuns, listener: Listener) -> None:
         """Bring in what has been kept."""

@@ -110,6 +110,22 @@ def test_nodes_stay_within_the_cache(case: tuple[MemoryStorage, State]) -> None:
     ctx.access.close()
 
 
+def test_a_node_leaves_once_even_where_the_cache_holds_most_of_the_tree() -> None:
+    storage = MemoryStorage()
+    env = Environment(storage, EnvironmentConfig(create=True, checkpoint_bytes=1 << 60))
+    db = env.create_database("random")
+    with env.begin() as txn:
+        for number in range(12_000):
+            db.put(b"%05d" % (number * 7919 % 12_000), b"v" * 20, txn)
+    env.engine.crash()
+    with Environment(storage, EnvironmentConfig(read_only=True, cache_bytes=1_600_000)) as read:
+        spill = read.engine.ctx.spill
+        assert spill is not None
+        with read.open_database("random") as found:
+            assert 0 < spill.nodes < 12_000 // 64
+            assert found.count() == 12_000
+
+
 def test_nothing_is_logged_before_recovery_has_succeeded_and_then_provisionally(
     case: tuple[MemoryStorage, State],
 ) -> None:
