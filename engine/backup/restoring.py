@@ -27,7 +27,6 @@ from engine.backup.choosing import Chosen
 from engine.backup.manifest import BackupFile
 from engine.backup.repository import Repository, beginning_digest, pieces_of
 from engine.backup.view import BackupView
-from engine.db.opening import LOCK_FILE
 from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry.file_header import FileHeader, encode_file_header
@@ -40,7 +39,7 @@ from engine.format.versions import INVISIBLE_BIT
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import check_file
 from engine.log.entry import LogEntry
-from engine.log.files import MARKER_FILE_NUMBER, LogFile, list_log_files, new_file_name
+from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.reader import FileReader
 from engine.storage.base import Storage

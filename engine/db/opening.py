@@ -26,7 +26,6 @@ from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
 from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
-from engine.db.vlsn_store import DATABASE_NAME as VLSN_DATABASE
 from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
 from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import Listener
@@ -38,7 +37,7 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
-from engine.log.files import LogFiles, list_log_files, new_file_name
+from engine.log.files import LOCK_FILE, LogFiles, list_log_files, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
@@ -49,10 +48,10 @@ from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
 from engine.txn.rollback import relock, set_invisible
 from engine.txn.txn import Durability, Txn, TxnState
+from engine.vlsn.database import DATABASE_NAME as VLSN_DATABASE
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 from engine.vlsn.recovery_merge import open_index
 
-LOCK_FILE: Final = "je.lck"
 _WRITER_BYTE: Final = 0
 _READERS_BYTE: Final = 1
 # How long a deletion of files may take, at most.

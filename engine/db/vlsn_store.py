@@ -9,7 +9,6 @@ always in the database.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import Final
 
 from engine.db.parts import EnvironmentParts
 from engine.format.entry.rollback import decode_rollback_start
@@ -25,8 +24,6 @@ from engine.txn.txn import Durability, Txn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
-
-DATABASE_NAME: Final = "_jeVlsnMapDb"
 
 
 class StoredIndex:

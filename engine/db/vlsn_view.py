@@ -12,9 +12,10 @@ from typing import NamedTuple
 from engine.db.parts import EnvironmentParts
 from engine.db.stream_listening import tell_stream
 from engine.db.vlsn_head import cut_missing
-from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
+from engine.db.vlsn_store import StoredIndex
 from engine.errors import DamageError
 from engine.log.passes import LogRange
+from engine.vlsn.database import DATABASE_NAME
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.memory_index import MemoryIndex, records_of
 from engine.vlsn.recovery_merge import open_index

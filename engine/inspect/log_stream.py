@@ -11,7 +11,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.db.vlsn_store import DATABASE_NAME
 from engine.errors import FormatError
 from engine.format.entry_types import NAME_LNS, RARE_ENTRIES, STREAM_MARKS, SYNC_POINTS
 from engine.format.fast.header import PAIRS, REPLICATED_IN_PAIR
@@ -24,6 +23,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+from engine.vlsn.database import DATABASE_NAME
 
 # What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
 _OF_STREAM: Final = [

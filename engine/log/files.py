@@ -25,6 +25,7 @@ from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
 from engine.format.versions import NEWEST_VERSION, is_supported
 from engine.storage.base import Storage
 
+LOCK_FILE: Final = "je.lck"
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
 
 _LOG_FILE = re.compile(r"([0-9a-f]{8})\.jdb", re.IGNORECASE)

@@ -11,7 +11,7 @@ so an implementation need not let a transaction see its own changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from engine.errors import DamageError, FormatError
 from engine.format.entry.internal_db import (
@@ -25,6 +25,7 @@ from engine.format.tuples import long_key, parse_long_key
 from engine.vlsn.ghost import Bucket, bucket_of
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
+DATABASE_NAME: Final = "_jeVlsnMapDb"
 Record = tuple[bytes, bytes]
 
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.db.opening import LOCK_FILE
 from engine.errors import JetoolError, RefusedError
+from engine.log.files import LOCK_FILE
 from engine.storage import journal, undo
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside

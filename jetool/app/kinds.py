@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import click
+
 from engine.errors import NotFoundError, UsageError, plural
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -86,6 +88,16 @@ def not_for(kind: str, options: str) -> UsageError:
         options: the options, as the user writes them.
     """
     return UsageError(f"{options}: not available for {_NAMES[kind]}", hint="leave it out, or see --help")
+
+
+def require_je(storage: Storage) -> None:
+    """Refuse what is no JE environment.
+
+    Raises:
+        NotFoundError: there is no environment. UsageError: it is a Derby database.
+    """
+    if kind_of(storage) == DERBY:
+        raise not_for(DERBY, str(click.get_current_context().command.name))
 
 
 def no_verb(kind: str, verb: str) -> UsageError:

@@ -12,7 +12,7 @@ from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool.app.opening import require_je
+from jetool.app.kinds import require_je
 from jetool.app.options import Run
 
 

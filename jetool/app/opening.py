@@ -19,27 +19,25 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
 
-from engine.db.config import EnvironmentConfig
-from engine.db.database import Database
-from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
 from engine.errors import NotFoundError, RefusedError, StorageError, UsageError, plural
 from engine.format.lsn import format_lsn
-from engine.log.tail import Tail
-from engine.rep.group import lead_alone
+from engine.log.files import LOCK_FILE
 from engine.storage.base import Storage
-from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
-from engine.storage.overlay import OverlayStorage
 from engine.storage.posix_locks import holder_in_words
-from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits, params
-from jetool.app.kinds import DERBY, kind_of, not_for
+from jetool.app.kinds import require_je
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
+    from engine.db.config import EnvironmentConfig
+    from engine.db.database import Database
+    from engine.db.environment import Environment
+    from engine.log.tail import Tail
     from engine.rescue.points import Point
+    from engine.storage.beside import DirectoryBeside
+    from engine.storage.saved_bytes import SavingStorage
 
 P = ParamSpec("P")
 WRITER_BYTE: Final = 0
@@ -71,6 +69,8 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     """How a command opens an environment: with these settings, and the cache that the user gave."""
+    from engine.db.config import EnvironmentConfig
+
     config = EnvironmentConfig(read_ahead_bytes=_READ_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0, **settings)
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
 
@@ -86,6 +86,8 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     Raises:
         JetoolError: as ``Environment``.
     """
+    from engine.db.environment import Environment
+
     storage = DiskStorage(env)
     require_je(storage)
     if as_of is not None:
@@ -132,16 +134,6 @@ def reading_code(found: Environment) -> int:
     return exits.FINDINGS if found.unseen else exits.DONE
 
 
-def require_je(storage: Storage) -> None:
-    """Refuse what is no JE environment.
-
-    Raises:
-        NotFoundError: there is no environment. UsageError: it is a Derby database.
-    """
-    if kind_of(storage) == DERBY:
-        raise not_for(DERBY, str(click.get_current_context().command.name))
-
-
 def writer_of(storage: Storage) -> int | None:
     """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
     return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
@@ -184,6 +176,8 @@ def require_byte_order(db: Database, options: dict[str, Any]) -> None:
 
 def backup_directory(run: Run, env: str) -> DirectoryBeside | None:
     """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
+    from engine.storage.beside import DirectoryBeside
+
     if run.backup_dir == "none":
         return None
     return DirectoryBeside(run.backup_dir or stamped_beside(env, BACKUPS), env)
@@ -293,6 +287,10 @@ def open_to_write(
     Raises:
         JetoolError: as ``Environment``; what ``check`` raises.
     """
+    from engine.db.environment import Environment
+    from engine.storage.overlay import OverlayStorage
+    from engine.storage.saved_bytes import SavingStorage
+
     config = replace(config or config_of(run), before_writing=check)
     disk = DiskStorage(env)
     require_je(disk)
@@ -324,6 +322,8 @@ def lead_if_replicated(env: Environment) -> None:
     Raises:
         RefusedError: the other nodes would not have the change.
     """
+    from engine.rep.group import lead_alone
+
     if env.replicated:
         lead_alone(env.engine)
 

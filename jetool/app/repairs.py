@@ -13,11 +13,12 @@ from contextlib import contextmanager
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
+from engine.log.files import LOCK_FILE
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app.opening import backup_directory, full_backup_named, require_je, wait_for_lock, writer_of
+from jetool.app.kinds import require_je
+from jetool.app.opening import backup_directory, full_backup_named, wait_for_lock, writer_of
 from jetool.app.options import Run
 
 

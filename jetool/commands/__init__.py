@@ -29,7 +29,7 @@ A complete command::
     from engine.storage.disk import DiskStorage
     from jetool.app import exits, params
     from jetool.app.command import Outputs, command, environment
-    from jetool.app.opening import require_je
+    from jetool.app.kinds import require_je
     from jetool.app.options import Run
     from jetool.output.shape import Field, Shape
 

@@ -18,8 +18,8 @@ from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import DECODED_FIELDS, decode_option, decoded_shape, decoding_for_log
+from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.output.shape import Field, Row, Shape
 

@@ -14,7 +14,7 @@ from engine.rescue.missing import CUT, MISSING, STATES, UNKNOWN, AbsentFile, Mis
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import require_je
+from jetool.app.kinds import require_je
 from jetool.app.options import Run
 from jetool.output.shape import Field, Row, Shape, Style, to_text
 

@@ -7,15 +7,15 @@ from typing import Final
 
 import click
 
-from engine.db.opening import LOCK_FILE
 from engine.errors import plural
-from engine.log.files import list_log_files
+from engine.log.files import LOCK_FILE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import require_je, writer_of
+from jetool.app.kinds import require_je
+from jetool.app.opening import writer_of
 from jetool.app.options import Run
 from jetool.output.shape import Field, Row, Shape, Style, to_text
 

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.log.files import list_log_files
+from engine.log.files import LOCK_FILE, list_log_files
 from engine.log.tail import find_end
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.memory import MemoryStorage

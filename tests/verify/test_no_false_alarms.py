@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.db.opening import LOCK_FILE
 from engine.errors import JetoolError
-from engine.log.files import list_log_files
+from engine.log.files import LOCK_FILE, list_log_files
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage

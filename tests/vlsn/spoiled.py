@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.vlsn_store import DATABASE_NAME, StoredIndex
+from engine.db.vlsn_store import StoredIndex
 from engine.format.entry.internal_db import (
     RANGE_KEY,
     VLSNBucketRecord,
@@ -20,6 +20,7 @@ from engine.format.entry.internal_db import (
 from engine.format.lsn import file_of, offset_of
 from engine.format.tuples import long_key, parse_long_key
 from engine.rep.group import form_group, lead_alone
+from engine.vlsn.database import DATABASE_NAME
 from engine.vlsn.memory_index import records_of
 
 Records = dict[bytes, bytes]

@@ -22,8 +22,9 @@ from engine.rep.peers import PeerError, address_text
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment_or
+from jetool.app.kinds import require_je
 from jetool.app.networks import network_of, refuse_tls
-from jetool.app.opening import node_address, require_je
+from jetool.app.opening import node_address
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
 from jetool.commands.backup.rows import FOLLOWED, TAKEN, followed_row, group_of, lost_text

@@ -9,7 +9,8 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.interrupted import as_before
-from jetool.app.opening import config_of, require_je, warn_of_tail
+from jetool.app.kinds import require_je
+from jetool.app.opening import config_of, warn_of_tail
 from jetool.app.options import Run
 from jetool.output.shape import Field, Row, Shape, row_of
 

@@ -14,11 +14,10 @@ import time
 from typing import Final, NamedTuple
 
 from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, plural
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.log.files import list_log_files
+from engine.log.files import LOCK_FILE, list_log_files
 from engine.log.tail import Tail, find_end, may_lack_a_file
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Storage
@@ -27,13 +26,13 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app.interrupted import as_before
+from jetool.app.kinds import require_je
 from jetool.app.log_damage import lost_in
 from jetool.app.opening import (
     backup_directory,
     config_of,
     full_backup_named,
     leaving_no_lock_file,
-    require_je,
     wait_for_lock,
     writer_of,
 )

@@ -20,9 +20,9 @@ from engine.backup.restoring import (
     without_marker,
 )
 from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
 from engine.errors import RefusedError, UsageError, plural
 from engine.format.lsn import format_lsn
+from engine.log.files import LOCK_FILE
 from engine.rep.group import check_name
 from engine.rep.reset import reset_group
 from engine.rescue.points import LSN, TIME, TXN, VLSN, Point

@@ -12,9 +12,9 @@ from engine.storage.disk import DiskStorage
 from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import require_je
 from jetool.app.options import Run
 from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
 from jetool.commands.rollbacks.scale import scale

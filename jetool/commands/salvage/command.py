@@ -15,7 +15,7 @@ from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for_source
-from jetool.app.opening import require_je
+from jetool.app.kinds import require_je
 from jetool.app.options import Run
 from jetool.commands.salvage.rows import FORMS, NODE, SALVAGED
 from jetool.commands.salvage.saving import save

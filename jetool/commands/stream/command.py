@@ -26,8 +26,9 @@ from engine.rep.client.looking import check_group
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.kinds import require_je
 from jetool.app.networks import network_of
-from jetool.app.opening import open_to_read, require_je
+from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file

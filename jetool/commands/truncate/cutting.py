@@ -15,7 +15,8 @@ from engine.storage.disk import DiskStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits
 from jetool.app.interrupted import as_before, locked
-from jetool.app.opening import backup_directory, full_backup_named, require_je
+from jetool.app.kinds import require_je
+from jetool.app.opening import backup_directory, full_backup_named
 from jetool.app.options import Run
 from jetool.commands.truncate.rows import vlsns_text
 

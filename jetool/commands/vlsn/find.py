@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.entry_types import type_name
 from engine.format.lsn import format_lsn
-from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
-from engine.vlsn.index import VLSNIndex
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
@@ -18,6 +18,9 @@ from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
 from jetool.commands.vlsn.rows import FOUND
+
+if TYPE_CHECKING:
+    from engine.vlsn.index import VLSNIndex
 
 
 @command(
@@ -51,6 +54,8 @@ def vlsn_find(run: Run, env: str, number: int) -> int:
 
 
 def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
+    from engine.inspect.vlsn_find import find_vlsn
+
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
     storage = StreamNode.open_storage(env)
     # The marker's entry is no part of the stream.

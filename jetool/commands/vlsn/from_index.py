@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from engine.db.vlsn_view import IndexView, read_index
-from engine.format.lsn import NULL_LSN
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
-from engine.vlsn.vlsn_range import VLSNRange
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.node_stream import StreamNode
@@ -17,6 +16,10 @@ from jetool.app.opening import note_writer, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
 from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, range_of_index, range_of_log
+from jetool.output.shape import Row
+
+if TYPE_CHECKING:
+    from engine.vlsn.vlsn_range import VLSNRange
 
 
 @command(
@@ -55,16 +58,19 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 
 
 def _both(run: Run, env: str, node: StreamNode) -> int:
+    by_log = range_of_log(node.facts)
     if node.has_neither:
         # Recovery would find no index, however much of the log it has to replay.
         note_writer(run, node.storage)
-        view, code = IndexView(None, None, None, NULL_LSN), exits.DONE
-    else:
-        with open_to_read(run, env) as opened:
-            view, code = read_index(opened.engine.parts), reading_code(opened)
+        note_stand_alone(run, env)
+        run.out.document(RANGE, _side_by_side(by_log, None, []))
+        return exits.DONE
+    from engine.db.vlsn_view import read_index
+
+    with open_to_read(run, env) as opened:
+        view, code = read_index(opened.engine.parts), reading_code(opened)
     if not has_stream(node, view):
         note_stand_alone(run, env)
-    by_log = range_of_log(node.facts)
     by_index = None if view.merged is None else range_of_index(view.merged.range)
     # JE would refuse to open the environment; that is the difference to report.
     if view.refused is not None:
@@ -73,17 +79,20 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
         differences = ["there is no index"] if node.is_replicated else []
     else:
         differences = _differences(view.merged.range, node.facts)
-    row = [
+    run.out.document(RANGE, _side_by_side(by_log, by_index, differences))
+    if differences:
+        run.messages.warning("index and log disagree", file=env, hint=f"jetool vlsn check {env}")
+    return exits.FINDINGS if differences or node.damaged else code
+
+
+def _side_by_side(by_log: Row, by_index: Row | None, differences: list[str]) -> Row:
+    return [
         *(by_log if by_index is None else by_index),
         ("source", "text", "log" if by_index is None else "index"),
         ("index", "record", by_index),
         ("log", "record", by_log),
         ("differences", "texts", differences),
     ]
-    run.out.document(RANGE, row)
-    if differences:
-        run.messages.warning("index and log disagree", file=env, hint=f"jetool vlsn check {env}")
-    return exits.FINDINGS if differences or node.damaged else code
 
 
 def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from engine.db.environment import Environment
-from engine.db.vlsn_view import IndexView, read_index
 from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.index import VLSNIndex
-from engine.vlsn.memory_index import MemoryIndex
 from jetool.app import exits
 from jetool.app.command import group
 from jetool.app.node_stream import StreamNode
 from jetool.app.opening import READ_EXITS
 from jetool.app.options import Run
+
+if TYPE_CHECKING:
+    from engine.db.environment import Environment
+    from engine.db.vlsn_view import IndexView
+    from engine.vlsn.index import VLSNIndex
 
 LOG_EXITS: Final = {
     exits.NOT_FOUND: "no environment",
@@ -42,6 +43,10 @@ def index_of(run: Run, env: Environment) -> VLSNIndex:
     Raises:
         DamageError: opening the environment for writing would fail.
     """
+    from engine.db.vlsn_view import read_index
+    from engine.vlsn.index import VLSNIndex
+    from engine.vlsn.memory_index import MemoryIndex
+
     view = read_index(env.engine.parts)
     if view.refused is not None:
         raise view.refused

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.verify.report import Finding
-from engine.vlsn.index import VLSNIndex
 from engine.vlsn.vlsn_range import VLSNRange
 from jetool.commands.vlsn.rows import LANDMARKS, range_of_index
 from jetool.output.shape import Field, Row, Shape
+
+if TYPE_CHECKING:
+    from engine.vlsn.index import VLSNIndex
 
 SUMMARY: Final = Shape(
     "summary",

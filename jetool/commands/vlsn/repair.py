@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.db.engine import Engine
-from engine.verify.rep import check_merged
 from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
-from engine.vlsn.vlsn_range import EMPTY_RANGE
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, config_of
 from jetool.app.options import Run
-from jetool.app.repairs import repairing
-from jetool.commands.verify.rows import JeFindingView
-from jetool.commands.vlsn.checking import ReplicationCheck, check_replication
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
 from jetool.commands.vlsn.rebuild_rows import REBUILT, SUMMARY, RebuiltIndex, rebuilt_row, size_of
 from jetool.output.findings import FINDING
+
+if TYPE_CHECKING:
+    from engine.db.engine import Engine
+    from jetool.commands.vlsn.checking import ReplicationCheck
 
 COMMAND: Final = "vlsn rebuild"
 _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in rule.remedy)
@@ -46,6 +44,10 @@ def vlsn_check(run: Run, env: str) -> int:
     to open the environment because the two do not meet, that is a finding. Gaps in the stream, interrupted rollbacks
     and the group database are checked as well, as jetool verify --rep does.
     """
+    from engine.vlsn.vlsn_range import EMPTY_RANGE
+    from jetool.commands.verify.rows import JeFindingView
+    from jetool.commands.vlsn.checking import check_replication
+
     checked = check_replication(run, env)
     if not has_stream(checked.node, checked.view):
         note_stand_alone(run, env)
@@ -80,6 +82,9 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     records of the application stay as they are. The new index is checked against the log before the run ends. Old
     bytes are saved first: jetool undo takes it all back. When index and log agree, nothing is done.
     """
+    from jetool.app.repairs import repairing
+    from jetool.commands.vlsn.checking import check_replication
+
     before = check_replication(run, env)
     if not has_stream(before.node, before.view):
         raise not_replicated(env)
@@ -108,6 +113,8 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
 
 def _look(engine: Engine, before: ReplicationCheck) -> tuple[RebuiltIndex, list[Finding]]:
     """The new index, and what is wrong with it, while the environment is open."""
+    from engine.verify.rep import check_merged
+
     index = engine.vlsn_index
     assert index is not None
     found = check_merged(engine.access, before.node.facts, index)

@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 
 from engine.db.environment import Environment
-from engine.db.opening import LOCK_FILE
 from engine.db.secondary import DeleteConstraintError, ForeignKeyDelete, SecondaryConfig, UniqueConstraintError
 from engine.db.transaction import Transaction
+from engine.log.files import LOCK_FILE
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
 from tests.db.face.people import OF_CITY, People, city, disagreements
