@@ -4,6 +4,7 @@
 * ``elections``: elections, for a member that follows or leads by turns
 * ``home``: the environment of a node that follows
 * ``link``: one connection with the master: places in its stream, then entries and heartbeats
+* ``monitors``: events for the monitors of a group
 * ``node``: the node: looks for the master, syncs up, replays, and begins again when the master has gone
 * ``restoring``: network restore from a node of JE
 * ``seeking``: finding the master of the group, and the handshake with it

@@ -40,6 +40,7 @@ from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.elections import Voter
 from engine.rep.joined.home import Home
 from engine.rep.joined.link import MasterLink
+from engine.rep.joined.monitors import Monitors
 from engine.rep.joined.seeking import Seeker
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.term import Leadership, check_member
@@ -102,9 +103,9 @@ class JoinedNode:
         # While its log may be cut a node promises nothing.
         self._settled = True
         self._master = self._master_name = ""
-        self._role_since = time.time()
         self._master_vlsn = 0
         self._seeker = Seeker(config, network, self._home)
+        self._monitors = Monitors(network, self.facts, config.timeout_s)
         self._elected: MasterAnswer | None = None
         self._voter = Voter(config, network, self.facts, self._vote, self._turn) if config.votes else None
         self._questions = (
@@ -174,6 +175,7 @@ class JoinedNode:
             self._link.close()
         if self._thread.is_alive():
             self._thread.join()
+        self._monitors.left(failed=self.failure is not None)
         if self._port is not None:
             self._port.close()
         self._copies.end_all()
@@ -226,7 +228,7 @@ class JoinedNode:
             node=self.config.name,
             master=self._master_name,
             state=self.role.value.upper(),
-            joined_ms=int(self._role_since * 1000),
+            joined_ms=self._monitors.joined_ms,
             commit_vlsn=found.last_txn_end,
             master_commit_vlsn=0 if term is not None else self._master_vlsn,
             members=Members(*members) if members is not None else None,
@@ -438,7 +440,7 @@ class JoinedNode:
         def is_over() -> bool:
             return self._stopping or not voter.is_master or writer.failure is not None
 
-        term = Leadership(env, name, listen, self.config.lead, failed)
+        term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed)
         herald = Herald(
             self._network, term.group.name or "", listen, lambda: term.members.nodes,
             lambda: voter.elected if voter.is_master else None, self.config.timeout_s,
@@ -451,6 +453,7 @@ class JoinedNode:
         try:
             self._become(Role.MASTER)
             herald.start()
+            self._monitors.joined()
             while not is_over():
                 self.problem = term.problem
                 with self._changed:
@@ -499,6 +502,9 @@ class JoinedNode:
             if link.heartbeats > heard:
                 here = env.engine.stream_range
                 link.report(max(here.last_txn_end, 0))
+                if here.last_txn_end >= self._master_vlsn:
+                    # Only now it is sure to know who the monitors are.
+                    self._monitors.joined()
 
     def _leave(self) -> None:
         if self._link is not None:
@@ -511,7 +517,5 @@ class JoinedNode:
 
     def _become(self, role: Role) -> None:
         with self._changed:
-            if role is not self.role:
-                self._role_since = time.time()
             self.role = role
             self._changed.notify_all()

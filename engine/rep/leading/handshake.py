@@ -161,8 +161,12 @@ def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version
     name, group = info.node.name, host.group
     node_type = NODE_TYPES.index(info.node_type.lower())
     fit = _NAME.fullmatch(name) and _NAME.fullmatch(info.host) and 0 < info.port < 1 << 16
-    if node_type not in _FED or not fit:
-        raise ConflictError(f"A node like this is not fed: {_shown(name)} at {_shown(info.host)} {info.node_type}")
+    if not fit:
+        raise ConflictError(f"A node like this is not fed: {_shown(name)} at {_shown(info.host)}")
+    if node_type not in _FED:
+        raise ConflictError(
+            f"This master is of jetool, which feeds ELECTABLE, SECONDARY and EXTERNAL nodes: {name} is {info.node_type}"
+        )
     release = info.je_version if info.je_version is not None else je_version
     node = described(name, info.host, info.port, node_type, release, _now_ms())
     # Before anything is written: what belongs to another group is no member of this one.

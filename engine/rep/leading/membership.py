@@ -12,6 +12,7 @@ Example, the second node, of id 2::
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError
@@ -31,11 +32,13 @@ class GroupDatabase:
     Arguments:
         env: led by this node.
         gate: of its commits.
+        changed: hears the name of a member, and ``ADD`` or ``REMOVE``, when it has come or gone.
     """
 
-    def __init__(self, env: Environment, gate: GroupGate) -> None:
+    def __init__(self, env: Environment, gate: GroupGate, changed: Callable[[str, str], None]) -> None:
         self._env = env
         self._gate = gate
+        self._changed = changed
         # One change at a time: two newcomers would be given the same id.
         self._changing = threading.Lock()
         self._members = self._read()
@@ -65,7 +68,9 @@ class GroupDatabase:
                 return known
             if known is not None:
                 node = node._replace(id=known.id)
-            return self._update(node, AckPolicy.SIMPLE_MAJORITY)
+            added = self._update(node, AckPolicy.SIMPLE_MAJORITY)
+        self._changed(added.name or "", "ADD")
+        return added
 
     def update(self, node: GroupNode) -> GroupNode:
         """Note that a member has changed; nobody has to acknowledge it."""
@@ -98,6 +103,7 @@ class GroupDatabase:
             if known is None or (known.removed and not forget):
                 raise NotFoundError(f"{name!r} is no member of the group")
             self._update(known._replace(removed=True), AckPolicy.SIMPLE_MAJORITY, forget=forget)
+        self._changed(name, "REMOVE")
 
     def _update(self, node: GroupNode, policy: AckPolicy, *, forget: bool = False) -> GroupNode:
         """Both phases."""

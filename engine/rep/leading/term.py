@@ -75,6 +75,7 @@ class Leadership:
         name, listen: of this node.
         config: how it leads.
         failed: hears that the environment has failed, once; nobody follows a master that logs nothing.
+        changed: hears of members that come and go, as ``GroupDatabase``.
 
     Raises:
         RefusedError: the node is no electable member of the group at this address.
@@ -86,6 +87,7 @@ class Leadership:
     def __init__(
         self, env: Environment, name: str, listen: Address, config: LeadConfig,
         failed: Callable[[JetoolError], None] = lambda _: None,
+        changed: Callable[[str, str], None] = lambda *_: None,
     ) -> None:  # fmt: skip
         engine = env.engine
         mine = check_member(env, name, listen)
@@ -103,7 +105,7 @@ class Leadership:
         durable = logged_dtvlsn(env)
         self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable)
         engine.lead(self.gate)
-        self._database = GroupDatabase(env, self.gate)
+        self._database = GroupDatabase(env, self.gate, changed)
         self.services = {FEEDER.service: Service(self._feed, _PLACES)}
         self._ticker = threading.Thread(target=self._tick, name=f"{name} ticks", daemon=True)
         self._ticker.start()

@@ -59,7 +59,7 @@ class NodeFacts(NamedTuple):
         master: the name of the one that it follows, or followed last, or its own; empty for none.
         elected: that master as Learners name it; None where it is not known so.
         state: MASTER, REPLICA, or UNKNOWN while it has no master.
-        joined_ms: when it took up its state.
+        joined_ms: when it joined.
         commit_vlsn, master_commit_vlsn: the last transaction end, here and at the master; 0 at the master itself.
         feeders: how many replicas it feeds.
         members: as its own copy of the group's database has them.
