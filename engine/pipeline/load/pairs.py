@@ -6,12 +6,16 @@ What ``input.reading`` does for tasks and columns. Nothing is rejected, and the 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from engine.pipeline.load.bulk import RUN_BYTES, ReadTotals
+from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
+
+# Less than of tasks: beside a run the reader has its records as objects.
+_RUN_BYTES: Final = 24 << 20
 
 
 class PairRuns:
@@ -26,7 +30,7 @@ class PairRuns:
     """
 
     def __init__(self, directory: Path, keep: str) -> None:
-        self._writer = RunWriter(str(directory), RUN_BYTES, keep)
+        self._writer = RunWriter(str(directory), _RUN_BYTES, keep)
         self._keep = keep
         self._runs: list[SortedRun] = []
         self.read = 0

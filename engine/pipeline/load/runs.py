@@ -13,7 +13,8 @@ In a merge every run gives its records batch by batch. In a round a piece of eve
 to the smallest of the pieces' last keys is taken, put together, sorted and resolved. At least one piece is used up, and
 no run holds another record with a key of this round, since a run holds a key once. Pieces are whole batches while the
 runs are few, and smaller ones when they are many: a round never holds more than ``_ROUND_BATCHES`` batches, however
-many runs there are. The runs themselves are mapped, not read.
+many runs there are. Batches are read one at a time. Where a range of keys begins in a run is looked for in a map of the
+file, of which few pages are touched.
 """
 
 from __future__ import annotations
@@ -334,12 +335,16 @@ class _Cursor:
 
     def __init__(self, path: str, low: bytes | None, high: bytes | None) -> None:
         self._high = high
-        self._reader = pa.ipc.open_file(pa.memory_map(path))
         self._next = 0
         self._table: Any = pa.table({})
         self._batch_rows = 0
         if low is not None:
-            self._skip_to(low)
+            with pa.memory_map(path) as mapped:
+                self._next = _batch_of(pa.ipc.open_file(mapped), low)
+        # Not mapped: pages of all that was read so far would stay in memory.
+        self._reader = pa.ipc.open_file(pa.OSFile(path))
+        if low is not None and self._advance():
+            self._table = self._table.slice(position(Binary(one_chunk(self._table["key"])), low))
 
     def ready(self) -> bool:
         """Whether there is a record left; the next batch is read when this one is used up."""
@@ -379,20 +384,19 @@ class _Cursor:
         taken, self._table = self._table, self._table.slice(len(self._table))
         return taken
 
-    def _skip_to(self, low: bytes) -> None:
-        """Find the batch that holds the first key from ``low`` on."""
-        first, last = 0, self._reader.num_record_batches
-        while first < last:
-            middle = (first + last) // 2
-            keys = Binary(self._reader.get_batch(middle)["key"])
-            # Only the last key of a mapped batch is touched, so few pages are read.
-            if keys.at(len(keys) - 1) < low:
-                first = middle + 1
-            else:
-                last = middle
-        self._next = first
-        if self._advance():
-            self._table = self._table.slice(position(Binary(one_chunk(self._table["key"])), low))
+
+def _batch_of(reader: Any, low: bytes) -> int:
+    """The batch of a mapped run that holds the first key from ``low`` on."""
+    first, last = 0, reader.num_record_batches
+    while first < last:
+        middle = (first + last) // 2
+        keys = Binary(reader.get_batch(middle)["key"])
+        # Only the last key of a mapped batch is touched, so few pages are read.
+        if keys.at(len(keys) - 1) < low:
+            first = middle + 1
+        else:
+            last = middle
+    return first
 
 
 def _allow_files(count: int) -> None:
