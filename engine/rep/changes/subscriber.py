@@ -23,7 +23,7 @@ from engine.rep.changes.database_names import DatabaseNames, NameChange, NamedDa
 from engine.rep.changes.feed import BehindError, Feed, LongHistoryError
 from engine.rep.changes.position import Position, Torn
 from engine.rep.changes.transactions import Transaction, name_records
-from engine.rep.client.call import ServiceError
+from engine.rep.client.call import ServiceError, TurnedAwayError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import UNKNOWN_UUID, NameInUseError, join
 from engine.rep.client.looking import look
@@ -168,6 +168,8 @@ class Subscriber:
                 finally:
                     feed.close()
             except _PASSING as error:
+                if self.position is None and isinstance(error, TurnedAwayError):
+                    raise
                 problem: JetoolError = error
             except NotFoundError as error:
                 # At the beginning somebody may have mistyped; later all nodes may be down for a while.

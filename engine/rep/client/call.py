@@ -36,6 +36,10 @@ _PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
 _TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
 
 
+class TurnedAwayError(DisconnectedError):
+    """The node has agreed on TLS, and closed before it answered: it does not trust who calls, or is being stopped."""
+
+
 class ServiceError(PeerError):
     """The node does not hand the connection to the service.
 
@@ -167,10 +171,10 @@ class Call:
             while (status := self._inbox.status()) is None:
                 data = self._connection.receive(deadline)
                 if not data:
-                    raise DisconnectedError(
-                        f"{self.peer} closes the connection without an answer",
-                        hint=_TLS_CLOSED if isinstance(self._connection, TlsConnection) else _PLAIN_CLOSED,
-                    )
+                    what = f"{self.peer} closes the connection without an answer"
+                    if isinstance(self._connection, TlsConnection):
+                        raise TurnedAwayError(what, hint=_TLS_CLOSED)
+                    raise DisconnectedError(what, hint=_PLAIN_CLOSED)
                 self._inbox.feed(data)
         except FormatError as error:
             raise PeerError(f"{self.peer} is no node of JE", found=error.found) from error

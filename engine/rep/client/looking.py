@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError, NotFoundError, RefusedError, UsageError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
-from engine.rep.client.call import AnswerError, Call, ask
+from engine.rep.client.call import AnswerError, Call, TurnedAwayError, ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
@@ -137,7 +137,7 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
     if not seeds:
         # One that answered and refused says more than those that are not there.
         for error in problems.values():
-            if not isinstance(error, DisconnectedError):
+            if not isinstance(error, DisconnectedError) or isinstance(error, TurnedAwayError):
                 raise error
         raise NotFoundError(
             "no node answers",

@@ -95,6 +95,8 @@ class Seeker:
             # Members are started at the same time, in any order.
             new = not self.has_followed and self._home.members() is None
             if new and (not self._config.votes or not isinstance(error, NotFoundError)):
+                if isinstance(error, DisconnectedError):
+                    raise PeerError(error.what, found=error.found, hint=error.hint) from error
                 raise
             raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self.group = found.group

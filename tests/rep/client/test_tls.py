@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import JetoolError, NotFoundError, UsageError
-from engine.rep.client.call import Call
+from engine.rep.client.call import Call, TurnedAwayError
 from engine.rep.client.connection import Address, Connection, Network, SocketConnection, SocketNetwork
 from engine.rep.client.looking import look
 from engine.rep.client.tls import TlsConnection, TlsFiles, TlsNetwork, client_context, server_context
@@ -145,11 +145,35 @@ class Plain:
         self.closed = True
 
 
+class Silent:
+    """A node that closes when it is asked for a service."""
+
+    def connect(self, address: Address, deadline: float) -> Silent:
+        return self
+
+    def send(self, data: bytes, deadline: float) -> None:
+        assert data.startswith(b"Service:")
+
+    def receive(self, deadline: float) -> bytes:
+        return b""
+
+    def close(self) -> None:
+        pass
+
+
 def test_a_node_that_closes_in_the_handshake() -> None:
     node = Plain(b"")
     with pytest.raises(DisconnectedError, match="TLS handshake"):
         TlsNetwork(node, TRUSTING).connect(("localhost", 15071), time.monotonic() + 5)
     assert node.closed
+
+
+def test_a_node_that_does_not_trust_who_calls() -> None:
+    """Nodes of JE agree on TLS, and close then without an alert."""
+    with pytest.raises(TurnedAwayError) as caught:
+        look(TlsNetwork(SecureNode(Silent(), server()), TRUSTING), NODES, None, 5)
+    assert caught.value.exit_code == exits.REFUSED
+    assert "--tls-cert" in str(caught.value.hint)
 
 
 def test_a_host_that_the_certificate_does_not_name() -> None:
