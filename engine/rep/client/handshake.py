@@ -19,7 +19,7 @@ from engine.errors import UnsupportedError
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network
 from engine.rep.group import RELEASE
-from engine.rep.peers import PeerError
+from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.feeder import (
     FEEDER,
     OFFERED_PROTOCOL,
@@ -130,7 +130,7 @@ def join(
         joining: who this node is; None for a new EXTERNAL one.
 
     Raises:
-        PeerError: the node is not the master, or refuses this one.
+        PeerError: the node is not the master, or refuses this one. DisconnectedError: it may take it the next time.
         UnsupportedError: a release or a protocol version that is not spoken here.
     """
     if joining is None:
@@ -153,9 +153,7 @@ def join(
             raise _refused(call, versions)
         check_release(versions.je_version, call.peer, force=force)
         call.send(FEEDER, version, _identity(group, joining, uuid))
-        taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
-        if not isinstance(taken, NodeGroupInfoOK):
-            raise _refused(call, taken)
+        taken = _taken(call, version, joining)
         ahead = _clock(call, version)
         return Feeding(
             call=call,
@@ -176,6 +174,26 @@ def clock_difference(network: Network, address: Address, group: str, timeout_s: 
     found = join(network, address, group, timeout_s, force=force)
     found.call.close()
     return found.clock_ms
+
+
+def _taken(call: Call, version: int, joining: Joining) -> NodeGroupInfoOK:
+    """What the master says of who this node is. It writes down a new member first, which takes a majority."""
+    try:
+        taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
+    except DisconnectedError as error:
+        if joining.node_type != ELECTABLE:
+            raise
+        raise DisconnectedError(
+            f"{call.peer} has not made this node a member",
+            found=str(error),
+            hint="a majority of the electable members has to acknowledge a new one: start the others",
+        ) from error
+    if isinstance(taken, NodeGroupInfoReject) and taken.text.rstrip().endswith(f"used by the member: {joining.name}"):
+        # Of two connections of a new member that waited at the same time the first has made it one.
+        raise DisconnectedError(f"{call.peer} is making this node a member", found=taken.text)
+    if not isinstance(taken, NodeGroupInfoOK):
+        raise _refused(call, taken)
+    return taken
 
 
 def _identity(group: str, joining: Joining, uuid: tuple[int, int]) -> NodeGroupInfo:

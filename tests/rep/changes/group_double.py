@@ -80,7 +80,7 @@ class GroupDouble:
         batch: entries that a stream sends at once.
         quiet: called at each heartbeat of a stream, when all entries are sent.
         on_connect: called at each connection.
-        refuse: given instead of an answer to a message of the handshake.
+        refuse: given instead of an answer to a message of the handshake, after which it closes; an empty one: nothing.
         long_history: VLSN 1 is not sent.
         clock_ms: by how much their clocks are ahead.
         beats: a heartbeat after each batch, too.
@@ -99,7 +99,7 @@ class GroupDouble:
     batch: int = 7
     quiet: Callable[[], None] = lambda: None
     on_connect: Callable[[], None] = lambda: None
-    refuse: Callable[[Message], Message | None] = lambda message: None
+    refuse: Callable[[Message], Message | bytes | None] = lambda message: None
     down: set[str] = field(default_factory=set)
     long_history: bool = False
     clock_ms: int = 0
@@ -225,7 +225,8 @@ class StreamConnection:
         group, node = self._group, self._node
         refusal = group.refuse(message)
         if refusal is not None:
-            self._say(refusal)
+            if isinstance(refusal, Message):
+                self._say(refusal)
             self.ended = True
         elif isinstance(message, f.ReplicaProtocolVersion):
             self._say(f.FeederProtocolVersion(version=group.protocol, node=NameIdPair(node.name, 1)))

@@ -81,6 +81,34 @@ def test_the_group_turns_it_away(case: Case) -> None:
     assert error.exit_code == case.code
 
 
+def test_a_member_that_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master of JE without a majority says nothing for long; afterwards it takes a node for its own rival once."""
+    monkeypatch.setattr("engine.rep.joined.node._VOTER_PAUSE_S", 0.002)
+    text = "New or moved node:copy1, is configured with the socket address: a:1.  It conflicts with the socket already"
+    answers: list[Message | bytes] = [f.NodeGroupInfoReject(text=f"{text} used by the member: copy1"), b""]
+
+    def refuse_at_first(message: Message) -> Message | bytes | None:
+        return answers.pop() if answers and isinstance(message, f.NodeGroupInfo) else None
+
+    log, seen = operations(), set[str]()
+    group = group_of(log, node_type="ELECTABLE", refuse=refuse_at_first)
+    node = JoinedNode(MemoryStorage(), config_of(group, node_type="ELECTABLE"), WholeGroup(group, CopyServer({})))
+    leave = node._leave
+
+    def watched() -> None:
+        seen.add(str(node.problem))
+        leave()
+
+    monkeypatch.setattr(node, "_leave", watched)
+    node.start()
+    try:
+        assert node.await_vlsn(log[-1].vlsn, PATIENCE_S), node.failure or node.problem
+    finally:
+        node.stop()
+    said = " ".join(seen)
+    assert ("has not made this node a member" in said, "is making this node a member" in said) == (True, True), seen
+
+
 def test_it_is_turned_away_before_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.rep.joined.home._MOST_REPLAYED", 10)
     storage = MemoryStorage()
