@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import UnsupportedError
+from engine.errors import JetoolError, UnsupportedError
 from engine.format.codecs import encode_body
 from engine.format.entry.group_db import GROUP_KEY, decode_group, decode_group_node
 from engine.format.entry.ln import LN
@@ -29,12 +29,15 @@ from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.outgoing import outgoing
 from engine.rep.leading.term import LeadConfig, Leadership
 from engine.rep.peers import DisconnectedError, PeerError
+from engine.rep.replay import Replay, StreamRecord
+from engine.rep.reset import reset_group
 from engine.rep.stream import raw_at
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry, same_entry
 from engine.storage.memory import MemoryStorage
 from tests.rep.changes.group_double import recorded_entries
 from tests.rep.joined.playing import followed, group_of, opened, operations
+from tests.rep.leading import leaders
 from tests.rep.leading.leaders import ELECTABLE, EXTERNAL, PlayedReplica, follower, leading
 from tests.rep.serving.scripted import ScriptedConnection, port_of, recorded, said
 from tests.rep.wire.recordings import HOME, Piece
@@ -172,6 +175,33 @@ def waiting_for(node: JoinedNode, seconds: float) -> Iterator[None]:
         yield
     finally:
         gate._timeout_s = usual
+
+
+def test_a_log_of_the_former_protocol_of_jetool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its masters began with a Matchpoint. The node says why nobody is fed, and the way over, which is one."""
+    monkeypatch.setattr("engine.rep.joined.node._WATCH_S", 0.05)
+    storage = MemoryStorage()
+    with leading(storage) as node:
+        listen = node.config.listen
+    env = opened(storage)
+    Replay(env.engine).redo(StreamRecord(12, MATCHPOINT, Matchpoint(1, 1)))
+    env.close()
+    with leading(storage, listen=listen) as node:
+        replica = PlayedReplica(listen, "n2")
+        replica.start()
+        eventually(lambda: "an entry that replicas of JE cannot take" in str(node.problem))
+        assert isinstance(node.problem, JetoolError)
+        assert "jetool group reset" in str(node.problem.hint)
+        assert "VLSN 12 Matchpoint" in str(node.problem.found)
+        replica.close()
+    env = opened(storage)
+    first = reset_group(env, leaders.GROUP, "n1", *listen).first_vlsn
+    env.close()
+    with leading(storage, listen=listen) as node:
+        replica = PlayedReplica(listen, "n2")
+        replica.start(first)
+        replica.read_to(first)
+        replica.close()
 
 
 def test_commits_wait_for_acknowledgements_and_the_dtvlsn_follows_them() -> None:
