@@ -126,7 +126,12 @@ class Home:
             raise UsageError("the environment is not replicated", file=self._storage.root)
         if env.engine.log_version > WRITTEN_VERSION:
             env.close()
-            raise _later_version(self._storage.root, env.engine.log_version)
+            raise _later_version(
+                "an environment of this log version cannot be a node of jetool",
+                self._storage.root,
+                env.engine.log_version,
+                "an empty directory can follow its group from VLSN 1, as long as the master still has that",
+            )
         self._opened(env)
 
     def _opened(self, env: Environment) -> None:
@@ -198,10 +203,20 @@ class Home:
 
     def _copy(self, found: GroupLook) -> None:
         config = self._config
-        node = choose(self._network, found, None, config.timeout_s, allow_master=True, force=config.force)
-        assert node.said is not None
-        if node.said.log_version > WRITTEN_VERSION:
-            raise _later_version(node.name, node.said.log_version)
+        there = [node for node in found.nodes if node.said is not None]
+        # In a mixed group a node of an earlier release has files that can be taken over, whatever the master has.
+        fit = tuple(node for node in there if node.said is not None and node.said.log_version <= WRITTEN_VERSION)
+        if there and not fit:
+            raise _later_version(
+                "no node of the group has files of a log version that can be taken over",
+                there[0].name,
+                min(node.said.log_version for node in there if node.said is not None),
+                "an empty directory would follow from VLSN 1, which the master has no more; jetool backup copies such"
+                " files, and jetool stream needs none",
+            )
+        node = choose(
+            self._network, found._replace(nodes=fit), None, config.timeout_s, allow_master=True, force=config.force
+        )  # fmt: skip
         self._restore.run(node.address)
 
     def _confirm(self, found: GroupLook, master: NodeLook) -> None:
@@ -227,12 +242,12 @@ class Home:
             )
 
 
-def _later_version(where: str, version: int) -> UnsupportedError:
+def _later_version(what: str, where: str, version: int, hint: str) -> UnsupportedError:
     return UnsupportedError(
-        "a node of this log version cannot be followed by copying its files",
+        what,
         file=where,
         expected=f"log version {WRITTEN_VERSION} or earlier",
         found=str(version),
         consequence="entries would lose the times that later versions keep; nothing was changed",
-        hint="an empty directory follows such a group from VLSN 1, as long as its master still has that",
+        hint=hint,
     )

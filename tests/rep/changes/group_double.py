@@ -47,11 +47,12 @@ def recorded_entries(path: str) -> tuple[WireEntry, ...]:
 
 @dataclass
 class NodeDouble:
-    """One node: its log from the first VLSN on."""
+    """One node: its log from the first VLSN on, and the version of its files, where that is not the group's."""
 
     name: str
     port: int
     entries: list[WireEntry]
+    log_version: int | None = None
 
     @property
     def first(self) -> int:
@@ -218,7 +219,7 @@ class StreamConnection:
         return NodeStateResponse(
             node=node.name, group=group.group, master=group.master or "n1", je_version=group.je_version, joined_ms=1,
             state=state, commit_vlsn=node.last_sync.vlsn, master_commit_vlsn=0, feeders=1,
-            log_version=group.log_version, app_state=b"", load="0.5",
+            log_version=node.log_version or group.log_version, app_state=b"", load="0.5",
         )  # fmt: skip
 
     def _answer(self, message: Message) -> None:

@@ -24,6 +24,7 @@ from tests.rep.joined.playing import (
     WholeGroup,
     config_of,
     failure_of,
+    files_of,
     followed,
     group_of,
     joined,
@@ -148,7 +149,7 @@ def test_a_group_of_another_identity() -> None:
 def test_a_later_log_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of an entry, and of files that would have to be copied; a stream of version 17 can be followed all the same."""
     log = operations()
-    later = [*log[:20], log[20]._replace(log_version=26)]
+    files, later = files_of(log), [*log[:20], log[20]._replace(log_version=26)]
     error = failure_of(group_of(later), MemoryStorage())
     assert isinstance(error, JetoolError)
     assert (error.exit_code, "a later log version" in str(error)) == (5, True)
@@ -157,6 +158,11 @@ def test_a_later_log_version(monkeypatch: pytest.MonkeyPatch) -> None:
     error = failure_of(group_of(log[30:], log_version=26, je_version="25.3.17"), MemoryStorage(), CopyServer({}))
     assert isinstance(error, JetoolError)
     assert (error.exit_code, "log version 17" in str(error)) == (5, True)
+    assert "VLSN 1" in str(error.hint)
+    # A member of an earlier release has files that will do.
+    mixed = group_of(log[30:], log, log_version=26, je_version="25.3.17")
+    mixed.nodes[1].log_version = 17
+    followed(mixed, MemoryStorage(), CopyServer(files))
 
 
 @pytest.mark.parametrize(
