@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Final
 
+from engine.errors import JetoolError
 from engine.rep.joined.node import JoinedNode
 from engine.rep.status import Role
 from jetool.app.options import Run
@@ -38,6 +39,10 @@ def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the s
     return "  ".join(words.get(name, "") + value for name, value in values.items())
 
 
+def _why(problem: JetoolError) -> str:
+    return f"{problem}; {problem.hint}" if problem.hint else str(problem)
+
+
 def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, str | None] | None = None
@@ -45,7 +50,7 @@ def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
         while not stopping.is_set() and running.failure is None:
             status = running.status()
             problem = running.problem if running.role is not Role.REPLICA else None
-            now = (running.role, status.master, str(problem) if problem is not None else None)
+            now = (running.role, status.master, _why(problem) if problem is not None else None)
             # The end of the stream moves all the time; only a change of role is an event.
             if now != said:
                 said = now
