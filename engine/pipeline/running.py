@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -47,6 +48,8 @@ class _Outcome(Generic[T]):
     def __init__(self) -> None:
         self.values: list[T] = []
         self.error: BaseException | None = None
+        # Not the end of the thread: an interrupted ``join`` makes Python 3.11 believe that a thread has ended.
+        self.ended = threading.Event()
 
 
 def run(
@@ -66,6 +69,8 @@ def run(
         except BaseException as error:
             # Also what is no Exception: the waiting thread raises it again.
             outcome.error = error
+        finally:
+            outcome.ended.set()
 
     executors = ExecutorWatch(context)
     thread = InheritableThread(target=work, name=step)
@@ -73,18 +78,18 @@ def run(
     thread.daemon = True
     thread.start()
     try:
-        _watch(context, thread, group, step, listener, records, executors)
+        _watch(context, outcome.ended, group, step, listener, records, executors)
     except JetoolError:
-        _cancel(context, thread, group)
+        _cancel(context, outcome.ended, group)
         raise
     except Exception as error:
-        _cancel(context, thread, group)
+        _cancel(context, outcome.ended, group)
         told = stopped(context, error)
         if told is None:
             raise
         raise told from error
     except BaseException:
-        _cancel(context, thread, group)
+        _cancel(context, outcome.ended, group)
         raise
     failed = outcome.error
     if failed is not None:
@@ -125,20 +130,19 @@ class _StageProgress(NamedTuple):
 
 def _watch(
     context: SparkContext,
-    thread: threading.Thread,
+    job_ended: threading.Event,
     group: str,
     step: str,
     listener: Listener,
     records: Tally | None,
     executors: ExecutorWatch,
 ) -> None:
-    """Report finished tasks until the thread is done. The total grows as Spark plans more stages."""
+    """Report finished tasks until the job has ended. The total grows as Spark plans more stages."""
     seen: dict[int, _StageProgress] = {}
     ended = False
     listener.step(step, 0, 0)
     while not ended:
-        thread.join(_POLL_S)
-        ended = not thread.is_alive()
+        ended = job_ended.wait(_POLL_S)
         if not ended:
             executors.check()
         # Spark forgets finished stages; what was seen of them stays.
@@ -170,8 +174,11 @@ def _stages(context: SparkContext, group: str) -> list[int]:
     return [stage for job in jobs if job is not None for stage in job.stageIds]
 
 
-def _cancel(context: SparkContext, thread: threading.Thread, group: str) -> None:
-    with contextlib.suppress(Exception):  # the JVM may be gone
-        context.cancelJobGroup(group)
-    # Tasks must stop writing before the caller removes their directory.
-    thread.join(_CANCEL_WAIT_S)
+def _cancel(context: SparkContext, job_ended: threading.Event, group: str) -> None:
+    deadline = time.monotonic() + _CANCEL_WAIT_S
+    # Tasks must stop writing before the caller removes their directory. Again and again: a job that was about to begin
+    # was not in the group yet.
+    while not job_ended.is_set() and time.monotonic() < deadline:
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            context.cancelJobGroup(group)
+        job_ended.wait(_POLL_S)
