@@ -6,10 +6,12 @@ simulation raises from it, tests count it. Events never carry data that the resu
 
 from __future__ import annotations
 
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol, TypeVar, runtime_checkable
 
 # Of a unit that takes long, a database for one, a step tells so many parts.
 PARTS: Final = 1000
+Item = TypeVar("Item")
 
 
 class Listener(Protocol):
@@ -66,6 +68,14 @@ class Progress:
         if self._done - self._told >= self._every:
             self._told = self._done
             self._listener.step(self._name, min(self._done, self._total), self._total)
+
+
+def heard(items: Iterable[Item], listener: Listener, name: str, every: int = 1024) -> Iterator[Item]:
+    """The items as they are, and a step that tells how many there were; how many will come is not known."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if not number % every:
+            listener.step(name, number, 0)
 
 
 class SilentListener:

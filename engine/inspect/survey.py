@@ -13,10 +13,12 @@ again where they are missing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from engine.errors import FormatError
+from engine.events import SILENT, Listener
 from engine.format import tuples
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
@@ -168,19 +170,20 @@ class Survey(NamedTuple):
     marker: RestoreRequired | None
 
 
-def survey(storage: Storage, files: LogFiles, *, quick: bool = False) -> Survey:
+def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: Listener = SILENT) -> Survey:
     """Read the control data of an environment.
 
     Arguments:
         storage: the environment.
         files: its log files.
         quick: read no more than the last CkptEnd needs; ``work`` is None then, and there are no VLSNs and no rollbacks.
+        listener: hears ``read log`` with files.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
-    return _Surveyor(storage, files).run(quick)
+    return _Surveyor(storage, files, listener).run(quick)
 
 
 class _End(NamedTuple):
@@ -196,7 +199,8 @@ class _End(NamedTuple):
 class _Surveyor:
     """Reads one environment."""
 
-    def __init__(self, storage: Storage, files: LogFiles) -> None:
+    def __init__(self, storage: Storage, files: LogFiles, listener: Listener) -> None:
+        self._listener = listener
         self._storage = storage
         self._files = files
         self._log = LogReader(storage, files)
@@ -335,7 +339,10 @@ class _Surveyor:
             start = self._data.place_after(start)
         counter = _WorkCounter(start)
         known = {damage.lsn for damage in self._damages}
+        first = 0 if start == NULL_LSN else file_of(start)
+        numbers = [file.number for file in self._files.files if file.number >= first]
         for item in self._data.stretches(start, end) if end != NULL_LSN else ():
+            self._listener.step("read log", bisect_left(numbers, file_of(item.lsn)), len(numbers))
             if isinstance(item, Stretch):
                 counter.take(item)
             elif isinstance(item, LogEntry):

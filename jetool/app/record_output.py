@@ -79,7 +79,7 @@ def print_range(
         decoding: how records are decoded; None: they are not.
     """
     with run.out.stream(RECORD if decoding is None else DECODED_RECORD, line=text_line) as stream:
-        count = write_records(stream, islice(records, limit), db, decoding)
+        count = write_records(stream, islice(records, limit), db, decoding, run.listener)
         # One record more is looked at, not printed: it tells whether the limit cut something off.
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)
@@ -98,5 +98,5 @@ def print_dump(
     """Print the records of a database, and how many there are; ``unseen`` as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
     with run.out.stream(RECORD, encoder=encoder) as stream:
-        count = write_records(stream, records)
+        count = write_records(stream, records, listener=run.listener)
         stream.end(DUMP_END.row((name, duplicates, count, unseen is None, unseen)))

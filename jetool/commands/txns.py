@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from engine.events import Progress
 from engine.format.entry.txn_end import Prepare
 from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
 from engine.format.fast.packed_ints import PackedInts
@@ -110,8 +111,12 @@ def txns(
     chosen = chosen[:limit]
     with run.out.stream(TXN) as stream:
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
-        for chunk in map_in_order(partial(_rendered, stream.encoder, transactions), parts, run.jobs):
+        written = Progress(run.listener, "write", len(chosen))
+        for part, chunk in zip(
+            parts, map_in_order(partial(_rendered, stream.encoder, transactions), parts, run.jobs), strict=True
+        ):
             stream.write(chunk)
+            written.add(len(part))
         counts = transactions.counts()
         after_end = transactions.after_end()
         stream.end(SUMMARY.row((*(counts[fate] for fate in FATES), after_end, len(chosen), found.entries)))

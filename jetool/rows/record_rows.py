@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from engine.events import SILENT, Listener
 from jetool.app.decoding import DECODED_FIELDS, decoded, decoded_line
 from jetool.output.base import OutputStream
 from jetool.output.shape import Field, Row, Shape, Style, to_text
@@ -41,11 +42,16 @@ def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the si
 
 
 def write_records(
-    stream: OutputStream, records: Iterable[tuple[bytes, bytes]], db: str = "", decoding: Decoding | None = None
+    stream: OutputStream,
+    records: Iterable[tuple[bytes, bytes]],
+    db: str = "",
+    decoding: Decoding | None = None,
+    listener: Listener = SILENT,
 ) -> int:
-    """Print records in batches; returns how many there were."""
+    """Print records in batches; returns how many there were. The listener hears ``write``."""
     count, rest = 0, iter(records)
     while batch := list(islice(rest, _BATCH)):
         stream.write(stream.encoder.rows([("record", record_row(record, db, decoding)) for record in batch]))
         count += len(batch)
+        listener.step("write", count, 0)
     return count

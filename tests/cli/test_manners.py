@@ -153,6 +153,21 @@ def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
         assert last.get("records", 1) >= 1
 
 
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (("dump", "--db", "users"), "write"), (("scan", "--db", "users"), "write"), (("txns",), "write"),
+        (("info",), "read log"), (("salvage", "-n", "--to", "nowhere"), "judge"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_what_takes_long_on_large_logs_tells_how_far_it_is(env: Path, words: tuple[str, ...], step: str) -> None:
+    result = run(words[0], env, *words[1:], "--progress", "json")
+    assert result.code == 0
+    told = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"rec":"progress"')]
+    assert step in {line["step"] for line in told}
+
+
 # Tables, documents, streams with columns and with lines of their own.
 LOOKS = (
     ("info",), ("dbs", "--internal"), ("vlsn", "map"), ("vlsn", "range"), ("vlsn", "buckets"), ("rollbacks", "--txns"),

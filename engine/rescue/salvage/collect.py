@@ -16,7 +16,7 @@ from engine.db.environment import Environment
 from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.scan import key_and_data
 from engine.errors import JetoolError
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, heard
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry_types import BINS, COMMIT, TXN_ENDS, USER_LNS
@@ -100,7 +100,7 @@ class Salvage:
                 self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
                 self._extinct(),
             )  # fmt: skip
-            yield from judge.batches(self._rows)
+            yield from heard(judge.batches(self._rows), self._listener, "judge", every=1)
         finally:
             self._rows.close()
 
@@ -145,7 +145,7 @@ class Salvage:
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
         vlsn = node.survey.last_vlsn
-        with Environment(node.env, READER) as env:
+        with Environment(node.env, READER, self._listener) as env:
             self._unfinished[number] = _tasks(env)
             for name in env.database_names():
                 with env.open_database(name) as db:
@@ -162,7 +162,7 @@ class Salvage:
                     if env.prepared():
                         # Slots show what is not committed, too; a cursor does not.
                         records = ((key, data, 0, NULL_LSN) for key, data in db.items())
-                    for key, data, expiration, lsn in records:
+                    for key, data, expiration, lsn in heard(records, self._listener, "take records"):
                         stored = join_two_part_key(key, data) if db.duplicates else key
                         kept = NO_DATA if db.duplicates else data
                         version = tree_version(lsn, kept, vlsn, expiration)

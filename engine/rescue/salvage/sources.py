@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError, UsageError, plural
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, heard
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
@@ -76,10 +76,10 @@ def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
     files = list_log_files(DiskStorage(env))
     survey = scan.survey_log(env)
     listener.step("look", 1, 1)
-    return SalvageNode(env, files, survey, problem_of(env))
+    return SalvageNode(env, files, survey, problem_of(env, listener))
 
 
-def problem_of(env: str) -> str:
+def problem_of(env: str, listener: Listener = SILENT) -> str:
     """Why the records of recovery are not all; empty when they are."""
     storage = DiskStorage(env)
     try:
@@ -90,11 +90,11 @@ def problem_of(env: str) -> str:
             return f"{stand} after damage in the last file"
         if tail.damage is not None and _is_cut_off(storage, tail):
             return "records without transactions, or a checkpoint, stand after damage in the last file"
-        with Environment(env, READER) as opened:
+        with Environment(env, READER, listener) as opened:
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Reads every record: damage below any node shows here.
-                    deque(db.items(), maxlen=0)
+                    deque(heard(db.items(), listener, "read records"), maxlen=0)
     except JetoolError as error:
         return str(error)
     return ""

@@ -67,7 +67,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     """
     storage = DiskStorage(env)
     files = list_log_files(storage)
-    found = survey(storage, files, quick=quick)
+    found = survey(storage, files, quick=quick, listener=run.listener)
     pending = interrupted(storage)
     trees, whole = _trees(run, storage, files) if stats else (None, True)
     belongs_to = "" if quick else _belongs_to(storage, found)

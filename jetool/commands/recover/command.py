@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from engine.errors import UsageError, plural
+from engine.events import Listener
 from engine.format.lsn import format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
@@ -92,7 +93,7 @@ def recover(
     if estimate:
         return print_estimate(run, env)
     # Before recovery, which may roll the stream back.
-    before = _vlsns(env)
+    before = _vlsns(env, run.listener)
     done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
@@ -124,12 +125,12 @@ def _done(run: Run, count: int) -> str:
     return "would be" if run.dry_run else "was" if count == 1 else "were"
 
 
-def _vlsns(env: str) -> tuple[int, int]:
+def _vlsns(env: str, listener: Listener) -> tuple[int, int]:
     storage = as_before(DiskStorage(env))
     files = list_log_files(storage)
     # In the headers, unless there is damage: then entry by entry.
     ends = vlsn_ends(storage, files)
     if ends is not None:
         return ends
-    found = survey(storage, files)
+    found = survey(storage, files, listener=listener)
     return found.first_vlsn, found.last_vlsn
