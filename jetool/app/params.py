@@ -287,13 +287,16 @@ class ZoneType(click.ParamType[tzinfo]):
 
 
 def _local_zone() -> tzinfo:
-    """The machine's zone with its rules, or its offset of today where the rules cannot be found."""
+    """The zone of ``TZ``, or the machine's, with its rules, or its offset of today where these cannot be found."""
     from zoneinfo import ZoneInfo
 
     try:
+        named = os.environ.get("TZ")
+        if named is not None:
+            return ZoneInfo(named.removeprefix(":")) if named else UTC
         with open("/etc/localtime", "rb") as file:  # noqa: PTH123 - a zone file, not a file of the engine
             return ZoneInfo.from_file(file, key="local")
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError):
         return datetime.now().astimezone().tzinfo or UTC
 
 

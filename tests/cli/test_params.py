@@ -114,6 +114,19 @@ def test_zone() -> None:
         assert "not a time zone" in refused(params.ZONE, text)
 
 
+@pytest.mark.parametrize(
+    ("name", "hours"), [("Asia/Tokyo", 9), (":Europe/Berlin", 2), ("", 0), ("JST-9", 9), ("UTC", 0)]
+)
+def test_the_local_zone_is_that_of_tz(name: str, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = datetime(2026, 7, 1, tzinfo=UTC)
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", name)
+        time.tzset()
+        found = params.ZONE.convert("local", None, None).utcoffset(moment)
+    time.tzset()
+    assert found == timedelta(hours=hours)
+
+
 def key(text: str, form: str | None) -> bytes:
     context = click.Context(click.Command("x"))
     context.params["key_format"] = form

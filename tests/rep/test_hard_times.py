@@ -45,8 +45,10 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
         def accept_or_not(self: socket.socket) -> Any:
             taken = accept(self)
             if full:
+                error = full.pop()
+                # The caller may go on at once.
                 taken[0].close()
-                raise full.pop()
+                raise error
             return taken
 
         monkeypatch.setattr(socket.socket, "accept", accept_or_not)
