@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.pipeline.loads import begun_again
 from tests.tools import needs
 
 needs("Spark")
@@ -136,12 +137,16 @@ def test_spark_writes_each_change_once(session: Session, tmp_path: Path) -> None
     group: GroupDouble = group_of(log[:40])
     with listening(group) as addresses:
         source = session.spark.readStream.format("jegroup").option("startingOffset", "begin").option("maxChanges", "4")
-        for end in (60, 100, len(log)):
-            group.nodes[0].entries = log[:end]
+
+        def write() -> None:
             sink = source.load(addresses).writeStream.format("parquet")
             query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).start(out)
             query.processAllAvailable()
             query.stop()
+
+        for end in (60, 100, len(log)):
+            group.nodes[0].entries = log[:end]
+            begun_again(write)
         frame = session.spark.read.format("jegroup").load(addresses)
         assert frame.filter("op = 'insert' and db = 'dups'").count() == 4
     rows = session.spark.read.parquet(out).collect()

@@ -24,6 +24,7 @@ from engine.pipeline.log_stream_source import LogStreamReader, Ranges
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
+from tests.pipeline.loads import begun_again
 
 SCHEMA = "environment string, file bigint, offset bigint, type string"
 
@@ -124,6 +125,7 @@ def test_spark_writes_each_entry_once(session: Session, golden_dir: Path, tmp_pa
         (env / source.name).write_bytes(data[:end])
         frame = session.spark.readStream.format("jelog").schema(SCHEMA).load(str(env))
         query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query.trigger(availableNow=True).start(out).awaitTermination(60)
+        query = query.trigger(availableNow=True)
+        begun_again(lambda query=query: query.start(out).awaitTermination())  # type: ignore[misc]
     rows = session.spark.read.parquet(out).collect()
     assert sorted((row["file"], row["offset"]) for row in rows) == logged(env)
