@@ -161,7 +161,7 @@ def test_only_a_named_tool_may_be_missing(tmp_path: Path) -> None:
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", f"--rootdir={tmp_path}"]
         env = harness.environment(PATH=str(tmp_path), **extra)
         return subprocess.run(
-            [*words, str(tmp_path / name)], env=env, capture_output=True, text=True, timeout=PATIENCE_S
+            [*words, str(tmp_path / name)], env=env, capture_output=True, text=True, timeout=4 * PATIENCE_S
         )
 
     found = run("test_some.py")
