@@ -76,6 +76,7 @@ class Port:
         self._mutex = threading.Lock()
         self._unnamed: dict[Caller, None] = {}
         self._named: set[Caller] = set()
+        self._closed = False
         self._port = ServicePort(listen, "listens", self._accepted)
 
     def bind(self) -> None:
@@ -98,6 +99,7 @@ class Port:
         """Take no more calls, and end all that are there."""
         self._port.close()
         with self._mutex:
+            self._closed = True
             callers = [*self._unnamed, *self._named]
         for caller in callers:
             caller.close()
@@ -106,7 +108,9 @@ class Port:
         """Serve one connection to its end; ``local`` when it comes from this machine."""
         secure = TlsConnection(connection, peer, self._tls, host=None) if self._tls is not None else None
         caller = Caller(secure or connection, peer, trusted=local or secure is not None)
-        self._come(caller)
+        if not self._come(caller):
+            caller.close()
+            return
         try:
             # Whatever a caller does, it is its own connection that ends.
             with contextlib.suppress(JetoolError):
@@ -136,14 +140,18 @@ class Port:
             return
         service.take(caller)
 
-    def _come(self, caller: Caller) -> None:
+    def _come(self, caller: Caller) -> bool:
+        """False for one that was accepted just before the port was closed."""
         with self._mutex:
+            if self._closed:
+                return False
             oldest = next(iter(self._unnamed)) if len(self._unnamed) >= _MOST_UNNAMED else None
             if oldest is not None:
                 del self._unnamed[oldest]
             self._unnamed[caller] = None
         if oldest is not None:
             oldest.close()
+        return True
 
     def _accepted(self, sock: socket.socket, address: Any) -> None:
         peer = address_text(address)

@@ -24,7 +24,7 @@ from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
 from tests.rep.joined.playing import group_of, joined, operations
 from tests.rep.nodes import free_ports
-from tests.rep.serving.scripted import recorded, replayed, said, served
+from tests.rep.serving.scripted import ScriptedConnection, port_of, recorded, replayed, said, served
 from tests.rep.wire.recordings import HOME, Player, read
 from tests.support.waiting import PATIENCE_S
 
@@ -166,3 +166,12 @@ def test_a_node_whose_group_comes_while_it_is_asked(group: str | None) -> None:
         assert state_of(SocketNetwork(), listen, "WIREGRP", PATIENCE_S)[0] == "WIREGRP"
     finally:
         port.close()
+
+
+def test_who_was_accepted_just_before_the_port_was_closed() -> None:
+    """Its thread begins a moment later: nobody would close the connection."""
+    port = port_of(Questions(lambda: FACTS).services.copy)
+    port.close()
+    connection = ScriptedConnection(encode_service_request("NodeState"), 7)
+    port.serve(connection, "a client")
+    assert (connection.closed, connection.sent) == (True, b"")
