@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,20 +21,6 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 Records = Sequence[tuple[bytes, bytes]]
-
-
-def begun_again(stream: Callable[[], object]) -> None:
-    """Run a streaming query; Spark gives its worker ten seconds to begin, too few on a busy machine: then once more."""
-    from pyspark.errors import StreamingQueryException  # only where Spark is installed
-
-    for left in reversed(range(5)):
-        try:
-            stream()
-        except StreamingQueryException as error:
-            if not left or "failed to connect back" not in str(error):
-                raise
-        else:
-            return
 
 
 def table_of(records: Records, first_rank: int = 0) -> pa.Table:

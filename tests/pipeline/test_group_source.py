@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.loads import begun_again
+from tests.support.streaming import begun_again
 from tests.tools import needs
 
 needs("Spark")

@@ -24,7 +24,7 @@ from engine.pipeline.log_stream_source import LogStreamReader, Ranges
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
-from tests.pipeline.loads import begun_again
+from tests.support.streaming import begun_again
 
 SCHEMA = "environment string, file bigint, offset bigint, type string"
 
