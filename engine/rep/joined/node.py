@@ -451,9 +451,10 @@ class JoinedNode:
         # What was heard before there was a term to be ended.
         self._turn()
         try:
+            # Before anybody can be made a member: a monitor that comes later hears of what comes later.
+            self._monitors.joined()
             self._become(Role.MASTER)
             herald.start()
-            self._monitors.joined()
             while not is_over():
                 self.problem = term.problem
                 with self._changed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import ask
@@ -33,6 +35,11 @@ from tests.rep.nodes import free_ports
 from tests.rep.serving.test_questions import FACTS, MEMBERS
 from tests.rep.wire.recordings import HOME, Player, read
 from tests.support.waiting import PATIENCE_S, eventually
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.rep.joined.monitors._LONGEST_S", PATIENCE_S)
 
 
 class PlayedMonitor:
@@ -77,7 +84,9 @@ def test_it_hears_who_comes_and_goes() -> None:
     try:
         with leading(policy=AckPolicy.NONE) as master:
             assert changed(master, EnsureNode(node=record)) is EnsureNodeResponse
-            config = JoinConfig("n2", free_ports(1)[0], (master.config.listen,), ELECTABLE, environment=SMALL)
+            config = JoinConfig(
+                "n2", free_ports(1)[0], (master.config.listen,), ELECTABLE, timeout_s=PATIENCE_S, environment=SMALL
+            )
             other = JoinedNode(MemoryStorage(), config, SocketNetwork())
             other.start()
             try:
