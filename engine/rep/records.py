@@ -204,10 +204,13 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_put(payload)
     env = _led(host)
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
-    if wanted.create and wanted.database not in env.database_names():
-        env.create_database(wanted.database).close()
-    with _told(env) as txn, env.open_database(wanted.database) as db, txn:
-        if not db.put(wanted.key, wanted.data, txn, mode=mode):
+    is_new = wanted.create and wanted.database not in env.database_names()
+    with _told(env) as txn, txn:
+        # In the transaction of the record: where that does not come about there is no database either.
+        db = env.create_database(wanted.database, txn=txn) if is_new else env.open_database(wanted.database)
+        with db:
+            stored = db.put(wanted.key, wanted.data, txn, mode=mode)
+        if not stored:
             raise RefusedError(
                 f"there is a record of this key in database {wanted.database!r}", consequence="nothing was changed"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from engine.storage.disk import DiskStorage
 from tests.support.streaming import begun_again
 
 SCHEMA = "environment string, file bigint, offset bigint, type string"
+
+
+def _run_to_end(query: Any, out: str) -> None:
+    query.start(out).awaitTermination()
 
 
 def reader(env: Path, **options: str) -> LogStreamReader:
@@ -126,6 +131,6 @@ def test_spark_writes_each_entry_once(session: Session, golden_dir: Path, tmp_pa
         frame = session.spark.readStream.format("jelog").schema(SCHEMA).load(str(env))
         query = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = query.trigger(availableNow=True)
-        begun_again(lambda query=query: query.start(out).awaitTermination())  # type: ignore[misc]
+        begun_again(partial(_run_to_end, query, out))
     rows = session.spark.read.parquet(out).collect()
     assert sorted((row["file"], row["offset"]) for row in rows) == logged(env)

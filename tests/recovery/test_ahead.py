@@ -16,11 +16,10 @@ from engine.recovery.ahead import Fork
 from engine.storage.base import ReadFile, Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
-from tests.db.busy import BusyWorkload, open_busy
 from tests.db.workload import TINY_CACHE, State, contents
 from tests.golden_logs import offsets_and_sizes
 from tests.recovery.test_progress import Steps
-from tests.recovery.test_small_cache import fill
+from tests.recovery.test_small_cache import crashed
 
 NOW_MS = 1_800_000_000_000
 
@@ -35,17 +34,7 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def case() -> tuple[MemoryStorage, State]:
     """Many small files after the last checkpoint, with all kinds of records."""
-    storage = MemoryStorage()
-    env = open_busy(storage)
-    workload = BusyWorkload(5)
-    workload.start(env)
-    workload.run(env, 60)
-    fill(env, "big", 600)
-    env.sync()
-    env.engine.crash()
-    model = dict(workload.committed)
-    model["big"] = {b"%05d" % number: b"v" * 30 for number in range(600) if number % 7}
-    return storage, model
+    return crashed(60, seed=5, records=600)
 
 
 def recovered(storage: Storage, cache_bytes: int, read_ahead_bytes: int) -> tuple[dict[str, int], State, list[object]]:

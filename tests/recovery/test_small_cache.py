@@ -28,18 +28,18 @@ from tests.db.workload import TINY_CACHE, State, Workload, contents, open_env
 from tests.recovery.test_progress import Steps
 
 
-def crashed(steps: int = 40) -> tuple[MemoryStorage, State]:
+def crashed(steps: int = 40, *, seed: int = 11, records: int = 300) -> tuple[MemoryStorage, State]:
     """An environment with open transactions, deltas, splits and names after its last checkpoint; what is committed."""
     storage = MemoryStorage()
     env = open_busy(storage)
-    workload = BusyWorkload(11)
+    workload = BusyWorkload(seed)
     workload.start(env)
     workload.run(env, steps)
-    fill(env, "big", 300)
+    fill(env, "big", records)
     env.sync()
     env.engine.crash()
     model = dict(workload.committed)
-    model["big"] = {b"%05d" % number: b"v" * 30 for number in range(300) if number % 7}
+    model["big"] = {b"%05d" % number: b"v" * 30 for number in range(records) if number % 7}
     return storage, model
 
 

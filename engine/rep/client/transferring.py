@@ -46,11 +46,10 @@ def plan_transfer(network: Network, address: Address, node: str, timeout_s: floa
             member that follows it.
     """
     found = look(network, [address], None, timeout_s)
-    master = found.master_address
+    master, hint = found.master_address, _SHOW.format(address_text(address))
     if master is None:
-        raise RefusedError(f"group {found.group} has no master now", hint="jetool group show says what its nodes do")
+        raise RefusedError(f"group {found.group} has no master now", consequence="nothing was changed", hint=hint)
     other = next((one for one in found.nodes if one.name == node), None)
-    hint = _SHOW.format(address_text(address))
     if other is None or other.member is None or other.member.type != _ELECTABLE:
         raise RefusedError(
             f"{node!r} is no electable member of group {found.group}",

@@ -156,7 +156,7 @@ class JoinedNode:
             if self._port is not None:
                 self._port.start()
             if self.config.forms and self._home.has_no_group and not self._seeker.is_there():
-                self._home.form(self.config.group or "")
+                self._home.form(self._seeker.group)
         except JetoolError:
             if self._port is not None:
                 self._port.close()
