@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 # What a shell starts in the background ignores SIGINT, and so would every command that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Spark starts as on a machine that has never started it, and leaves nothing in the cache of whoever runs the tests.
+os.environ["JETOOL_CACHE"] = ""
 
 # The same examples in every run, and the machine may be busy: a slow example is no failure. New examples come with
 # ``--hypothesis-profile=explore``.

@@ -16,6 +16,7 @@ directory, ``failures`` turns what the JVM throws into errors of ours, ``running
 
 Also here:
 
+* ``class_archive``: Spark's classes as the JVM keeps them in memory, in a file: most of a start of Spark
 * ``decoded_columns``: the columns that ``decode`` adds to records
 * ``executors``: executors that do not come: a deadline for clusters that have none to give
 * ``export``: exporting a database: its records, as recovery would leave them, as files that other programs read

@@ -28,6 +28,7 @@ _LOOPBACK: Final = re.compile(r"local(\W|-cluster|$)|spark://(127\.0\.0\.1|local
 # Compiles quickly rather than well, one thread for garbage: half the start, for jobs of seconds.
 QUICK_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 # What a task after a shuffle works on.
 _SHUFFLED_BYTES: Final = 16 * _MIB
@@ -142,9 +143,9 @@ def configuration(settings: Settings, scratch: Path, environment: Mapping[str, s
     result = {name: value for name, value in ours.items() if name not in chosen} | given
     flags = [f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}", "-XX:-UsePerfData"]
     flags += [QUICK_FLAGS] if settings.quick else []
-    name = "spark.driver.extraJavaOptions"
     # The user's flags come last: of two that contradict each other the JVM takes the later one.
-    result[name] = " ".join([*flags, given.get(name) or chosen.get(name) or ""]).rstrip()
+    users = given.get(JAVA_OPTIONS) or chosen.get(JAVA_OPTIONS) or ""
+    result[JAVA_OPTIONS] = " ".join([*flags, users]).rstrip()
     return result
 
 

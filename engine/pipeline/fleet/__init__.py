@@ -18,5 +18,5 @@ command line.
 
 Also here:
 
-* ``verify``: verifying a fleet: one job of two stages
+* ``verify``: verifying a fleet: two jobs; ``verify_tasks`` is what executors do
 """

@@ -1,48 +1,30 @@
-"""Verifying a fleet: one job of two stages.
+"""Verifying a fleet: two jobs, and no shuffle, which would cost a small fleet a second.
 
 1. Files. What reads every byte of a log goes file by file (``engine.verify.log.check_one``), so files are shared out
    among tasks: a large environment keeps as many cores busy as many small ones do.
-2. Environments. A task gets what was found in all files of one, in order, judges how they hang together, reads its
-   rollback periods, and checks its trees where that is wanted. Recovery and the walk over trees are one task: they need
-   the whole log. On this machine, with fewer environments than cores, each task takes its share of them for its trees.
+2. Environments. A task gets what was found in all files of some, in order, judges how they hang together, reads their
+   rollback periods, and checks their trees where that is wanted. Recovery and the walk over trees are one task: they
+   need the whole log. On this machine, with fewer environments than cores, each task takes its share of them for its
+   trees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final
 
-from engine.errors import JetoolError
 from engine.events import SILENT, Listener
-from engine.log.files import LogFiles
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.jobs import UNCHANGED, parallel
-from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
-from engine.pipeline.running import Tally
+from engine.pipeline.fleet.verify_tasks import Checked, EnvironmentVerdict, NumberedPart, WholeLog, check_files, judge
+from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, pack, parts_of
 from engine.pipeline.session import Session
-from engine.pipeline.worker import settle_worker
-from engine.storage.disk import DiskStorage
-from engine.verify.environment import files_to_read, verify_environment
-from engine.verify.log import FileResult, check_one
-from engine.verify.report import Report
+from engine.verify import trees
+from engine.verify.environment import files_to_read
 
-_Checked = FileResult | JetoolError
-
-
-class EnvironmentVerdict(NamedTuple):
-    """What ``verify`` says of one environment, or why it could not be verified."""
-
-    env: str
-    report: Report | None
-    error: JetoolError | None
-
-
-class _NumberedPart(NamedTuple):
-    """A part of the environment of a number."""
-
-    number: int
-    part: LogPart
+# For each core, so that one that is late leaves the others something to do.
+_SHARES: Final = 2
 
 
 def verify_fleet(
@@ -64,47 +46,19 @@ def verify_fleet(
     known = [(one.member.env, one.files) for one in fleet if one.files is not None]
     numbers = {env: number for number, (env, _) in enumerate(known)}
     tasks = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], LEAST_TASK_BYTES)
-    work = [[_NumberedPart(numbers[part.env], part) for part in task] for task in tasks]
+    work = [[NumberedPart(numbers[part.env], part) for part in task] for task in tasks]
     tally = session.tally()
-    checked = parallel(session, work).flatMap(partial(_check_task, tally))
-    # All that was found in the files of one environment goes to one task.
-    whole = parallel(session, list(enumerate(known))).cogroup(checked, max(1, len(known)))
+    by_file = parallel(session, work).flatMap(partial(check_files, tally))
+    # Elsewhere a task has the one core that Spark gives it.
+    jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
     with explained("the verification failed", consequence=UNCHANGED):
-        # Elsewhere a task has the one core that Spark gives it.
-        jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
-        job = whole.map(partial(_judge_task, tuple(levels), jobs))
-        found = {one.env: one for one in session.run(job.collect, "verify", listener, tally)}
-    return [found.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]
-
-
-def _check_task(tally: Tally, parts: Sequence[_NumberedPart]) -> Iterator[tuple[int, _Checked]]:
-    settle_worker()
-    for number, part in parts:
-        storage = DiskStorage(part.env)
-        for file in part.files:
-            try:
-                result = check_one(storage, part.end_file, file)
-            except JetoolError as error:
-                yield number, error
-                continue
-            tally.add(0 if result.check is None else result.check.entries)
-            yield number, result
-
-
-def _judge_task(
-    levels: tuple[str, ...], jobs: int, found: tuple[int, tuple[Iterable[tuple[str, LogFiles]], Iterable[_Checked]]]
-) -> EnvironmentVerdict:
-    settle_worker()
-    ((env, files),), checked = found[1]
-    results: list[FileResult] = []
-    for one in checked:
-        if isinstance(one, JetoolError):
-            return EnvironmentVerdict(env, None, one)
-        results.append(one)
-    # A shuffle keeps no order.
-    results.sort(key=lambda result: result.file.number)
-    try:
-        report = verify_environment(DiskStorage(env), files, levels, jobs=jobs, results=results)
-        return EnvironmentVerdict(env, report, None)
-    except JetoolError as error:
-        return EnvironmentVerdict(env, None, error)
+        checked: list[list[Checked]] = [[] for _ in known]
+        for number, result in session.run(by_file.collect, "verify", listener, tally):
+            checked[number].append(result)
+        whole = [WholeLog(env, files, found) for (env, files), found in zip(known, checked, strict=True)]
+        # To judge a log takes a few milliseconds, to walk over trees as long as there are records.
+        together = 1 if set(levels) & set(trees.LEVELS) else len(whole) // (_SHARES * session.cores) + 1
+        shares = [whole[at : at + together] for at in range(0, len(whole), together)]
+        judged = parallel(session, shares).flatMap(partial(judge, tuple(levels), jobs))
+        verdicts = {one.env: one for one in session.run(judged.collect, "verify", listener, tally)}
+    return [verdicts.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]

@@ -13,7 +13,7 @@ from jetool.commands.verify.rows import CHECKED, JeFindingView
 from jetool.output.shape import Field, Shape
 
 if TYPE_CHECKING:
-    from engine.pipeline.fleet.verify import EnvironmentVerdict
+    from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict
 
 NOT_VERIFIED: Final = Rule(
     "JE-FLEET-001",
