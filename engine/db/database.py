@@ -15,6 +15,7 @@ from engine.db.engine import Engine
 from engine.db.scan import (
     LiveSlots,
     comparable_key,
+    data_at,
     has_whole_slots,
     key_and_data,
     key_bounds,
@@ -22,7 +23,6 @@ from engine.db.scan import (
     lock_of,
     range_key,
     records_between,
-    walker_of,
 )
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
@@ -112,9 +112,9 @@ class Database:
         locker = txn.inner if txn is not None else None
         if locker is None:
             # Without a transaction of its own the read waits for a writer, but keeps no lock.
-            found = walker_of(self._engine, self.state, None, lock).exact(self._key(key))
+            data = data_at(self._engine, self.state, key if self._plain else self._key(key), lock)
             self._engine.keep_budget()
-            return None if found is None else found.data
+            return data
         locker.check_usable()
         data = self._engine.records.get(self.state, self._key(key), locker, lock_of(locker, lock))
         self._engine.keep_budget()

@@ -1,0 +1,267 @@
+/* Small reads of a file through a map of it: engine.storage.file_map, described in file_map.pyi.
+ *
+ * A pread of a hundred bytes costs more than a microsecond, most of it the way into the kernel and back; a copy from a
+ * map costs a twentieth. Three things make a map different from pread, and each is dealt with here:
+ *
+ * - A page that the file no longer has, or that the disk cannot read, raises SIGBUS. The copy is guarded: the handler
+ *   jumps back, and read() answers None. A SIGBUS that is not ours goes to whoever handled it before.
+ * - A page that is not in memory is read while the interpreter's lock is held. So the first read of a chunk is refused
+ *   (None): the caller's pread brings it into the page cache, without the lock, and later ones find it there.
+ * - What was touched counts as memory of the process. Chunks are counted over all maps; when there are too many, all
+ *   maps let go of their pages, which stay in the page cache.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* What one page fault of Linux maps around the page that was asked for. */
+#define CHUNK_BITS 16
+
+typedef struct FileMap {
+    PyObject_HEAD
+    char *base;
+    size_t size;
+    unsigned char *seen; /* one byte for each chunk */
+    size_t chunks;
+    struct FileMap *previous, *next;
+} FileMap;
+
+static FileMap *first_map;
+static size_t seen_chunks, most_chunks = ((size_t)64 << 20) >> CHUNK_BITS;
+
+static __thread sigjmp_buf *volatile guard;
+static struct sigaction outer;
+
+static void on_sigbus(int number, siginfo_t *info, void *context)
+{
+    sigjmp_buf *back = guard;
+    if (back) {
+        guard = NULL;
+        siglongjmp(*back, 1);
+    }
+    if (outer.sa_flags & SA_SIGINFO) {
+        outer.sa_sigaction(number, info, context);
+    } else if (outer.sa_handler != SIG_DFL && outer.sa_handler != SIG_IGN) {
+        outer.sa_handler(number);
+    } else {
+        /* The instruction is tried again, and the default ends the process. */
+        signal(number, SIG_DFL);
+    }
+}
+
+/* With the first map, and not on import: whatever the program itself sets up comes before. 0 where that fails. */
+static int is_guarded(void)
+{
+    static int done;
+    if (!done) {
+        struct sigaction guarded = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+        sigemptyset(&guarded.sa_mask);
+        done = sigaction(SIGBUS, &guarded, &outer) == 0;
+    }
+    return done;
+}
+
+/* Copy out of a map; 0 when a page of it cannot be had. */
+static int copied(char *to, const char *from, size_t length)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 0)) {
+        return 0;
+    }
+    guard = &here;
+    /* The compiler must not move the copy out from under the guard. */
+    __asm__ volatile("" ::: "memory");
+    memcpy(to, from, length);
+    __asm__ volatile("" ::: "memory");
+    guard = NULL;
+    return 1;
+}
+
+static void let_go_of_pages(void)
+{
+    for (FileMap *map = first_map; map; map = map->next) {
+        madvise(map->base, map->size, MADV_DONTNEED);
+        memset(map->seen, 0, map->chunks);
+    }
+    seen_chunks = 0;
+}
+
+/* Whether a chunk was read before; from now on it was. */
+static int was_seen(FileMap *map, size_t chunk)
+{
+    if (map->seen[chunk]) {
+        return 1;
+    }
+    if (seen_chunks >= most_chunks) {
+        let_go_of_pages();
+    }
+    map->seen[chunk] = 1;
+    seen_chunks++;
+    return 0;
+}
+
+static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "read takes an offset and a length");
+        return NULL;
+    }
+    Py_ssize_t offset = PyLong_AsSsize_t(args[0]);
+    Py_ssize_t length = PyLong_AsSsize_t(args[1]);
+    if ((offset == -1 || length == -1) && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (!map->base || offset < 0 || length <= 0 || (size_t)length > map->size
+        || (size_t)offset > map->size - (size_t)length) {
+        Py_RETURN_NONE;
+    }
+    size_t from = (size_t)offset >> CHUNK_BITS, to = (size_t)(offset + length - 1) >> CHUNK_BITS;
+    int all_seen = 1;
+    for (size_t chunk = from; chunk <= to; chunk++) {
+        all_seen &= was_seen(map, chunk);
+    }
+    if (!all_seen) {
+        Py_RETURN_NONE;
+    }
+    PyObject *data = PyBytes_FromStringAndSize(NULL, length);
+    if (data && !copied(PyBytes_AS_STRING(data), map->base + offset, (size_t)length)) {
+        Py_DECREF(data);
+        Py_RETURN_NONE;
+    }
+    return data;
+}
+
+static PyObject *FileMap_close(FileMap *map, PyObject *Py_UNUSED(ignored))
+{
+    if (map->base) {
+        for (size_t chunk = 0; chunk < map->chunks; chunk++) {
+            seen_chunks -= map->seen[chunk];
+        }
+        munmap(map->base, map->size);
+        PyMem_Free(map->seen);
+        map->base = NULL;
+        if (map->previous) {
+            map->previous->next = map->next;
+        } else {
+            first_map = map->next;
+        }
+        if (map->next) {
+            map->next->previous = map->previous;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+static void FileMap_dealloc(FileMap *map)
+{
+    Py_XDECREF(FileMap_close(map, NULL));
+    Py_TYPE(map)->tp_free((PyObject *)map);
+}
+
+static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names)
+{
+    int handle;
+    struct stat file;
+    (void)names;
+    if (!PyArg_ParseTuple(args, "i", &handle)) {
+        return NULL;
+    }
+    if (!is_guarded() || fstat(handle, &file) != 0) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    FileMap *map = (FileMap *)type->tp_alloc(type, 0);
+    if (!map || file.st_size <= 0) {
+        /* An empty file cannot be mapped; every read of this one is refused. */
+        return (PyObject *)map;
+    }
+    map->size = (size_t)file.st_size;
+    map->chunks = ((map->size - 1) >> CHUNK_BITS) + 1;
+    map->seen = PyMem_Calloc(map->chunks, 1);
+    if (!map->seen) {
+        Py_DECREF(map);
+        return PyErr_NoMemory();
+    }
+    void *base = mmap(NULL, map->size, PROT_READ, MAP_SHARED, handle, 0);
+    if (base == MAP_FAILED) {
+        PyMem_Free(map->seen);
+        Py_DECREF(map);
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    map->base = base;
+    map->next = first_map;
+    if (first_map) {
+        first_map->previous = map;
+    }
+    first_map = map;
+    return (PyObject *)map;
+}
+
+static PyObject *FileMap_size(FileMap *map, void *Py_UNUSED(ignored))
+{
+    return PyLong_FromSize_t(map->size);
+}
+
+static PyObject *keep_at_most(PyObject *Py_UNUSED(module), PyObject *bytes)
+{
+    size_t most = PyLong_AsSize_t(bytes);
+    if (most == (size_t)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    most_chunks = most >> CHUNK_BITS;
+    if (seen_chunks > most_chunks) {
+        let_go_of_pages();
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *kept_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromSize_t(seen_chunks << CHUNK_BITS);
+}
+
+static PyMethodDef FileMap_methods[] = {
+    {"read", (PyCFunction)(void (*)(void))FileMap_read, METH_FASTCALL, NULL},
+    {"close", (PyCFunction)FileMap_close, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef FileMap_attributes[] = {
+    {"size", (getter)FileMap_size, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyTypeObject FileMap_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "engine.storage.file_map.FileMap",
+    .tp_basicsize = sizeof(FileMap),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = FileMap_new,
+    .tp_dealloc = (destructor)FileMap_dealloc,
+    .tp_methods = FileMap_methods,
+    .tp_getset = FileMap_attributes,
+};
+
+static PyMethodDef functions[] = {
+    {"keep_at_most", keep_at_most, METH_O, NULL},
+    {"kept_bytes", kept_bytes, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "file_map", .m_size = -1, .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit_file_map(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (!module || PyType_Ready(&FileMap_type) < 0
+        || PyModule_AddObjectRef(module, "FileMap", (PyObject *)&FileMap_type) < 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}
