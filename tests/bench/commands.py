@@ -44,15 +44,17 @@ _TRANSACTION_BYTES: Final = 235
 # Ended well, or with what a command finds: diff, dump-log after a crash.
 _GOOD_CODES: Final = (0, 1)
 _CACHE_BYTES: Final = 1 << 30
+_COPIES: Final = ("copy1", "copy2")
 
 
 class CommandLine(NamedTuple):
-    """One command line.
+    """One line of the table.
 
     Attributes:
         name: what the table calls it.
-        words: after ``jetool``; LOG, CRASHED, OTHER, COPY, CRASHED_COPY, NEW, KEY, DUMP stand for paths and values.
-        theirs: JE's class and options for the same job; () when there is none.
+        words: after ``jetool``; LOG, CRASHED, OTHER, COPY1, COPY2, CRASHED_COPY, NEW, KEY, DUMP stand for paths and
+            values. Command lines apart by ``;`` run one after the other, and their times are added.
+        theirs: JE's class and options for the same job, as ``words``; empty when there is none.
     """
 
     name: str
@@ -69,7 +71,7 @@ LINES: Final = (
     CommandLine("recover (crashed)", "recover CRASHED_COPY", "DbRunAction -h CRASHED_COPY -a checkpoint"),
     CommandLine("recover -n (crashed)", "recover -n CRASHED", "DbDump -h CRASHED -l"),
     CommandLine("verify", "verify LOG", "DbVerifyLog -h LOG"),
-    CommandLine("verify --full", "verify --full LOG", "DbVerify -q -h LOG"),
+    CommandLine("verify --full", "verify --full LOG", "DbVerify -q -h LOG ; DbVerifyLog -h LOG"),
     CommandLine("history", f"history LOG KEY --db {_DB}"),
     CommandLine("rollbacks", "rollbacks LOG"),
     CommandLine("txns", "txns LOG"),
@@ -85,7 +87,8 @@ LINES: Final = (
     CommandLine("space", "space LOG", "DbSpace -h LOG"),
     CommandLine("scan", f"scan LOG --db {_DB}", f"DbDump -h LOG -s {_DB}"),
     CommandLine("load (a dump)", f"load NEW DUMP --db {_DB} --create", f"DbLoad -h NEW -s {_DB} -f DUMP"),
-    CommandLine("fleet verify (two copies)", "fleet verify LOG OTHER"),
+    CommandLine("fleet verify (four copies)", "fleet verify LOG OTHER COPY1 COPY2"),
+    CommandLine("verify (four copies in turn)", "verify LOG ; verify OTHER ; verify COPY1 ; verify COPY2"),
 )
 
 
@@ -94,6 +97,7 @@ class Logs(NamedTuple):
 
     Attributes:
         log, crashed, other: with a checkpoint; without one; a copy of the first with one record more.
+        copies: more of the first, by other names.
         dump: its records as DbDump prints them.
         key: one of its keys.
         scratch: where copies and new environments go.
@@ -102,6 +106,7 @@ class Logs(NamedTuple):
     log: Path
     crashed: Path
     other: Path
+    copies: tuple[Path, Path]
     dump: Path
     key: str
     scratch: Path
@@ -126,7 +131,8 @@ class Logs(NamedTuple):
         """A command line with paths and values in it."""
         places = {
             "LOG": self.log, "CRASHED": self.crashed, "OTHER": self.other, "DUMP": self.dump, "KEY": self.key,
-            "CRASHED_COPY": self.scratch / "copy", "NEW": self.scratch / "new",
+            "CRASHED_COPY": self.scratch / "copy", "NEW": self.scratch / "new", "COPY1": self.copies[0],
+            "COPY2": self.copies[1],
         }  # fmt: skip
         return [str(places.get(word, word)) for word in words.split()]
 
@@ -201,6 +207,9 @@ def make(directory: Path, records: int) -> None:
     shutil.copytree(log, directory / "other", ignore=shutil.ignore_patterns("je.*"))
     with Environment(DiskStorage(str(directory / "other")), config) as other, other.open_database(_DB) as changed:
         changed.put(b"one more", b"record")
+    for name in _COPIES:
+        # Nobody writes to them.
+        shutil.copytree(log, directory / name, ignore=shutil.ignore_patterns("je.*"), copy_function=os.link)
     with (directory / "dump").open("wb") as out:
         out.write(b"VERSION=3\nformat=bytevalue\ntype=btree\ndupsort=0\nHEADER=END\n")
         for _ in range(records):
@@ -225,7 +234,13 @@ class _GeneratedLogs:
         made = self._directory / "made"
         key = f"{random.Random(_SEED).getrandbits(64):016x}"
         return Logs(
-            self._env or made / "log", made / "crashed", made / "other", made / "dump", key, self._directory / "copies"
+            log=self._env or made / "log",
+            crashed=made / "crashed",
+            other=made / "other",
+            copies=(made / _COPIES[0], made / _COPIES[1]),
+            dump=made / "dump",
+            key=key,
+            scratch=self._directory / "copies",
         )
 
     def __exit__(self, *_: object) -> None:
@@ -234,7 +249,7 @@ class _GeneratedLogs:
 
 class _Contender(NamedTuple):
     build: str
-    words: list[str]
+    lines: list[list[str]]
     environ: Mapping[str, str]
 
 
@@ -244,13 +259,12 @@ def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> It
             continue
         if line.words.startswith("fleet") and importlib.util.find_spec("pyspark") is None:
             continue
-        contenders = [
-            _Contender(build.name, [sys.executable, "-m", "jetool", *logs.placed(line.words)], build.environ)
-            for build in found
-        ]
+        ours = [[sys.executable, "-m", "jetool", *logs.placed(words)] for words in line.words.split(";")]
+        contenders = [_Contender(build.name, ours, build.environ) for build in found]
         if options.je_classpath and line.theirs:
-            tool, *rest = logs.placed(line.theirs)
-            contenders.append(_Contender(_JE, ["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest], {}))
+            tools = [logs.placed(words) for words in line.theirs.split(";")]
+            theirs = [["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest] for tool, *rest in tools]
+            contenders.append(_Contender(_JE, theirs, {}))
         # Of a large log without a native build there may be none.
         if contenders:
             yield from _measured(line, logs, contenders, options.runs, options.seconds)
@@ -266,17 +280,18 @@ def _measured(
     while len(done[0]) < runs and (not done[0] or time.perf_counter() - began < seconds):
         for contender, made, seen in zip(contenders, done, peaks, strict=True):
             logs.prepare(line, theirs=contender.build == _JE)
-            one, peak = run_and_watch(contender.words, contender.environ)
-            if one.code not in _GOOD_CODES:
-                raise SystemExit(f"{line.name} ended with {one.code}: {' '.join(contender.words)}")
-            made.append(one)
-            seen.append(peak)
+            each = [run_and_watch(words, contender.environ) for words in contender.lines]
+            for words, (one, _) in zip(contender.lines, each, strict=True):
+                if one.code not in _GOOD_CODES:
+                    raise SystemExit(f"{line.name} ended with {one.code}: {' '.join(words)}")
+            made.append(Run(sum(one.wall_s for one, _ in each), sum(one.cpu_s for one, _ in each), each[-1][0].code))
+            seen += [peak for _, peak in each]
     theirs = statistics.median(one.wall_s for one in done[-1]) if contenders[-1].build == _JE else None
     for contender, made, seen in zip(contenders, done, peaks, strict=True):
         known = [peak for peak in seen if peak is not None]
         if not known:
             logs.prepare(line, theirs=contender.build == _JE)
-            known = [peak_bytes(contender.words, contender.environ)]
+            known = [peak_bytes(words, contender.environ) for words in contender.lines]
         wall = statistics.median(one.wall_s for one in made)
         yield {
             "line": line.name,
@@ -314,18 +329,22 @@ def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> s
 
 
 def as_markdown(table: Sequence[Mapping[str, Any]]) -> str:
-    """What the README shows: the native build beside JE's tools, where there is one, on the largest log."""
-    most = max((row["megabytes"] for row in table), default=0)
-    found = {(row["line"], row["build"]): row for row in table if row["megabytes"] == most}
+    """What the README shows: the native build beside JE's tools, where there is one, on logs of each size."""
+    sizes = sorted({row["megabytes"] for row in table})
+    found = {(row["line"], row["build"], row["megabytes"]): row for row in table}
     rows = []
     for name in dict.fromkeys(row["line"] for row in table):
-        ours, theirs = found.get((name, NATIVE)), found.get((name, _JE))
-        if ours is not None and theirs is not None:
-            seconds = (f"{value:.1f}" for value in (ours["wall_s"], theirs["wall_s"], ours["cpu_s"], theirs["cpu_s"]))
-            rows.append([f"`{name}`", *seconds, ours["peak_mb"], theirs["peak_mb"]])
+        cells = []
+        for size in sizes:
+            ours, theirs = found.get((name, NATIVE, size)), found.get((name, _JE, size))
+            if ours is not None and theirs is not None:
+                cells += [f"{one['wall_s']:.1f}" for one in (ours, theirs)]
+                cells += [f"{one['peak_mb']}" for one in (ours, theirs)]
+        if len(cells) == 4 * len(sizes):
+            rows.append([f"`{name}`", *cells])
     caption = (
-        f"Command lines with their defaults on a log of {most:.0f} MB, native build, beside JE's tool for the same job,"
-        " in one run ([all figures](engine/doc/performance.md)):"
+        "Command lines with their defaults, native build, beside JE's tool for the same job in one run; seconds and"
+        " peak memory ([all figures](engine/doc/performance.md)):"
     )
-    columns = ["command", "s", "JE, s", "CPU s", "JE, CPU s", "peak MB", "JE, peak MB"]
+    columns = ["command", *(cell for size in sizes for cell in (f"{size:.0f} MB: s", "JE, s", "MB", "JE, MB"))]
     return f"{caption}\n\n{tabulate(rows, columns, tablefmt='github', disable_numparse=True)}"

@@ -8,6 +8,7 @@ takes time from what it watches, so it is done in a run of its own, or, of comma
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -113,9 +114,9 @@ def _share(pid: int) -> int:
 
 def _children(pid: int) -> list[int]:
     found: list[int] = []
-    for path in (_PROC / str(pid) / "task").glob("*/children"):
-        try:
-            found += [int(word) for word in path.read_text().split()]
-        except OSError:
-            continue
+    # It may end at any moment, and so may a thread of it.
+    with contextlib.suppress(OSError):
+        for path in (_PROC / str(pid) / "task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += [int(word) for word in path.read_text().split()]
     return found
