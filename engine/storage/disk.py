@@ -20,13 +20,13 @@ from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 if TYPE_CHECKING:
-    from engine.storage.file_map import FileMap
+    from engine.storage import file_map
 else:
     try:
-        from engine.storage.file_map import FileMap
+        from engine.storage import file_map
     except ImportError:
         # The pure build.
-        FileMap = None
+        file_map = None
 
 # Longer reads gain nothing from a map.
 _MAPPED_READ_BYTES: Final = 32 << 10
@@ -167,7 +167,7 @@ class _DiskFile:
         self._path = path
         self._handle = handle
         self._name = name
-        self._map: FileMap | None = None
+        self._map: file_map.FileMap | None = None
         self._small_reads = 0
 
     @property
@@ -225,10 +225,10 @@ class _DiskFile:
 
     def _map_again(self, end: int) -> None:
         """Map the file, unless a map is there that reaches as far as that."""
-        if FileMap is not None and (self._map is None or self._map.size < end):
+        if file_map is not None and (self._map is None or self._map.size < end):
             # Where the system makes no map (out of address space, a special file) reads go on without.
             with contextlib.suppress(OSError):
-                self._map = FileMap(self._handle)
+                self._map = file_map.FileMap(self._handle)
 
     def close(self) -> None:
         self._map = None
