@@ -4,7 +4,7 @@ import gc
 import sys
 
 # Collections of the three generations come after so many objects, and so many collections of the one before.
-GC_THRESHOLDS = (50_000, 20, 100)
+GC_THRESHOLDS = (400_000, 10, 50)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import make_lsn
 from engine.format.stream_facts import StreamFacts, matters
 from engine.inspect.parallel import map_in_order
+from engine.log.check import FileCheck
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
@@ -127,6 +128,18 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
                 if is_last and item.length:
                     break
     return FileStream(file.path, facts, tuple(damages), tuple(unreadable), names_index)
+
+
+def is_outside(check: FileCheck) -> bool:
+    """Whether the check of a whole file shows that ``stream_of_file`` finds nothing in it at all."""
+    return not check.damages and not any(
+        pair & REPLICATED_IN_PAIR or pair & 0xFF in STREAM_MARKS or pair & 0xFF in NAME_LNS for pair in check.totals
+    )
+
+
+def nothing_of(file: LogFile) -> FileStream:
+    """What ``stream_of_file`` says of such a file."""
+    return FileStream(file.path, StreamFacts(), (), (), False)
 
 
 def _take(facts: StreamFacts, stretch: Stretch, unreadable: list[int]) -> bool:

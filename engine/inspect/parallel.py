@@ -10,9 +10,7 @@ one would cost more than the second process gains on a small log. Results come i
   worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
   with the log.
 
-Tasks are given away through a pipe that holds their numbers: to take one is to read from it, which the system does for
-one process at a time. It is filled before the first worker starts, so it must fit into the smallest pipe, one page; of
-many tasks a number stands for several.
+Tasks are given away by number (``engine.storage.tickets``); of many tasks a number stands for several.
 
 Where there is no fork, all work is done in this process.
 """
@@ -23,23 +21,23 @@ import os
 import pickle
 import select
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from struct import Struct
 from typing import Any, Final, TypeVar
 
 from engine.errors import JetoolError
+from engine.storage.tickets import MOST_TICKETS, Tickets
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _LENGTH: Final = Struct("<Q")
-_NUMBER: Final = Struct("<I")
-_MOST_NUMBERS: Final = 1000
 _READ_BYTES: Final = 1 << 20
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Generator[Result, None, None]:
     """Apply a function to tasks, in this process or in several.
 
     Arguments:
@@ -63,15 +61,15 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs
             yield function(task) if share_number == 0 else workers.wait_for(number, share_number - 1)
 
 
-def map_small(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Iterator[Result]:
+def map_small(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Generator[Result, None, None]:
     """The same for small results: whoever is free takes the next task."""
     count = _processes(tasks, jobs)
     if count == 1:
         yield from map(function, tasks)
         return
-    step = -(-len(tasks) // _MOST_NUMBERS)
-    with _Heap(range(0, len(tasks), step)) as heap, _Workers() as workers:
-        numbers = heap.numbers(step, len(tasks))
+    step = -(-len(tasks) // MOST_TICKETS)
+    with closing(Tickets(range(0, len(tasks), step))) as tickets, _Workers() as workers:
+        numbers = _numbers(tickets, step, len(tasks))
         for _ in range(1, count):
             workers.start(function, tasks, numbers)
         done = workers.done
@@ -98,30 +96,10 @@ def _outcome(function: Callable[[Task], Result], task: Task) -> tuple[bool, Any]
         return False, error
 
 
-class _Heap:
-    """Numbers that several processes take from.
-
-    Arguments:
-        numbers: at most ``_MOST_NUMBERS``.
-    """
-
-    def __init__(self, numbers: Iterable[int]) -> None:
-        self._handle, writing = os.pipe()
-        os.write(writing, b"".join(map(_NUMBER.pack, numbers)))
-        # Without a writer the end of the pipe follows the last number.
-        os.close(writing)
-
-    def __enter__(self) -> _Heap:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
-
-    def numbers(self, step: int, end: int) -> Iterator[int]:
-        """Take numbers until there are none; each stands for so many, up to ``end``."""
-        while taken := os.read(self._handle, _NUMBER.size):
-            first = _NUMBER.unpack(taken)[0]
-            yield from range(first, min(first + step, end))
+def _numbers(tickets: Tickets, step: int, end: int) -> Iterator[int]:
+    """Take numbers until there are none; each stands for so many, up to ``end``."""
+    while (first := tickets.take()) is not None:
+        yield from range(first, min(first + step, end))
 
 
 class _Workers:

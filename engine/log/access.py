@@ -155,7 +155,7 @@ class LogAccess:
         data = unwritten.find(number, offset) if unwritten is not None else None
         if data is None:
             data = self.handle(number).read(offset, size)
-        return data if _is_user_entry(data, size, self.version_of(number)) else None
+        return data if is_user_entry(data, size, self.version_of(number)) else None
 
     def user_entries(self, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
         """The same for ascending LSNs; what stands close together is read at once."""
@@ -181,7 +181,7 @@ class LogAccess:
                 self.reads += following - at
                 for one in range(at, following):
                     entry = data[lsns[one] - start : lsns[one] - start + sizes[one]]
-                    found.append(entry if _is_user_entry(entry, sizes[one], version) else None)
+                    found.append(entry if is_user_entry(entry, sizes[one], version) else None)
             at = following
         return found
 
@@ -306,7 +306,7 @@ class LogAccess:
         return f"{self._storage.root}/{file.path if file is not None else f'{number:08x}.jdb'}"
 
 
-def _is_user_entry(data: bytes, size: int, version: int) -> bool:
+def is_user_entry(data: bytes, size: int, version: int) -> bool:
     """Whether bytes are a whole visible entry of a user's record, with the right checksum."""
     if (
         len(data) != size

@@ -135,6 +135,7 @@ class FileCheck(NamedTuple):
 
     Attributes:
         version: of its entries.
+        has_sizes: whether ``totals`` hold bytes.
         header: None when it cannot be read.
         size_bytes: length of the file when it was read.
         totals: by ``type | flags << 8``.
@@ -153,6 +154,7 @@ class FileCheck(NamedTuple):
 
     file: LogFile
     version: int
+    has_sizes: bool
     header: FileHeader | None
     size_bytes: int
     totals: dict[int, PairTotals]
@@ -350,6 +352,7 @@ class _CheckPass:
         return FileCheck(
             file=reader.file,
             version=reader.version,
+            has_sizes=self._with_sizes,
             header=reader.header,
             size_bytes=reader.window.size_bytes,
             totals=self._totals,

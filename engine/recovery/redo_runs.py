@@ -13,8 +13,10 @@ the second ``c``, which gives ``c1 c2``; then comes ``d1``.
 from __future__ import annotations
 
 import marshal
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
@@ -43,7 +45,8 @@ class RedoRuns:
         self._chunk = chunk
         self.records = 0
         self._scratch = ScratchFile()
-        self._runs: dict[int, list[list[int]]] = {}
+        # Of each run its chunks, and the file that they are in.
+        self._runs: dict[int, list[tuple[ScratchFile, list[int]]]] = {}
 
     def databases(self) -> list[int]:
         """Ids of the databases that have runs, in the order in which they came."""
@@ -68,19 +71,19 @@ class RedoRuns:
                 frozen = [
                     (row[0] if bare else unwrap(row[0]), row[1], row[2], _frozen(row[3])) for row in rows
                 ]  # fmt: skip
-                places.append(self._scratch.put(marshal.dumps((True, frozen))))
+                places.append(self._scratch.put(marshal.dumps(frozen)))
             else:
-                places.append(self._scratch.put(marshal.dumps((False, rows))))
-        self._runs.setdefault(db.id, []).append(places)
+                places.append(self._scratch.put(_plain_chunk(rows)))
+        self._runs.setdefault(db.id, []).append((self._scratch, places))
 
-    def add_chunks(self, db_id: int, chunks: list[bytes], records: int) -> None:
-        """Keep records as ``plain_chunks`` gives them; which, as for ``add``."""
+    def add_run(self, db_id: int, scratch: ScratchFile, places: list[int], records: int) -> None:
+        """Keep records that ``put_plain`` has put into a file, which stays open; which, as for ``add``."""
         self.records += records
-        self._runs.setdefault(db_id, []).append([self._scratch.put(chunk) for chunk in chunks])
+        self._runs.setdefault(db_id, []).append((scratch, places))
 
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
         """The records of a database, many at a time: by key, those of one key in log order."""
-        chunks = [self._chunks(db, places) for places in self._runs[db.id]]
+        chunks = [_chunks(db, scratch, places) for scratch, places in self._runs[db.id]]
         reading: list[tuple[Iterator[list[Redo]], list[Redo]]] = []
         for source in chunks:
             reading.append((source, next(source)))
@@ -105,27 +108,41 @@ class RedoRuns:
         """Forget everything."""
         self._scratch.close()
 
-    def _chunks(self, db: DatabaseState, places: list[int]) -> Iterator[list[Redo]]:
-        wrap, bare = db.order.wrap, db.order.comparator is None
-        for place in places:
-            is_frozen, rows = marshal.loads(self._scratch.get(place))
-            if is_frozen:
-                yield [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in rows]
-            else:
-                yield rows
+
+def put_plain(scratch: ScratchFile, batch: list[Redo]) -> list[int]:
+    """Put plain versions whose keys are bytes, sorted by key, as the chunks of a run; where these are."""
+    return [scratch.put(_plain_chunk(rows)) for rows in _in_chunks(batch, CHUNK)]
 
 
-def plain_chunks(batch: list[Redo]) -> list[bytes]:
-    """Plain versions whose keys are bytes, sorted by key, as a run keeps them."""
-    return [marshal.dumps((False, rows)) for rows in _in_chunks(batch, CHUNK)]
-
-
-def rows_of(chunks: list[bytes]) -> list[Redo]:
-    """The versions that ``plain_chunks`` was given."""
+def plain_rows(scratch: ScratchFile, places: list[int]) -> list[Redo]:
+    """The versions that ``put_plain`` was given."""
     rows: list[Redo] = []
-    for chunk in chunks:
-        rows += marshal.loads(chunk)[1]
+    for place in places:
+        rows += _plain_rows_of(marshal.loads(scratch.get(place)))
     return rows
+
+
+def _plain_chunk(rows: list[Redo]) -> bytes:
+    """Plain versions whose keys are bytes, by columns: that takes half the time of rows."""
+    lsns = array("q", [row[1] for row in rows])
+    sizes = array("q", [row[2] for row in rows])
+    return marshal.dumps(([row[0] for row in rows], lsns.tobytes(), sizes.tobytes()))
+
+
+def _plain_rows_of(columns: tuple[list[bytes], bytes, bytes]) -> list[Redo]:
+    keys, lsns, sizes = columns
+    return list(zip(keys, array("q", lsns), array("q", sizes), repeat(None)))
+
+
+def _chunks(db: DatabaseState, scratch: ScratchFile, places: list[int]) -> Iterator[list[Redo]]:
+    wrap, bare = db.order.wrap, db.order.comparator is None
+    for place in places:
+        found = marshal.loads(scratch.get(place))
+        # A chunk of plain versions is a tuple of columns, any other a list of rows.
+        if isinstance(found, tuple):
+            yield _plain_rows_of(found)
+        else:
+            yield [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in found]
 
 
 def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:

@@ -8,11 +8,13 @@ uncommon only, or where the hook has to hear of it. Redo collects and brings in 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from operator import itemgetter
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.errors import StorageError
 from engine.events import SILENT, Listener, Progress
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
@@ -34,13 +36,14 @@ from engine.log.passes import (
     positions,
     raw_at,
 )
-from engine.recovery.ahead import Fork, can_fork
+from engine.recovery.ahead import Shared, can_fork, shares_of
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
-from engine.recovery.redo_runs import RedoRuns, plain_chunks, rows_of
+from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
 from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
+from engine.storage.scratch import ScratchFile
 from engine.tree.apply import (
     RecordVersion,
     Redo,
@@ -65,8 +68,11 @@ _BATCH: Final = 200_000
 _WAITING_BYTES: Final = 250
 _BATCH_PART: Final = 4
 _NEVER_FULL: Final = 1 << 62
-# Entries in a message of the process that reads ahead that this one looks at itself, two numbers for each.
+# Entries of a part found ahead that need a closer look, two numbers for each.
 _MOST_OTHERS: Final = 40_000
+# What is found ahead: LNs that count and are not brought in; LSN and size of those that need a closer look; by database
+# how many plain versions there are, and the chunks that hold them.
+Found = tuple[int, list[int], list[tuple[int, int, list[int]]]]
 _KEY: Final = itemgetter(0)
 _LSN: Final = itemgetter(1)
 
@@ -134,10 +140,11 @@ class LNPasses:
         self._waiting: dict[int, list[Redo]] = {}
         self._runs: RedoRuns | None = None
         self._in_batch = self._waiting_bytes = 0
-        # In the process that reads ahead: entries that this one has to look at.
+        # While something is found ahead: entries that need a closer look.
         self._others: list[int] | None = None
         self._holds_back = False
-        self._fork: Fork | None = None
+        self._shares: list[LogRange] = []
+        self._shared: Shared | None = None
         self.replicated = False
 
     def begin(self, read_ahead_bytes: int) -> None:
@@ -146,14 +153,18 @@ class LNPasses:
         Arguments:
             read_ahead_bytes: 0 for never. ``close`` has to be called in every case.
         """
-        enough = 0 < read_ahead_bytes <= bytes_of(self._ctx.access, self._extent())
+        access, extent = self._ctx.access, self._extent()
+        enough = 0 < read_ahead_bytes <= bytes_of(access, extent)
         if enough and not (self._hook is not None and self._hook.hears_all) and can_fork():
-            self._fork = Fork(self._found_ahead)
+            self._shares = shares_of(access, extent)
+            # Without room for what they find, one process has to do.
+            with contextlib.suppress(StorageError):
+                self._shared = Shared(len(self._shares), self._found_in)
 
     def close(self) -> None:
-        """Let go of process and scratch file."""
-        if self._fork is not None:
-            self._fork.close()
+        """Let go of process and scratch files."""
+        if self._shared is not None:
+            self._shared.close()
         if self._runs is not None:
             self._runs.close()
 
@@ -240,9 +251,25 @@ class LNPasses:
         closely = bool(result.resurrected or self._hidden) or (self._hook is not None and self._hook.hears_all)
         extent = self._extent()
         progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
-        if self._fork is not None and not closely:
-            extent = self._redo_ahead(self._fork, extent, count, progress)
-        for piece in forward_pieces(self._ctx.access, extent) if extent.start < extent.end else ():
+        if self._shared is not None and not closely:
+            for share, done in zip(self._shares, self._shared.results(), strict=True):
+                if done.value is None:
+                    # Whatever failed, such as a disk without room for runs: without them, after all before it.
+                    self._apply_runs(listener)
+                    self._redo_range(share, count, progress, closely)
+                    continue
+                # Nodes are visited once, however large the cache is.
+                self._runs = self._runs or RedoRuns()
+                for part in done.value:
+                    self._bring_in(part, done.scratch, self._runs, count)
+                progress.add(bytes_of(self._ctx.access, share))
+        else:
+            self._redo_range(extent, count, progress, closely)
+        self._apply_batch()
+        self._apply_runs(listener)
+
+    def _redo_range(self, extent: LogRange, count: PassCount, progress: Progress, closely: bool) -> None:
+        for piece in forward_pieces(self._ctx.access, extent):
             found = positions(piece, REDO_LNS)
             if closely:
                 for pos in found:
@@ -250,70 +277,62 @@ class LNPasses:
             else:
                 self._redo_piece(piece, found, count)
             progress.add(len(piece.data))
-        self._apply_batch()
-        if self._runs is not None:
-            self._apply_runs(self._runs, listener)
 
-    def _redo_ahead(self, fork: Fork, extent: LogRange, count: PassCount, progress: Progress) -> LogRange:
-        """Bring in what another process finds; what it has left of the range."""
+    def _bring_in(self, part: Found, scratch: ScratchFile, runs: RedoRuns, count: PassCount) -> None:
+        """Keep what was found ahead."""
         access = self._ctx.access
-        for end, size_bytes, read, others, batches in fork.messages():
-            count.read += read
-            # Before the batch is whole none of it may be brought in: a deletion must not come before the insertion.
-            self._holds_back = True
-            for at in range(0, len(others), 2):
-                lsn, size = others[at], others[at + 1]
-                number = file_of(lsn)
-                data = access.handle(number).read(offset_of(lsn), size)
-                self._redo_one(RangePiece(lsn, access.version_of(number), data), 0, count)
-            self._holds_back = False
-            self._see_room(sum([_WAITING_BYTES * records + sum(map(len, chunks)) for _, records, chunks in batches]))
-            for db_id, records, chunks in batches:
-                count.read += records
-                count.processed += records
-                waiting = self._waiting.get(db_id)
-                if self._runs is not None and not waiting:
-                    self._runs.add_chunks(db_id, chunks, records)
-                    continue
-                rows = rows_of(chunks)
-                if waiting:
-                    # By key again only after they are in log order, which those of one key keep.
-                    rows += waiting
-                    rows.sort(key=_LSN)
-                self._waiting[db_id] = rows
-                self._in_batch += records
-                self._waiting_bytes += _WAITING_BYTES * records + sum(map(len, chunks))
-            self._apply_batch()
-            progress.add(size_bytes)
-            extent = LogRange(end, extent.end)
-        return extent
+        read, others, batches = part
+        count.read += read
+        # Before the batch is whole none of it may be kept: a deletion must not come before the insertion.
+        self._holds_back = True
+        for at in range(0, len(others), 2):
+            lsn, size = others[at], others[at + 1]
+            number = file_of(lsn)
+            data = access.handle(number).read(offset_of(lsn), size)
+            self._redo_one(RangePiece(lsn, access.version_of(number), data), 0, count)
+        self._holds_back = False
+        for db_id, records, places in batches:
+            count.read += records
+            count.processed += records
+            waiting = self._waiting.get(db_id)
+            if waiting:
+                # By key again only after they are in log order, which those of one key keep.
+                waiting += plain_rows(scratch, places)
+                waiting.sort(key=_LSN)
+            else:
+                runs.add_run(db_id, scratch, places, records)
+        self._apply_batch()
 
-    def _found_ahead(self) -> Iterator[tuple[int, int, int, list[int], list[tuple[int, int, list[bytes]]]]]:
-        """In the process that reads ahead: how far it has come, and what it has found since the message before."""
-        extent = self._extent()
-        others: list[int] = []
-        self._others = others
-        count = PassCount("", 0, 0)
-        size_bytes, end = 0, extent.start
-        for piece in forward_pieces(self._ctx.access, extent):
-            self._redo_piece(piece, positions(piece, REDO_LNS), count)
-            size_bytes += len(piece.data)
-            end = piece.lsn + len(piece.data)
-            if self._is_full() or len(others) >= _MOST_OTHERS:
-                yield end, size_bytes, count.read - count.processed, others[:], self._taken()
-                size_bytes = count.read = count.processed = 0
-                others.clear()
-        yield extent.end, size_bytes, count.read - count.processed, others, self._taken()
+    def _found_in(self, share: int, scratch: ScratchFile) -> list[Found]:
+        """What there is to redo in a part of the range, in parts that are brought in one by one.
 
-    def _taken(self) -> list[tuple[int, int, list[bytes]]]:
-        """What waits, by key: database, how many records, and these; nothing waits afterwards."""
-        taken = []
+        In this process or in a fork; nothing is changed, and nothing waits before or afterwards.
+        """
+        parts: list[Found] = []
+        self._others = []
+        try:
+            count = PassCount("", 0, 0)
+            for piece in forward_pieces(self._ctx.access, self._shares[share]):
+                self._redo_piece(piece, positions(piece, REDO_LNS), count)
+                if self._is_full() or len(self._others) >= _MOST_OTHERS:
+                    parts.append(self._found(count, scratch))
+            parts.append(self._found(count, scratch))
+        finally:
+            self._others = None
+            self._waiting, self._in_batch, self._waiting_bytes = {}, 0, 0
+        return parts
+
+    def _found(self, count: PassCount, scratch: ScratchFile) -> Found:
+        """What waits, by key; nothing is counted and nothing waits afterwards."""
+        assert self._others is not None
+        batches = []
         for db_id, rows in self._waiting.items():
             rows.sort(key=_KEY)
-            taken.append((db_id, len(rows), plain_chunks(rows)))
-        self._waiting = {}
-        self._in_batch = self._waiting_bytes = 0
-        return taken
+            batches.append((db_id, len(rows), put_plain(scratch, rows)))
+        found = count.read - count.processed, self._others, batches
+        self._waiting, self._in_batch, self._waiting_bytes, self._others = {}, 0, 0, []
+        count.read = count.processed = 0
+        return found
 
     def _redo_piece(self, piece: RangePiece, found: list[int], count: PassCount) -> None:
         """Collect the plain versions among the LNs of a piece, and have a closer look at the others."""
@@ -445,15 +464,21 @@ class LNPasses:
         if self._runs is None and spill is not None and (is_full or spill.nodes):
             self._runs = RedoRuns()
 
-    def _apply_runs(self, runs: RedoRuns, listener: Listener) -> None:
+    def _apply_runs(self, listener: Listener) -> None:
         """Bring in what has been kept."""
-        progress = Progress(listener, "REDO_SORTED_RECORDS", runs.records)
-        for db_id in runs.databases():
-            db = self._catalog.by_id(db_id)
-            if db is not None:
-                for batch in runs.merged(db):
-                    redo_sorted(self._ctx, db, batch, self._keep_room)
-                    progress.add(len(batch))
+        runs, self._runs = self._runs, None
+        if runs is None:
+            return
+        try:
+            progress = Progress(listener, "REDO_SORTED_RECORDS", runs.records)
+            for db_id in runs.databases():
+                db = self._catalog.by_id(db_id)
+                if db is not None:
+                    for batch in runs.merged(db):
+                        redo_sorted(self._ctx, db, batch, self._keep_room)
+                        progress.add(len(batch))
+        finally:
+            runs.close()
 
     def _apply(self, raw: RawEntry, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):

@@ -31,6 +31,17 @@ class ScratchFile:
         self._free: dict[int, list[int]] = {}
         self.size = 0
 
+    def make(self) -> None:
+        """Make the file now: forks made later share it, and one of all these processes may put bytes into it.
+
+        Raises:
+            StorageError: as ``put``.
+        """
+        try:
+            self._handle()
+        except OSError as error:
+            raise _translated(error) from error
+
     def put(self, data: bytes) -> int:
         """Keep bytes; returns the offset by which ``get`` and ``free`` find them.
 

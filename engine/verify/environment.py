@@ -20,7 +20,7 @@ from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.keys import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, secondary_rules, space_rules, tree_rules, trees
-from engine.verify.log import FileResult, verify_log
+from engine.verify.log import FileResult, check_all, verify_log
 from engine.verify.lost import LostFile
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
@@ -82,7 +82,14 @@ def verify_environment(
     @cache
     def walked() -> TreeReport:
         return verify_trees(
-            storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered, listener=listener
+            storage,
+            files,
+            wanted,
+            jobs=jobs,
+            comparators=comparators,
+            recovered=recovered,
+            listener=listener,
+            results=results or (),
         )
 
     def lost() -> Mapping[int, LostFile] | None:
@@ -98,6 +105,9 @@ def verify_environment(
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
     if of_log:
         chosen = files_to_read(files, wanted)
+        if results is None:
+            # What the log holds by type is compared with the trees too.
+            results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
         report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
     left: tuple[str, ...] = ()
     if "tree" in wanted:

@@ -94,7 +94,7 @@ def verify_log(
         UnsupportedError: a file is of a log version that this program does not read.
     """
     if results is None:
-        results = list(_check_all(storage, files, jobs, listener))
+        results = check_all(storage, files, jobs, listener)
     checks = [result.check for result in results if result.check is not None]
     found = list(_all_findings(storage, files, results, levels, lost))
     # Where files are missing or damaged the root went with them, and that is said.
@@ -112,30 +112,35 @@ def verify_log(
     )
 
 
-def _check_all(storage: Storage, files: LogFiles, jobs: int, listener: Listener) -> Iterator[FileResult]:
+def check_all(
+    storage: Storage, files: LogFiles, jobs: int, listener: Listener = SILENT, *, with_sizes: bool = False
+) -> list[FileResult]:
+    """Check every file, alone, in so many processes; arguments and errors as for ``check_one``."""
     total = sum(file.size_bytes for file in files.files)
-    done = 0
-    work = partial(check_one, storage, files.end_file())
+    done, results = 0, []
+    work = partial(check_one, storage, files.end_file(), with_sizes=with_sizes)
     for result in map_small(work, files.files, jobs):
         done += result.file.size_bytes
         listener.step("verify", done, total)
-        yield result
+        results.append(result)
+    return results
 
 
-def check_one(storage: Storage, end_file: int, file: LogFile) -> FileResult:
+def check_one(storage: Storage, end_file: int, file: LogFile, *, with_sizes: bool = False) -> FileResult:
     """Check one file, alone: the step that reads every byte, and that goes file by file.
 
     Arguments:
         storage: the environment.
         end_file: number of the file that the log ends in (``LogFiles.end_file``).
         file: the file.
+        with_sizes: add up bytes by type too.
 
     Raises:
         UnsupportedError: the file is of a log version that this program does not read.
     """
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            check = check_file(reader, with_sizes=False)
+            check = check_file(reader, with_sizes=with_sizes)
             erased = tuple(_erased_findings(reader, check))
     except (NotFoundError, StorageError) as error:
         # A running cleaner may take a file away while others are read.

@@ -52,6 +52,7 @@ class LostFiles:
     def __init__(self, access: LogAccess, may_be_gone: Callable[[DatabaseState, Key], bool]) -> None:
         self._access = access
         self._may_be_gone = may_be_gone
+        self._present = {file.number for file in access.files()}
         self._now_ms = time.time() * 1000
         self.found: dict[int, LostFile] = {}
 
@@ -63,6 +64,9 @@ class LostFiles:
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Look at the slots of a bottom node. Those with duplicates hold their records themselves."""
         if not isinstance(node, BIN) or db.duplicates:
+            return
+        # Almost always nothing is missing. An LSN that is none has the number of no file, so it is looked at.
+        if {lsn >> 32 for lsn in node.lsns} <= self._present:
             return
         for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
             # What is embedded is whole in its slot: the file of its LN may be gone (R-TREE-41).

@@ -12,6 +12,11 @@ A record that is embedded in its slot, or belongs to a database with duplicates,
 So may the file of a record that has expired, and its entry be erased: to the cleaner it is obsolete, and JE does not
 read it any more. The same holds for a range of records that is being discarded (R-CLN-53).
 
+The plain records of a database, most of them, are not looked at while its tree is walked over, where they would be read
+one by one from all over the log, but afterwards in the order of the log: of each slot its LSN, size and the hash of its
+key wait in ``engine.storage.piles``, by stretches of the log. Where one of them is not right the tree is walked over
+once more, looking at once at what each slot leads to, so that everything is reported in its place.
+
 Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
 LSN is JE-REF-002, since no entry begins there.
 """
@@ -19,8 +24,8 @@ LSN is JE-REF-002, since no entry begins there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, plural
 from engine.format.bytecursor import join_two_part_key
@@ -40,7 +45,7 @@ from engine.format.entry_types import (
     is_valid_type,
     type_name,
 )
-from engine.format.fast.ln import database_of, is_plain_put
+from engine.format.fast.ln import database_of, plain_key
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
@@ -53,7 +58,7 @@ from engine.format.header import (
 )
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
-from engine.log.access import LogAccess
+from engine.log.access import LogAccess, is_user_entry
 from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
@@ -64,6 +69,16 @@ from engine.verify.collector import Collector, at
 from engine.verify.obsolete import ObsoleteOffsets
 from engine.verify.report import Rule
 
+if TYPE_CHECKING:
+    # Only mypyc reads these annotations; nothing has to be installed to run the module.
+    from mypy_extensions import i64
+
+# Slots wait by stretches of the log of so many bytes; their sizes have so many bits.
+_STRETCH_BITS: Final = 24
+_STRETCH_MASK: Final = (1 << _STRETCH_BITS) - 1
+_MOST_WAITING: Final = 0x7FFFFFFF
+# A stretch is read whole where so many bytes of it hold a record.
+_GAP_BYTES: Final = 4096
 # Enough for a header and the fields of an LN up to the database id.
 _HEAD_BYTES: Final = 64
 _HOUR_MS: Final = 3_600_000
@@ -117,6 +132,16 @@ class RecordCheck:
         self._data = data
         self._now_ms = time.time() * 1000
         self._sizes: dict[int, int] = {}
+        # Where plain slots wait; None: they are looked at at once.
+        self._waiting: dict[int, list[int]] | None = None
+
+    def may_wait(self, db: DatabaseState) -> bool:
+        """Whether the plain slots of a database can be looked at later."""
+        return self._data and db.order.plain and not db.duplicates and not db.internal
+
+    def wait_in(self, piles: dict[int, list[int]] | None) -> None:
+        """Leave plain slots in these piles, for ``are_right``; None: look at them at once."""
+        self._waiting = piles
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Check a node's own versions against the obsolete lists, and the slots of a bottom node."""
@@ -127,9 +152,15 @@ class RecordCheck:
                 self._findings.add(rules.OBSOLETE_NODE, f"node {node.node_id}", lsn=lsn, db=db)
         if not isinstance(node, BIN):
             return
-        right = self._plainly_right(db, node) if self._data else frozenset()
-        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
-            if index in right or state & DELETED or is_null(lsn):
+        rest: Sequence[int] = range(len(node))
+        if self._waiting is not None:
+            rest = self._left_over(node, self._waiting)
+        elif self._data:
+            right = self._plainly_right(db, node)
+            rest = [index for index in rest if index not in right]
+        for index in rest:
+            lsn, state = node.lsns[index], node.states[index]
+            if state & DELETED or is_null(lsn):
                 continue
             # Obsolete when it was logged (R-CLN-5): a copy to compare with, if it is there.
             if state & SLOT_EMBEDDED or db.duplicates:
@@ -137,6 +168,89 @@ class RecordCheck:
                     self._check_copy(db, node, index)
             elif self._check_reference(db, node, index) and self._data:
                 self._check_record(db, node, index)
+
+    def _left_over(self, node: BIN, waiting: dict[int, list[int]]) -> list[int]:
+        """Let the plain slots of a node wait; the others."""
+        lsns, sizes, states, expirations, keys = node.lsns, node.sizes, node.states, node.expirations, node.keys
+        rest: list[int] = []
+        end: i64 = self._end_lsn
+        for index in range(len(lsns)):
+            lsn: i64 = lsns[index]
+            size: i64 = sizes[index]
+            if (
+                size <= 0
+                or size > _MOST_WAITING
+                or lsn < 0
+                or lsn >= end
+                or states[index] & _NOT_PLAIN
+                or expirations[index]
+            ):
+                rest.append(index)
+                continue
+            pile = waiting.get(lsn >> _STRETCH_BITS)
+            if pile is None:
+                if not self._access.has_file(lsn >> 32):
+                    rest.append(index)
+                    continue
+                pile = waiting[lsn >> _STRETCH_BITS] = []
+            pile.append((lsn & _STRETCH_MASK) << 32 | size)
+            pile.append(hash(keys[index]))
+        return rest
+
+    def are_right(self, db: DatabaseState, stretch: int, waiting: Sequence[int]) -> bool:
+        """Whether nothing at all is wrong with slots that have waited.
+
+        Arguments:
+            stretch, waiting: the name of a pile, and what is in it.
+        """
+        base = stretch << _STRETCH_BITS
+        try:
+            version = self._access.version_of(base >> 32)
+            entries = self._entries(base, waiting)
+        except DamageError:
+            return False
+        obsolete = self._obsolete.between(base, 1 << _STRETCH_BITS)
+        for index, entry in enumerate(entries):
+            place, hashed = waiting[2 * index], waiting[2 * index + 1]
+            lsn, size = base + (place >> 32), place & _MOST_WAITING
+            key = plain_key(entry, version, db.id) if is_user_entry(entry, size, version) else None
+            if (key is None or hash(key) != hashed) and not self._is_right(db, lsn, size, hashed):
+                return False
+            if lsn in obsolete:
+                return False
+        return True
+
+    def _entries(self, base: int, waiting: Sequence[int]) -> list[bytes]:
+        """The bytes that slots of a stretch of the log lead to; where there are few, not all of it is read."""
+        handle, first = self._access.handle(base >> 32), offset_of(base)
+        most = self._size_of(base >> 32) - first
+        places = waiting[::2]
+        start = min(places) >> 32
+        end = min(max([(place >> 32) + (place & _MOST_WAITING) for place in places]), most)
+        if end - start <= len(places) * _GAP_BYTES:
+            data = handle.read(first + start, max(end - start, 0))
+            return [data[(place >> 32) - start : (place >> 32) - start + (place & _MOST_WAITING)] for place in places]
+        # What the slot says may be anything; nothing larger than the file is read.
+        return [handle.read(first + (place >> 32), min(place & _MOST_WAITING, most)) for place in places]
+
+    def _is_right(self, db: DatabaseState, lsn: int, size: int, hashed: int) -> bool:
+        """Whether nothing is wrong with a slot without an expiration; looks as closely as ``visit``, and says nothing.
+
+        Arguments:
+            hashed: the hash of the key.
+        """
+        head = self._head(lsn)
+        if not isinstance(head, _Head) or head.type_number not in USER_LNS or head.db_id != db.id or head.size != size:
+            return False
+        if is_invisible(head.flags, head.version) or provisional_of(head.flags) is not Provisional.NO:
+            return False
+        try:
+            record = self._access.read(lsn).record()
+        except (DamageError, FormatError):
+            return False
+        if not isinstance(record, LN) or record.data is None or head.type_number in DELETIONS:
+            return False
+        return hash(record.key) == hashed and not (head.version >= EXPIRATION and record.expiration)
 
     def _plainly_right(self, db: DatabaseState, node: BIN) -> frozenset[int]:
         """Slots that lead to a record of the usual form in which nothing is wrong: most of them; the rest is looked at.
@@ -167,7 +281,7 @@ class RecordCheck:
             at
             for at, entry in zip(chosen, entries, strict=True)
             if entry is not None
-            and is_plain_put(entry, versions[lsns[at] >> 32], db.id, node.keys[at])
+            and plain_key(entry, versions[lsns[at] >> 32], db.id) == node.keys[at]
             and lsns[at] not in self._obsolete
         )
 

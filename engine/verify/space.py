@@ -19,7 +19,7 @@ Example: 0x3 holds 82 LNs, slots lead to 40 of them. A summary with 42 or less i
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -76,12 +76,10 @@ class _Totals(NamedTuple):
 
 
 class SpaceTally(NamedTuple):
-    """What the trees lead to, by file number."""
+    """What the trees lead to, by file number: nodes; LNs, their bytes, and how many of them expire."""
 
-    nodes: Counter[int]
-    lns: Counter[int]
-    ln_bytes: Counter[int]
-    expiring: Counter[int]
+    nodes: dict[int, int]
+    lns: dict[int, list[int]]
 
 
 class SpaceCheck:
@@ -95,18 +93,18 @@ class SpaceCheck:
     def __init__(self, ctx: TreeContext, findings: Collector) -> None:
         self._ctx = ctx
         self._findings = findings
-        self._tally = SpaceTally(Counter(), Counter(), Counter(), Counter())
+        self._tally = SpaceTally({}, {})
         self._summaries: dict[int, _Summary] = {}
         self._reserved: set[int] = set()
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Count the versions of a node and the LNs that its slots need."""
         if not is_null(node.full_lsn):
-            self._tally.nodes[file_of(node.full_lsn)] += 1
+            self._add_node(node.full_lsn)
         if not isinstance(node, BIN):
             return
         if not is_null(node.delta_lsn):
-            self._tally.nodes[file_of(node.delta_lsn)] += 1
+            self._add_node(node.delta_lsn)
         if db.name == UTILIZATION:
             self._read_summaries(db, node)
         if db.name == RESERVED_FILES:
@@ -116,37 +114,57 @@ class SpaceCheck:
         # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
         if db.duplicates:
             return
-        _, lns, ln_bytes, expiring = self._tally
-        for lsn, state, size, expires in zip(node.lsns, node.states, node.sizes, node.expirations, strict=True):
-            if not state & (DELETED | SLOT_EMBEDDED) and not is_null(lsn):
-                number = file_of(lsn)
-                lns[number] += 1
-                ln_bytes[number] += size
-                if expires:
-                    expiring[number] += 1
+        found, lsns, states, sizes, expirations = self._tally.lns, node.lsns, node.states, node.sizes, node.expirations
+        for at in range(len(lsns)):
+            if states[at] & (DELETED | SLOT_EMBEDDED) or is_null(lsns[at]):
+                continue
+            number = file_of(lsns[at])
+            counts = found.get(number)
+            if counts is None:
+                counts = found[number] = [0, 0, 0]
+            counts[0] += 1
+            counts[1] += sizes[at]
+            if expirations[at]:
+                counts[2] += 1
 
     def swap(self, tally: SpaceTally | None = None) -> SpaceTally:
         """Go on from another tally, none by default; returns the one until now."""
         before = self._tally
-        self._tally = tally or SpaceTally(Counter(), Counter(), Counter(), Counter())
+        self._tally = tally or SpaceTally({}, {})
         return before
 
     def join(self, later: SpaceTally) -> None:
         """Add what was counted elsewhere."""
-        for mine, theirs in zip(self._tally, later, strict=True):
-            mine.update(theirs)
+        nodes, lns = self._tally
+        for number, count in later.nodes.items():
+            nodes[number] = nodes.get(number, 0) + count
+        for number, counts in later.lns.items():
+            known = lns.get(number)
+            lns[number] = counts if known is None else [a + b for a, b in zip(known, counts, strict=True)]
 
-    def compare(self, files: LogFiles, *, jobs: int, at_rest: bool) -> None:
+    def compare(
+        self, files: LogFiles, *, jobs: int, at_rest: bool, checks: Mapping[int, FileCheck | None] | None = None
+    ) -> None:
         """Report what does not fit.
 
         Arguments:
             files: the log files.
+            checks: of files that were read already, with sizes; None for one that cannot be read.
             jobs: processes that read them.
             at_rest: the log ends with a checkpoint, so that nothing waits to be counted.
         """
         counted = [file for file in files.files if file.number in self._summaries and file.number not in self._reserved]
-        read = partial(_totals_of, self._ctx.access.storage, files.end_file())
-        totals = dict(zip((file.number for file in counted), map_small(read, counted, jobs), strict=True))
+        known = checks or {}
+        totals: dict[int, _Totals | None] = {}
+        unread = []
+        for file in counted:
+            check = known.get(file.number)
+            if file.number in known:
+                totals[file.number] = None if check is None else _totals_of(check)
+            else:
+                unread.append(file)
+        read = partial(_read_totals, self._ctx.access.storage, files.end_file())
+        totals.update(zip((file.number for file in unread), map_small(read, unread, jobs), strict=True))
         for file in files.files:
             if file.number in self._reserved:
                 # Out of the live log, so that its summary, if it still has one, counts for nothing (R-CLN-33).
@@ -156,9 +174,17 @@ class SpaceCheck:
             if held is not None:
                 self._compare(file, self._summaries[file.number], held, at_rest)
 
+    def _add_node(self, lsn: int) -> None:
+        nodes, number = self._tally.nodes, file_of(lsn)
+        nodes[number] = nodes.get(number, 0) + 1
+
+    def _lns_in(self, number: int) -> tuple[int, int]:
+        """Of a file, LNs in use, without those that expire, and the bytes of all."""
+        counts = self._tally.lns.get(number)
+        return (0, 0) if counts is None else (counts[0] - counts[2], counts[1])
+
     def _compare_reserved(self, file: LogFile) -> None:
-        held = self._tally
-        lns, nodes = held.lns[file.number] - held.expiring[file.number], held.nodes[file.number]
+        lns, nodes = self._lns_in(file.number)[0], self._tally.nodes.get(file.number, 0)
         if lns or nodes:
             lead = "leads" if lns + nodes == 1 else "lead"
             message = f"{plural(lns, 'record')} and {plural(nodes, 'node')} {lead} into the file"
@@ -190,7 +216,7 @@ class SpaceCheck:
         if not totals.types_known:
             return
         # JE's cleaner counts what has expired, and leaves its slot.
-        used = self._tally.lns[file.number] - self._tally.expiring[file.number]
+        used = self._lns_in(file.number)[0]
         obsolete = counters.obsolete_ln_count
         if obsolete > totals.lns - used + totals.plain_lns // _COUNTED_TWICE:
             message = f"{obsolete} LNs, but it holds {totals.lns}, and {used} are in use"
@@ -199,10 +225,10 @@ class SpaceCheck:
             self._compare_bytes(file, summary, totals)
 
     def _compare_bytes(self, file: LogFile, summary: _Summary, totals: _Totals) -> None:
-        used = self._tally.ln_bytes[file.number]
+        used = self._lns_in(file.number)[1]
         # Slots do not know the sizes of nodes: an average has to do.
         if totals.nodes:
-            used += self._tally.nodes[file.number] * totals.node_bytes // totals.nodes
+            used += self._tally.nodes.get(file.number, 0) * totals.node_bytes // totals.nodes
         uncounted = totals.total_bytes - used - obsolete_bytes(summary.counters)
         if uncounted > _WORTH_BYTES and uncounted > totals.total_bytes // _WORTH_PARTS:
             message = f"{uncounted} of {plural(totals.total_bytes, 'byte')} are obsolete and not counted"
@@ -212,17 +238,19 @@ class SpaceCheck:
         self._findings.add(rule, message, lsn=summary.lsn, file=file.path)
 
 
-def _totals_of(storage: Storage, end_file: int, file: LogFile) -> _Totals | None:
+def _read_totals(storage: Storage, end_file: int, file: LogFile) -> _Totals | None:
     """What a file holds; None when it is damaged or cannot be read."""
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             check = check_file(reader)
     except (NotFoundError, StorageError):
         return None
-    return None if check.damages else _totals(check)
+    return _totals_of(check)
 
 
-def _totals(check: FileCheck) -> _Totals:
+def _totals_of(check: FileCheck) -> _Totals | None:
+    if check.damages:
+        return None
     entries = total_bytes = nodes = lns = plain_lns = node_bytes = 0
     for pair, found in check.totals.items():
         number = pair & 0xFF

@@ -74,6 +74,14 @@ class Ids:
         bits[bit >> 3] |= mask
         return new
 
+    def copy(self) -> IdPages:
+        """What was added so far."""
+        return {page: bytearray(bits) for page, bits in self._pages.items()}
+
+    def go_back(self, pages: IdPages) -> None:
+        """Forget what was added since a ``copy``."""
+        self._pages = pages
+
     def begin_part(self) -> None:
         """Note what is added from now on apart from what is there."""
         self._before, self._pages = self._pages, {}
@@ -125,7 +133,7 @@ class WalkTally(NamedTuple):
     unordered: frozenset[str]
 
 
-_NOTHING_WALKED: Final = WalkTally(0, 0, frozenset())
+NOTHING_WALKED: Final = WalkTally(0, 0, frozenset())
 
 
 class TreeWalk:
@@ -182,7 +190,7 @@ class TreeWalk:
         child = self._child(db, parent, index)
         return [] if child is None else self._seen(db, child, extent, visit)
 
-    def swap(self, tally: WalkTally = _NOTHING_WALKED) -> WalkTally:
+    def swap(self, tally: WalkTally = NOTHING_WALKED) -> WalkTally:
         """Go on from another tally, none by default; returns the one until now."""
         before = WalkTally(self.nodes, self.records, frozenset(self.unordered))
         self.nodes, self.records, self.unordered = tally.nodes, tally.records, set(tally.unordered)
@@ -263,11 +271,12 @@ class TreeWalk:
             self._findings.add(rules.NODE_ID_AHEAD, message, lsn=node.full_lsn, db=db)
 
     def _check_slots(self, db: DatabaseState, node: BIN) -> None:
-        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
-            if state & DELETED:
+        lsns, states = node.lsns, node.states
+        for index in range(len(lsns)):
+            if states[index] & DELETED:
                 continue
             self.records += 1
-            if lsn == NULL_LSN:
+            if lsns[index] == NULL_LSN:
                 message = f"slot {index} of the BIN {at(node.full_lsn)}"
                 self._findings.add(rules.NO_LSN, message, lsn=node.full_lsn, db=db, key=node.keys[index])
 

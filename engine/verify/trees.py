@@ -10,7 +10,9 @@ bounded lists; so the size of the environment does not matter.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -26,10 +28,12 @@ from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.inspect.parallel import map_small
 from engine.log.access import LogAccess
+from engine.log.check import FileCheck
 from engine.log.files import LogFiles
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
+from engine.storage.piles import Piles
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -38,19 +42,23 @@ from engine.tree.spill import Spill
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector, FoundPart
+from engine.verify.log import FileResult
 from engine.verify.lost import LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION, SpaceCheck, SpaceTally
-from engine.verify.tree import Branch, IdPages, Ids, TreeWalk, Visitor, WalkTally
+from engine.verify.tree import NOTHING_WALKED, Branch, IdPages, Ids, TreeWalk, Visitor, WalkTally
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
 # A tree of two levels with fewer branches is not worth the start of a process.
 _SHARED_BRANCHES: Final = 16
 _LOW: Final = 2
+# Of fewer nodes the records are looked at in one process; before them the walk takes so much of the time.
+_SHARED_NODES: Final = 200
+_WALK_PART: Final = 0.7
 Walked = TypeVar("Walked")
 LEVELS: Final = ("tree", "refs", "data", "space")
 
@@ -93,6 +101,7 @@ def verify_trees(
     comparators: Mapping[str, SortKey] | None = None,
     recovered: Callable[[EnvironmentParts], None] | None = None,
     listener: Listener = SILENT,
+    results: Sequence[FileResult] = (),
 ) -> TreeReport:
     """Check the trees of an environment.
 
@@ -105,6 +114,7 @@ def verify_trees(
         comparators: sort keys by Java class name.
         recovered: looks at the recovered environment, after the walk.
         listener: hears ``trees`` steps in thousandths of databases.
+        results: what is known of files that were read from end to end.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -116,7 +126,8 @@ def verify_trees(
         if "refs" in levels or "data" in levels:
             check.follow_references(data="data" in levels)
         if "space" in levels:
-            check.compare_space(files)
+            checks = {one.file.number: one.check for one in results if one.check is None or one.check.has_sizes}
+            check.compare_space(files, checks)
 
     return _recovered(storage, files, comparators, listener, prepare, recovered)
 
@@ -215,14 +226,25 @@ def _close(ctx: TreeContext) -> None:
         ctx.spill.close()
 
 
-class _Part(NamedTuple):
-    """What was seen below one branch of a tree."""
+class _Seen(NamedTuple):
+    """What was seen in a walk."""
 
-    found: FoundPart
+    found: FoundPart | None
     tally: WalkTally
-    lost: dict[int, LostFile]
+    lost: dict[int, LostFile] | None
     space: SpaceTally | None
+
+
+class _Part(NamedTuple):
+    """What was seen below one branch of a tree, apart from everything else.
+
+    Attributes:
+        is_put: slots that wait were put where other processes find them.
+    """
+
+    seen: _Seen
     ids: IdPages
+    is_put: bool
 
 
 class _Check:
@@ -244,7 +266,11 @@ class _Check:
         # Of the tree that is walked over.
         self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
-        self._space: tuple[SpaceCheck, LogFiles] | None = None
+        self._space: SpaceCheck | None = None
+        self._log: tuple[LogFiles, Mapping[int, FileCheck | None]] | None = None
+        self._records: RecordCheck | None = None
+        self._piles: Piles | None = None
+        self._is_put = True
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self._suspects: tuple[Sequence[int], int] | None = None
         self.jobs = 1
@@ -259,11 +285,12 @@ class _Check:
         obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
         records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, self._may_be_gone, data=data)
         self._visitors.append(records.visit)
+        self._records = records
 
-    def compare_space(self, files: LogFiles) -> None:
+    def compare_space(self, files: LogFiles, checks: Mapping[int, FileCheck | None]) -> None:
         """Compare the utilization summaries with the log and the trees as well."""
         space = SpaceCheck(self._ctx, self._findings)
-        self._space = space, files
+        self._space, self._log = space, (files, checks)
         self._visitors.append(space.visit)
 
     def run(self, listener: Listener) -> TreeReport:
@@ -288,9 +315,9 @@ class _Check:
             else:
                 self._walk_one(db)
         counted_in_parts(listener, "trees", len(databases), len(databases), self._walk.records)
-        if self._space is not None:
-            space, files = self._space
-            space.compare(files, jobs=self.jobs, at_rest=self._at_rest)
+        if self._space is not None and self._log is not None:
+            files, checks = self._log
+            self._space.compare(files, jobs=self.jobs, at_rest=self._at_rest, checks=checks)
         skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
         walk = self._walk
         return TreeReport(
@@ -319,22 +346,101 @@ class _Check:
     def _walk_one(self, db: DatabaseState) -> None:
         for observer in self.observers:
             observer.begin(db)
+        if self._records is None or self.observers or not self._records.may_wait(db):
+            self._walk_over(db)
+            return
+        ids, told, before = self._ids.copy(), self._told, self._swap()
+        # Records are counted on.
+        self._walk.swap(before.tally)
+        self._told = lambda records, share: told(records, share * _WALK_PART)
+        self._piles, self._is_put = Piles(), True
+        try:
+            self._records.wait_in(self._piles.waiting)
+            is_put = self._walk_over(db)
+            self._told = told
+            is_right = is_put and self._are_right(db, self._records, self._piles)
+        finally:
+            self._records.wait_in(None)
+            self._piles.close()
+            self._piles = None
+        seen = self._swap(before)
+        if is_right:
+            self._walk.swap()
+            self._join(seen)
+        else:
+            # Once more, and each slot at once, so that what is wrong is reported in its place.
+            self._ids.go_back(ids)
+            self._walk_over(db)
+
+    def _swap(self, seen: _Seen | None = None) -> _Seen:
+        """Go on from something else that was seen, from nothing by default; what was seen until now."""
+        found, tally, lost, space = seen or _Seen(None, NOTHING_WALKED, None, None)
+        return _Seen(
+            self._findings.swap(found),
+            self._walk.swap(tally),
+            self._lost.swap(lost),
+            None if self._space is None else self._space.swap(space),
+        )
+
+    def _join(self, seen: _Seen) -> None:
+        """Add what was seen later in the walk."""
+        self._findings.join(seen.found or FoundPart([], Counter()))
+        self._walk.join(seen.tally)
+        self._lost.join(seen.lost or {})
+        if self._space is not None and seen.space is not None:
+            self._space.join(seen.space)
+
+    def _are_right(self, db: DatabaseState, records: RecordCheck, piles: Piles) -> bool:
+        """Whether all slots that have waited lead to what they should."""
+        names = piles.names()
+
+        def is_right(name: int) -> bool:
+            return records.are_right(db, name, piles.take(name))
+
+        # Of a small database all are looked at in less time than a process takes to start.
+        jobs = self.jobs if self._walk.nodes >= _SHARED_NODES else 1
+        with closing(map_small(is_right, names, jobs)) as answers:
+            for done, answer in enumerate(answers, 1):
+                if not answer:
+                    return False
+                self._told(self._walk.records, _WALK_PART + (1 - _WALK_PART) * done / len(names))
+        return True
+
+    def _put(self) -> bool:
+        """Put slots that wait where other processes find them; False when that has ever failed."""
+        self._is_put = self._is_put and (self._piles is None or self._piles.put())
+        return self._is_put
+
+    def _walk_over(self, db: DatabaseState) -> bool:
+        """Walk over a tree; False when slots that wait were lost."""
         branches = self._walk.top(db, self._visit)
         # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
         # counts in another: not an order that is learned from the keys, not JE's own records.
         is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
         shared = self.jobs > 1 and not self.observers and (is_tall or len(branches) >= _SHARED_BRANCHES)
-        if shared and not db.internal and db.order.comparator is None and self._in_parts(db, branches):
-            return
+        if shared and not db.internal and db.order.comparator is None:
+            is_put = self._in_parts(db, branches)
+            if is_put is not None:
+                return is_put
+            if self._piles is not None:
+                self._piles.clear()
         # From the last to the first, as a stack has them.
         for done, branch in enumerate(reversed(branches)):
             below = self._walk.node(db, branch, self._visit)
             for at, child in enumerate(reversed(below)):
                 self._share = (done + at / len(below)) / len(branches)
                 self._walk.below(db, [child], self._visit)
+        return self._is_put
 
-    def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool:
-        """Walk over the branches of a tree in several processes; False when that tells less than one walk."""
+    def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool | None:
+        """Walk over the branches of a tree in several processes.
+
+        Returns:
+            Whether all slots that wait were put; None when so many walks tell less than one.
+        """
+        # One file for all processes.
+        if self._piles is not None and not self._piles.share():
+            return None
         steps: list[Branch | _Part] = []
         for branch in reversed(branches):
             if len(branches) >= _SHARED_BRANCHES:
@@ -349,18 +455,14 @@ class _Check:
         records = self._walk.records
         for step in steps:
             parts.append(next(walked) if isinstance(step, Branch) else step)
-            records += parts[-1].tally.records
+            records += parts[-1].seen.tally.records
             self._told(records, len(parts) / len(steps))
         # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
         if not self._ids.join([part.ids for part in parts]):
-            return False
+            return None
         for part in parts:
-            self._findings.join(part.found)
-            self._walk.join(part.tally)
-            self._lost.join(part.lost)
-            if self._space is not None and part.space is not None:
-                self._space[0].join(part.space)
-        return True
+            self._join(part.seen)
+        return all(part.is_put for part in parts)
 
     def _part(self, db: DatabaseState, branch: Branch) -> _Part:
         """Walk over all that hangs on one branch."""
@@ -370,23 +472,18 @@ class _Check:
         """Walk, and hand over what was seen apart from everything else."""
         # The parts together are told, by the process that asked for them.
         told, self._told = self._told, _tell_nobody
-        space = None if self._space is None else self._space[0]
-        before = self._findings.swap(), self._walk.swap(), self._lost.swap(), None if space is None else space.swap()
+        before = self._swap()
         self._ids.begin_part()
         result = walk()
-        part = _Part(
-            found=self._findings.swap(before[0]),
-            tally=self._walk.swap(before[1]),
-            lost=self._lost.swap(before[2]),
-            space=None if space is None else space.swap(before[3]),
-            ids=self._ids.end_part(),
-        )
+        part = _Part(self._swap(before), self._ids.end_part(), self._put())
         self._told = told
         return part, result
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
         if self._walk.nodes % _TOLD_NODES == 0:
             self._told(self._walk.records, self._share)
+            # What waits in memory is bounded.
+            self._put()
         for visitor in self._visitors:
             visitor(db, node)
         for observer in self.observers:

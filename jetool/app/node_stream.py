@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.format.entry.ln import LN
 from engine.format.lsn import format_lsn
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.log_stream import LogStream, joined, stream_of_file
+from engine.inspect.log_stream import LogStream, is_outside, joined, nothing_of, stream_of_file
 from engine.inspect.stream_diff import StreamSide, stream
+from engine.log.check import FileCheck
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
@@ -22,6 +25,7 @@ class StreamNode:
     Arguments:
         run: progress, processes and warnings.
         env: its directory.
+        checks: of files that were read from end to end already; what holds nothing of a stream is not read again.
 
     Attributes:
         damaged: something of the log could not be read.
@@ -30,11 +34,11 @@ class StreamNode:
         JetoolError: as ``list_log_files`` and ``read_stream``.
     """
 
-    def __init__(self, run: Run, env: str) -> None:
+    def __init__(self, run: Run, env: str, checks: Sequence[FileCheck] = ()) -> None:
         self.env = env
         self.storage: Storage = self.open_storage(env)
         self.files: LogFiles = list_log_files(self.storage)
-        self.log: LogStream = _read(run, self.storage, self.files)
+        self.log: LogStream = _read(run, self.storage, self.files, checks)
         self.damaged = _warn(run, env, self.log)
 
     @staticmethod
@@ -79,16 +83,18 @@ class StreamNode:
         return found
 
 
-def _read(run: Run, storage: Storage, files: LogFiles) -> LogStream:
+def _read(run: Run, storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> LogStream:
     from functools import partial
 
     from engine.inspect.parallel import map_in_order
 
+    outside = {check.file.number for check in checks if is_outside(check)}
+    unread = [file for file in files.files if file.number not in outside]
     total, done, parts = sum(file.size_bytes for file in files.files), 0, []
-    read = partial(stream_of_file, storage, files.end_file())
     # In log order, whichever process is done first: VLSNs are joined across files.
-    for file, part in zip(files.files, map_in_order(read, files.files, run.jobs), strict=True):
-        parts.append(part)
+    read = map_in_order(partial(stream_of_file, storage, files.end_file()), unread, run.jobs)
+    for file in files.files:
+        parts.append(nothing_of(file) if file.number in outside else next(read))
         done += file.size_bytes
         run.listener.step("read", done, total)
     return joined(parts, files)

@@ -84,7 +84,7 @@ def test_leaving_early_leaves_no_process(before: set[int]) -> None:
     results = map_in_order(large, range(50), 2)
     next(results)
     assert children() > before
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert children() <= before
 
 
@@ -153,7 +153,7 @@ def test_leaving_small_tasks_early_leaves_no_process(before: set[int]) -> None:
     results = map_small(large, range(50), 2)
     next(results)
     assert children() > before
-    results.close()  # type: ignore[attr-defined]
+    results.close()
     assert children() <= before
 
 

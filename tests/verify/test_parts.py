@@ -50,7 +50,7 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
     shared = []
     in_parts = trees._Check._in_parts
 
-    def noted(check: trees._Check, db: DatabaseState, branches: list[Branch]) -> bool:
+    def noted(check: trees._Check, db: DatabaseState, branches: list[Branch]) -> bool | None:
         shared.append(db.name)
         return in_parts(check, db, branches)
 

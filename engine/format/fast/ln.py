@@ -278,23 +278,23 @@ def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
 
 
-def is_plain_put(entry: bytes, version: int, db_id: int, key: bytes) -> bool:
-    """Whether a whole log entry puts the record of a key, visible and not provisional, without anything uncommon.
+def plain_key(entry: bytes, version: int, db_id: int) -> bytes | None:
+    """The key of the record that a whole log entry puts, visible and not provisional; None for anything uncommon.
 
     Arguments:
         entry: header and body, intact.
         version: of its log.
-        db_id, key: the record.
+        db_id: the database; an entry of another one is uncommon.
     """
     number, header_flags = entry[TYPE_AT], entry[FLAGS_AT]
     if number not in COMMON_PUTS or header_flags & ~_STREAM_FLAGS:
-        return False
+        return None
     try:
         at = header_bytes(header_flags, version)
         flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL)
     except (FormatError, IndexError):
-        return False
-    return flags >= 0 and found == db_id and length >= 0 and entry[pos + length :] == key
+        return None
+    return entry[pos + length :] if flags >= 0 and found == db_id and length >= 0 else None
 
 
 def database_of(body: bytes, version: int) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from engine.errors import NotFoundError, UsageError
+from engine.log.check import FileCheck
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 from engine.verify import trees
@@ -20,6 +21,7 @@ from engine.verify.environment import (
     last_files,
     verify_environment,
 )
+from engine.verify.log import check_all
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -103,7 +105,14 @@ def verify(
     levels = list(LEVELS) if full else levels or ([] if asked["rep"] or secondaries else list(DEFAULT))
     files = list_log_files(storage)
     replication = _Replication(run, env) if asked["rep"] or full else None
-    report = verify_environment(storage, files, levels, jobs=run.jobs, listener=run.listener, recovered=replication)
+    results = None
+    if replication is not None and "log" in levels:
+        # Every file is read once, for log, utilization and replication.
+        results = check_all(storage, files, run.jobs, run.listener, with_sizes="space" in levels)
+        replication.checks = [result.check for result in results if result.check is not None]
+    report = verify_environment(
+        storage, files, levels, jobs=run.jobs, listener=run.listener, results=results, recovered=replication
+    )
     # Where recovery has failed once it would fail again for the index.
     if replication is not None and not _is_lost(report, levels):
         report = replication.added_to(report)
@@ -138,19 +147,24 @@ def _is_lost(report: Report, levels: list[str]) -> bool:
 
 
 class _Replication:
-    """The replicated side: checked with the trees, where these are recovered, or by itself."""
+    """The replicated side: checked with the trees, where these are recovered, or by itself.
+
+    Attributes:
+        checks: of files that were read already.
+    """
 
     def __init__(self, run: Run, env: str) -> None:
         self._run = run
         self._env = env
         self._found: ReplicationCheck | None = None
+        self.checks: list[FileCheck] = []
 
     def __call__(self, parts: EnvironmentParts) -> None:
         """Check it in an environment that was recovered."""
         from jetool.app.node_stream import StreamNode
         from jetool.commands.vlsn.checking import check_recovered
 
-        self._found = check_recovered(StreamNode(self._run, self._env), parts)
+        self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
 
     def added_to(self, report: Report) -> Report:
         """The report with what is wrong."""
