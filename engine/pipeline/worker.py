@@ -14,3 +14,10 @@ def settle_worker() -> None:
         gc.collect()
         gc.freeze()
         _settled = True
+
+
+def settle_arrow() -> None:
+    """Let Arrow take memory from the system: its own pool keeps a hundred megabytes that were needed once."""
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())

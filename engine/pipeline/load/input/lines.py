@@ -20,7 +20,8 @@ import pyarrow.csv as pacsv
 
 from engine.errors import plural
 
-_READ_BYTES: Final = 8 << 20
+# A block is held some ten times while it is parsed.
+_READ_BYTES: Final = 2 << 20
 _LOOK_BYTES: Final = 1 << 16
 _NEWLINE: Final = b"\n"
 

@@ -25,7 +25,7 @@ from engine.pipeline.load.input import columnar, endings, lines, sources
 from engine.pipeline.load.input.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.worker import settle_arrow, settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
 # Spark takes seconds to start; this machine reads so much in less.
@@ -130,6 +130,7 @@ def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> PartRead:
         JobError: as ``reading.read``, and a file that cannot be read.
     """
     settle_worker()
+    settle_arrow()
     return read(recipe, _batches(recipe, name, splits))
 
 
