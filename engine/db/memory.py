@@ -2,7 +2,8 @@
 
 The cache is two per cent of the memory that is free, 64 MiB at least: 430 MB where 21 GB are free. That is an estimate
 which leaves room for long keys; with short ones two thirds of it are taken. A log that was written without a checkpoint
-is replayed in it; in a cache that is too small the same nodes are read again and again.
+is replayed in it; in a cache that is too small the same nodes are read again and again. When an environment is open,
+an eighth of it more may be maps of log files (``engine.storage.file_map``).
 je.maxMemoryPercent is a share of a JVM's heap, so here of a quarter of that memory: the usual 60 gives 3.2 GB of 21.
 In a container the limit of its control group (version 1 or 2) counts, less what its processes use.
 """
@@ -15,6 +16,7 @@ from typing import Final
 
 LEAST_CACHE_BYTES: Final = 64 << 20
 _DEFAULT_PER_CENT: Final = 2.0
+_MAPS_PART: Final = 1 / 8
 # A JVM that is not told otherwise takes a quarter of the memory for its heap.
 _HEAP_PARTS: Final = 4
 _MEMINFO: Final = "proc/meminfo"
@@ -53,6 +55,11 @@ def share_of_heap(per_cent: float) -> int:
 def default_cache_bytes() -> int:
     """The cache of an environment, unless je.maxMemory or somebody else says."""
     return share_of_free(_DEFAULT_PER_CENT)
+
+
+def maps_bytes(cache_bytes: int) -> int:
+    """What maps of log files may take beside a cache."""
+    return int(cache_bytes * _MAPS_PART)
 
 
 def _free_of_machine(root: Path) -> int | None:

@@ -22,6 +22,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import EnvironmentConfig
 from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
+from engine.db.memory import maps_bytes
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
 from engine.db.stream_listening import tell_stream
@@ -44,7 +45,7 @@ from engine.log.tail import Tail, find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Lock, Storage
-from engine.storage.disk import DiskStorage
+from engine.storage.disk import DiskStorage, allow_maps
 from engine.tree.database_state import DatabaseState
 from engine.txn.rollback import relock, set_invisible
 from engine.txn.txn import Durability, Txn, TxnState
@@ -195,6 +196,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         if ctx.spill is not None:
             ctx.spill.close()
         raise
+    # Not before: recovery takes all that there is.
+    allow_maps(maps_bytes(config.cache_bytes))
     return parts
 
 

@@ -5,7 +5,7 @@ beside a live writer. Locks are POSIX range locks (``posix_locks``), the ones th
 each other.
 
 Records and tree nodes are read by the hundred thousand, a few hundred bytes each. In the native build such reads come
-from a map of the file (``file_map``) where it has them.
+from a map of the file (``file_map``) where somebody has allowed for the memory.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ else:
 _MAPPED_READ_BYTES: Final = 32 << 10
 # So many reads of a file that no map could answer, and one is made, or made anew when the file has grown.
 _READS_TO_MAP: Final = 64
+
+
+def allow_maps(size_bytes: int) -> None:
+    """Let maps of files hold so much memory, all those of the process together, where nobody has allowed more."""
+    if file_map is not None and size_bytes > file_map.most_bytes():
+        file_map.keep_at_most(size_bytes)
 
 
 class DiskStorage:
@@ -225,7 +231,7 @@ class _DiskFile:
 
     def _map_again(self, end: int) -> None:
         """Map the file, unless a map is there that reaches as far as that."""
-        if file_map is not None and (self._map is None or self._map.size < end):
+        if file_map is not None and file_map.most_bytes() and (self._map is None or self._map.size < end):
             # Where the system makes no map (out of address space, a special file) reads go on without.
             with contextlib.suppress(OSError):
                 self._map = file_map.FileMap(self._handle)

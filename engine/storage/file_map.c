@@ -31,7 +31,7 @@ typedef struct FileMap {
 } FileMap;
 
 static FileMap *first_map;
-static size_t seen_chunks, most_chunks = ((size_t)64 << 20) >> CHUNK_BITS;
+static size_t seen_chunks, most_chunks;
 
 static __thread sigjmp_buf *volatile guard;
 static struct sigaction outer;
@@ -218,6 +218,11 @@ static PyObject *keep_at_most(PyObject *Py_UNUSED(module), PyObject *bytes)
     Py_RETURN_NONE;
 }
 
+static PyObject *most_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromSize_t(most_chunks << CHUNK_BITS);
+}
+
 static PyObject *kept_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromSize_t(seen_chunks << CHUNK_BITS);
@@ -247,6 +252,7 @@ static PyTypeObject FileMap_type = {
 
 static PyMethodDef functions[] = {
     {"keep_at_most", keep_at_most, METH_O, NULL},
+    {"most_bytes", most_bytes, METH_NOARGS, NULL},
     {"kept_bytes", kept_bytes, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

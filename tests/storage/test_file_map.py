@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from engine.storage.disk import DiskStorage
+from engine.storage.disk import DiskStorage, allow_maps
 from tests.tools import needs
 
 if TYPE_CHECKING:
@@ -23,6 +23,16 @@ else:
 
 _CHUNK: Final = 64 << 10
 _CONTENT: Final = random.Random(1).randbytes(10 * _CHUNK + 1234)
+
+
+@pytest.fixture(autouse=True)
+def bound() -> Iterator[None]:
+    """What an environment allows when it is open."""
+    before = file_map.most_bytes()
+    allow_maps(64 << 20)
+    assert file_map.most_bytes() == max(before, 64 << 20)
+    yield
+    file_map.keep_at_most(before)
 
 
 @pytest.fixture
@@ -91,16 +101,13 @@ def test_a_file_that_grows_again_has_what_it_has_now(path: Path, mapped: file_ma
 def test_memory_is_bounded(mapped: file_map.FileMap) -> None:
     held = file_map.kept_bytes()
     assert held >= 11 * _CHUNK
-    try:
-        file_map.keep_at_most(4 * _CHUNK)
-        assert file_map.kept_bytes() == 0
-        for chunk in range(0, len(_CONTENT), _CHUNK):
-            assert mapped.read(chunk, 1) is None
-            assert file_map.kept_bytes() <= 4 * _CHUNK
-        # The last ones are still held.
-        assert mapped.read(len(_CONTENT) - 1, 1) == _CONTENT[-1:]
-    finally:
-        file_map.keep_at_most(64 << 20)
+    file_map.keep_at_most(4 * _CHUNK)
+    assert file_map.kept_bytes() == 0
+    for chunk in range(0, len(_CONTENT), _CHUNK):
+        assert mapped.read(chunk, 1) is None
+        assert file_map.kept_bytes() <= 4 * _CHUNK
+    # The last ones are still held.
+    assert mapped.read(len(_CONTENT) - 1, 1) == _CONTENT[-1:]
 
 
 def test_a_closed_map_answers_nothing(mapped: file_map.FileMap) -> None:
@@ -128,6 +135,15 @@ def test_a_child_of_a_fork_reads_on(path: Path, mapped: file_map.FileMap) -> Non
         good = mapped.read(0, 9) == _CONTENT[:9] and mapped.read(3 * _CHUNK, 9) is None
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_nobody_has_allowed_for_it(path: Path, tmp_path: Path) -> None:
+    file_map.keep_at_most(0)
+    file = DiskStorage(tmp_path).open(path.name)
+    for offset in range(500):
+        assert file.read(offset, 9) == _CONTENT[offset : offset + 9]
+    assert file_map.kept_bytes() == 0
+    file.close()
 
 
 def test_a_file_of_the_storage(path: Path, tmp_path: Path) -> None:
