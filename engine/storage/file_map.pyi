@@ -9,8 +9,8 @@ A map would bring three troubles of its own:
   that the disk cannot read; the ``pread`` that follows says what is wrong;
 * a page that has to be read from disk is waited for with the interpreter's lock held. So the first read of a chunk of
   64 KiB answers None: ``pread`` waits without the lock and leaves the chunk in the page cache;
-* what was read counts as memory of the process. Chunks are counted over all maps; where they would be more than
-  ``keep_at_most`` allows (nothing at first), all maps let go of their pages, which stay in the page cache of the system.
+* what was read counts as memory of the process. Chunks are counted over all maps. Where they would be more than
+  ``keep_at_most`` allows (nothing at first), all maps let go of their pages, which stay in the system's page cache.
 
 Example: the LN at 5/0x82c of 66 bytes in a file of 10,000,000 bytes. The first read at 0x82c answers None, and so do
 those of the other 152 chunks; every later one in 0x0 to 0xffff is a copy.
