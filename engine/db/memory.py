@@ -3,7 +3,7 @@
 The cache is two per cent of the memory that is free, 64 MiB at least: 430 MB where 21 GB are free. That is an estimate
 which leaves room for long keys; with short ones two thirds of it are taken. A log that was written without a checkpoint
 is replayed in it; in a cache that is too small the same nodes are read again and again. When an environment is open,
-an eighth of it more may be maps of log files (``engine.storage.file_map``).
+an eighth of it more may be maps of log files (``engine.storage.disk``).
 je.maxMemoryPercent is a share of a JVM's heap, so here of a quarter of that memory: the usual 60 gives 3.2 GB of 21.
 In a container the limit of its control group (version 1 or 2) counts, less what its processes use.
 """
