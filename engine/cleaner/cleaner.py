@@ -22,6 +22,7 @@ from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.processing import CleaningParts, process_file, process_pending
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts, Selection, choose, last_candidate
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError, plural
+from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
 from engine.format.entry.internal_db import ReservedFile
 from engine.format.lsn import NULL_LSN, file_of
@@ -193,15 +194,20 @@ class Cleaner:
 
     # Choosing.
 
-    def facts(self) -> list[FileFacts]:
-        """What is counted of the files of the live log, ascending."""
+    def facts(self, listener: Listener = SILENT) -> list[FileFacts]:
+        """What is counted of the files of the live log, ascending.
+
+        Arguments:
+            listener: hears ``count files``: some may have to be read, each once.
+        """
         in_progress = self.states.in_progress()
         now_ms = self._parts.now_ms()
-        return [
-            self._facts_of(file, now_ms, in_progress=file.number in in_progress)
-            for file in self._parts.ctx.access.files()
-            if not self.states.is_reserved(file.number)
-        ]
+        files = [file for file in self._parts.ctx.access.files() if not self.states.is_reserved(file.number)]
+        found = []
+        for file in files:
+            found.append(self._facts_of(file, now_ms, in_progress=file.number in in_progress))
+            listener.step("count files", len(found), len(files))
+        return found
 
     def select(
         self, limits: CleaningLimits | None = None, *, anything: bool = False, newest: int | None = None
@@ -225,10 +231,10 @@ class Cleaner:
             excluded=self.states.unusable,
         )
 
-    def kept(self, limits: CleaningLimits | None = None) -> list[KeptFile]:
-        """Every log file, and why it is still there."""
+    def kept(self, limits: CleaningLimits | None = None, listener: Listener = SILENT) -> list[KeptFile]:
+        """Every log file, and why it is still there; the listener hears what ``facts`` tells it."""
         limits = limits or self._settings.limits
-        by_number = {facts.number: facts for facts in self.facts()}
+        by_number = {facts.number: facts for facts in self.facts(listener)}
         newest = self.newest(list(by_number.values()), limits)
         in_progress = self.states.in_progress()
         found = []

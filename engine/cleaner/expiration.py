@@ -22,12 +22,14 @@ from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import pack, sorted_pack, unpack
 from engine.format.codecs import decode_body
-from engine.format.entry.ln import HAS_EXPIRATION, LN
+from engine.format.entry.ln import LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
-from engine.format.entry_types import BOTTOM_NODES, COMMON_LNS, LNS
+from engine.format.entry_types import BOTTOM_NODES, LNS
+from engine.format.fast.filters import may_expire
+from engine.format.fast.header import header_lengths
 from engine.format.header import is_invisible
 from engine.format.lsn import file_of, make_lsn, offset_of
-from engine.format.versions import EXPIRATION, LN_KEY_FIRST
+from engine.format.versions import EXPIRATION
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
 from engine.tree.context import TreeContext
@@ -143,9 +145,11 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
         DamageError: a bad entry. NotFoundError: there is no such file.
     """
     found: dict[int, int] = {}
-    if access.version_of(number) >= EXPIRATION:
+    version = access.version_of(number)
+    if version >= EXPIRATION:
+        lengths = header_lengths(version)
         for piece in forward_pieces(access, LogRange(make_lsn(number, 0), make_lsn(number + 1, 0))):
-            for pos in positions(piece, _EXPIRING):
+            for pos in may_expire(piece.data, positions(piece, _EXPIRING), lengths):
                 raw = raw_at(piece, pos)
                 if not is_invisible(raw.flags, raw.version):
                     _add_hours(raw, found)
@@ -162,9 +166,6 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
                 value = node.expiration_base + slot.expiration - 1
                 hour = value if node.flags & EXPIRES_IN_HOURS else value * _HOURS_A_DAY
                 found[hour] = found.get(hour, 0) + raw.size // node.n_entries
-        return
-    # The flags of a user's record come first, and almost always say that there is nothing to see.
-    if raw.version < LN_KEY_FIRST and raw.type_number in COMMON_LNS and not raw.body[0] & HAS_EXPIRATION:
         return
     record = decode_body(raw.type_number, raw.version, raw.body)
     if isinstance(record, LN) and record.expiration:

@@ -15,6 +15,7 @@ from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.file_report import FileReport
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts
 from engine.errors import StorageError, plural
+from engine.events import SILENT, Listener
 
 # Beside the records of a file its nodes have to be written: no counter says how large these will be.
 _NODES_FACTOR: Final = 2
@@ -79,6 +80,7 @@ class OfflineCleaning:
         goal: when to end.
         stop: asked between two files.
         heard: told of each file that was cleaned.
+        listener: hears what has to be read before the first file is chosen.
     """
 
     def __init__(
@@ -89,8 +91,10 @@ class OfflineCleaning:
         *,
         stop: Callable[[], bool],
         heard: Callable[[CleanedFile], None],
+        listener: Listener = SILENT,
     ) -> None:
         self._cleaner = cleaner
+        self._listener = listener
         self._checkpointer = checkpointer
         self._goal = goal
         self._stop = stop
@@ -106,8 +110,9 @@ class OfflineCleaning:
             UnsupportedError: nothing can be cleaned in this environment.
         """
         cleaner = self._cleaner
+        files = cleaner.facts(self._listener)
         before, utilization = cleaner.deletion.use().total, cleaner.select().current_max
-        numbers = {facts.number for facts in cleaner.facts()} | set(cleaner.states.reserved())
+        numbers = {facts.number for facts in files} | set(cleaner.states.reserved())
         # What earlier runs have left goes first: it costs nothing.
         cleaner.deletion.manage(everything=True)
         newest = max(numbers, default=-1)

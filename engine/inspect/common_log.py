@@ -108,7 +108,12 @@ def common_log(
 
 
 def shared_log(
-    found: CommonLog, storage: Storage, files: LogFiles, other_files: LogFiles, jobs: int = 1
+    found: CommonLog,
+    storage: Storage,
+    files: LogFiles,
+    other_files: LogFiles,
+    jobs: int = 1,
+    listener: Listener = SILENT,
 ) -> SharedLog | None:
     """What is the same in both of two logs that were compared; None for nothing, or where it is damaged.
 
@@ -117,13 +122,15 @@ def shared_log(
         storage, files: the first environment; its part is checked, and the other's is the same.
         other_files: the second.
         jobs: processes that check.
+        listener: hears the files that were checked.
     """
     if found.relation == UNRELATED:
         return None
     end_lsn = _BEYOND if found.first_difference == NULL_LSN else found.first_difference
     others = {file.number for file in other_files.files}
     both = [file for file in files.files if file.number in others]
-    for met in map_small(partial(_first_damage, storage, files.end_file()), both, jobs):
+    for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
+        listener.step("check logs", done, len(both))
         # A record that cannot be read is for whoever reads it to report.
         if met != NULL_LSN and met < end_lsn:
             return None

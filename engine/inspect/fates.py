@@ -39,7 +39,7 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.parallel import map_small
 from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
 
@@ -242,29 +242,25 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
 
     Arguments:
         storage, files: the environment.
-        listener: hears ``read`` with the number of files.
+        listener: hears ``read`` with the bytes of the log.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
     """
     found = LogFates()
-    total, last = len(files.files), files.files[-1].number
-    done, number = -1, -1
+    last, told = files.files[-1].number, LogProgress(listener, "read", files.files)
     actions = keeping(_WITH_FATE)
-    for item in LogReader(storage, files._replace(marker=None)).stretches():
-        if file_of(item.lsn) != number:
-            number, done = file_of(item.lsn), done + 1
-            listener.step("read", done, total)
+    for item in told.along(LogReader(storage, files._replace(marker=None)).stretches(), every=1):
         if isinstance(item, Stretch):
             found.entries += item.entries
             _take_stretch(found, item, actions)
         elif isinstance(item, Damage):
-            found.add_damage(item, in_last_file=number == last)
+            found.add_damage(item, in_last_file=file_of(item.lsn) == last)
         else:
             found.entries += 1
             if item.type_number in _WITH_FATE:
                 found.add(item)
-    listener.step("read", total, total)
+    told.end()
     if found.periods:
         _count_rolled_back(storage, files, found)
     return found

@@ -181,8 +181,8 @@ class _Workers:
         data = self._received[handle]
         data += piece
         while len(data) >= _LENGTH.size and len(data) >= (end := _LENGTH.size + _LENGTH.unpack_from(data)[0]):
-            # Safe to unpickle: only a fork of this process can write here.
-            number, outcome = pickle.loads(data[_LENGTH.size : end])
+            # Safe to unpickle: only a fork of this process can write here. A view, since results may be large.
+            number, outcome = pickle.loads(memoryview(data)[_LENGTH.size : end])
             del data[:end]
             self.done[number] = outcome
         return bool(piece)
@@ -212,8 +212,8 @@ def _work(
         for handle in inherited:
             os.close(handle)
         for number in numbers:
-            outcome = _outcome(function, tasks[number])
-            message = pickle.dumps((number, outcome), pickle.HIGHEST_PROTOCOL)
+            # While the parent is waited for, the message alone is held.
+            message = pickle.dumps((number, _outcome(function, tasks[number])), pickle.HIGHEST_PROTOCOL)
             _send(sending, _LENGTH.pack(len(message)))
             _send(sending, message)
     except BaseException:

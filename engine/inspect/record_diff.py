@@ -1,8 +1,7 @@
 """The records of two environments side by side, by database and key.
 
 Both are walked in key order at the same time, so memory does not grow with the databases. Where the keys of a database
-are in the order of a Java class, two trees need not have the same order: its records are sorted by their bytes first,
-in memory.
+are in the order of a Java class, two trees need not have the same order: its records are sorted by their bytes first.
 
 Of copies of one environment most records are the same without being read: their slots have the same key and LSN, and up
 to there the logs are the same byte for byte (``engine.inspect.common_log``). Nodes whose slots are all so are passed
@@ -22,15 +21,18 @@ from typing import Final, NamedTuple
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.scan import LiveSlots, key_and_data
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, counted_in_parts
 from engine.inspect.common_log import SharedLog
 from engine.inspect.key_ranges import WHOLE, KeyRange, can_share, in_ranges, worthwhile_ranges
+from engine.storage.sorted_pairs import in_byte_order
 from engine.tree.keys import Key
 
 ONLY_FIRST: Final = "only-first"
 ONLY_SECOND: Final = "only-second"
 CHANGED: Final = "changed"
 SAME: Final = "same"
+# Records between two reports of progress.
+_TOLD: Final = 1 << 13
 
 
 class RecordDifference(NamedTuple):
@@ -104,27 +106,38 @@ def diff_records(
         most: differing records to keep.
         shared: the part of the log that both have; None for environments that have nothing in common.
         jobs: processes that compare a large database.
+        listener: hears the records that were compared.
 
     Raises:
         DamageError: a record or a tree cannot be read.
     """
     found = RecordDiff([], [])
     here, there = set(one.database_names()), set(other.database_names())
+    compared, total = 0, len(here | there)
+
+    def told(share: float, records: int) -> None:
+        counted_in_parts(listener, "compare databases", share, total, compared + records)
+
     for done, name in enumerate(sorted(here | there)):
-        listener.step("compare databases", done, len(here | there))
+        told(done, 0)
         with ExitStack() as handles:
             first = handles.enter_context(one.open_database(name)) if name in here else None
             second = handles.enter_context(other.open_database(name)) if name in there else None
             counts = dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0)
             compare = partial(_compared, name, first, second, shared, most)
-            if first is None or second is None or not _can_join_slots(first, second, shared):
-                parts = iter([compare(WHOLE)])
+            ranges = [WHOLE]
+            if first is not None and second is not None and _can_join_slots(first, second, shared):
+                ranges = worthwhile_ranges(one.engine, first, jobs) if can_share(other.engine) else ranges
+            if len(ranges) == 1:
+                parts = iter([compare(WHOLE, listener, partial(told, done))])
             else:
-                parts = _in_parts(compare, one, other, first, jobs)
-            for part in parts:
+                parts = in_ranges((one.engine, other.engine), compare, ranges, jobs)
+            for number, part in enumerate(parts, 1):
                 for what, count in part.counts.items():
                     counts[what] += count
                 found.differences.extend(part.differences[: most - len(found.differences)])
+                told(done + number / len(ranges), sum(counts.values()))
+        compared += sum(counts.values())
         relation = ONLY_SECOND if first is None else ONLY_FIRST if second is None else CHANGED
         found.databases.append(_summed(name, relation, *counts.values()))
     return found
@@ -154,20 +167,20 @@ class _Part(NamedTuple):
     differences: list[RecordDifference]
 
 
-def _in_parts(
-    compare: Callable[[KeyRange], _Part], one: Environment, other: Environment, first: Database, jobs: int
-) -> Iterator[_Part]:
-    ranges = worthwhile_ranges(one.engine, first, jobs)
-    if len(ranges) == 1 or not can_share(other.engine):
-        return iter([compare(WHOLE)])
-    return in_ranges((one.engine, other.engine), compare, ranges, jobs)
-
-
 def _compared(
-    name: str, first: Database | None, second: Database | None, shared: SharedLog | None, most: int, keys: KeyRange
+    name: str,
+    first: Database | None,
+    second: Database | None,
+    shared: SharedLog | None,
+    most: int,
+    keys: KeyRange,
+    listener: Listener = SILENT,
+    told: Callable[[int], None] | None = None,
 ) -> _Part:
     part = _Part(dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0), [])
-    for difference in _differences(name, first, second, shared, keys):
+    for number, difference in enumerate(_differences(name, first, second, shared, keys, listener)):
+        if told is not None and not number % _TOLD:
+            told(sum(part.counts.values()))
         if isinstance(difference, int):
             part.counts[SAME] += difference
             continue
@@ -186,7 +199,12 @@ def _can_join_slots(first: Database, second: Database, shared: SharedLog | None)
 
 
 def _differences(
-    name: str, first: Database | None, second: Database | None, shared: SharedLog | None, keys: KeyRange
+    name: str,
+    first: Database | None,
+    second: Database | None,
+    shared: SharedLog | None,
+    keys: KeyRange,
+    listener: Listener,
 ) -> Iterator[RecordDifference | int]:
     """The records of both; of those that are the same only how many, where they need not be read."""
     if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
@@ -194,7 +212,7 @@ def _differences(
         assert slots is not None
         assert other_slots is not None
         return _joined_slots(name, first, second, _SlotStream(slots), _SlotStream(other_slots), shared)
-    return _joined(name, first, second)
+    return _joined(name, first, second, listener)
 
 
 def _joined_slots(
@@ -273,13 +291,18 @@ class _SlotStream:
         return key_and_data(db.state, self.keys[self.at], data if data is not None else db.data_at(lsn) or b"")
 
 
-def _joined(name: str, first: Database | None, second: Database | None) -> Iterator[RecordDifference]:
+def _joined(
+    name: str, first: Database | None, second: Database | None, listener: Listener
+) -> Iterator[RecordDifference]:
     """The records of both, each once; those that are the same too."""
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
     # For both if for one: the two have to come in the same order.
-    in_memory = any(db.state.order.comparator is not None for db in opened)
-    left, right = (_RecordStream(db, by_item=by_item, in_memory=in_memory) for db in (first, second))
+    is_sorted = all(db.state.order.comparator is None for db in opened)
+    found = [db.items() if db is not None else iter(()) for db in (first, second)]
+    left, right = (
+        _RecordStream(records if is_sorted else in_byte_order(records, listener), by_item=by_item) for records in found
+    )
     while left.current is not None or right.current is not None:
         if right.current is None or (left.current is not None and left.place < right.place):
             yield RecordDifference(name, left.key, left.data, None)
@@ -297,14 +320,12 @@ class _RecordStream:
     """The records of one database, one after the other.
 
     Arguments:
-        db: None for no records.
+        records: in the order of their bytes.
         by_item: a record is told by its key and its data, as with duplicates.
-        in_memory: sort them by their bytes.
     """
 
-    def __init__(self, db: Database | None, *, by_item: bool, in_memory: bool) -> None:
-        found = db.items() if db is not None else iter(())
-        self._rest = iter(sorted(found)) if in_memory else found
+    def __init__(self, records: Iterator[tuple[bytes, bytes]], *, by_item: bool) -> None:
+        self._rest = records
         self._by_item = by_item
         self.current: tuple[bytes, bytes] | None = next(self._rest, None)
 

@@ -47,6 +47,7 @@ from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
 from engine.log.reader import LogReader
+from engine.log.window import LOOK_BYTES
 from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
@@ -361,7 +362,7 @@ def _first_file_for(s: Selection, storage: Storage, files: LogFiles) -> int:
     first = NULL_LSN
     reader = LogReader(storage, files)
     for file in files.files:
-        with reader.open(file) as opened:
+        with reader.open(file, window_bytes=LOOK_BYTES) as opened:
             if opened.header is None or opened.header.time >= s.since_ms:
                 break
         first = make_lsn(file.number, 0)

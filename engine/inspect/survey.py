@@ -62,6 +62,7 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import LogReader
+from engine.log.window import LOOK_BYTES
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
@@ -254,7 +255,7 @@ class _Surveyor:
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
                 continue
-            with self._log.open(file) as reader:
+            with self._log.open(file, window_bytes=LOOK_BYTES) as reader:
                 version, header = reader.version, reader.header
                 if after == file.number + 1 and named and file.number not in bad and not reader.is_entry(named):
                     lost.append(make_lsn(file.number, named))

@@ -16,17 +16,25 @@ Example: the header of 00000003.jdb is zeros, 00000002.jdb is of version 17: the
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from engine.errors import NotFoundError, StorageError, plural
+from engine.events import Listener
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
 from engine.format.entry_types import FILE_HEADER
 from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
+from engine.format.lsn import file_of, offset_of
 from engine.format.versions import NEWEST_VERSION, is_supported
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
+
+# Of a pass, between two reports.
+_EVERY_BYTES: Final = 1 << 20
+_EVERY_ITEMS: Final = 1 << 11
 
 _LOG_FILE = re.compile(r"([0-9a-f]{8})\.jdb", re.IGNORECASE)
 _SET_ASIDE = re.compile(r"([0-9a-f]{8})\.(del|bad|bad\.\d+|bup\.\d+|tmp)", re.IGNORECASE)
@@ -202,3 +210,56 @@ def _version_of(storage: Storage, path: str) -> int | None:
     finally:
         handle.close()
     return version if version is not None and is_supported(version) else None
+
+
+class _Placed(Protocol):
+    """Stands somewhere in the log."""
+
+    @property
+    def lsn(self) -> int:
+        """Where."""
+
+
+_Item = TypeVar("_Item", bound=_Placed)
+
+
+class LogProgress:
+    """Tells a listener how many bytes a pass over log files has behind it: one file may be the whole log.
+
+    Arguments:
+        listener: hears them.
+        name: the step.
+        files: those that are read, ascending.
+        backward: the pass begins at the end.
+    """
+
+    def __init__(self, listener: Listener, name: str, files: Sequence[LogFile], *, backward: bool = False) -> None:
+        self._listener, self._name, self._backward = listener, name, backward
+        sizes = [file.size_bytes for file in files]
+        self._before = dict(zip((file.number for file in files), accumulate(sizes, initial=0), strict=False))
+        self._total = sum(sizes)
+        self._next = 1
+
+    def at(self, lsn: int) -> None:
+        """The pass has come to an LSN."""
+        place = min(self._before.get(file_of(lsn), 0) + offset_of(lsn), self._total)
+        done = self._total - place if self._backward else place
+        if done >= self._next:
+            self._next = done + _EVERY_BYTES
+            self._listener.step(self._name, done, self._total)
+
+    def end(self) -> None:
+        """The pass is over."""
+        self._listener.step(self._name, self._total, self._total)
+
+    def along(self, items: Iterable[_Item], *, every: int | None = None) -> Iterator[_Item]:
+        """What a pass yields, as it is, and told now and then.
+
+        Arguments:
+            every: so many items between two reports; None for as many as entries are quick.
+        """
+        every = every or _EVERY_ITEMS
+        for number, item in enumerate(items, 1):
+            if not number % every:
+                self.at(item.lsn)
+            yield item

@@ -400,9 +400,10 @@ class LogReader:
         self._files = files.with_marker()
         self._end_file = files.end_file()
 
-    def open(self, file: LogFile, version: int | None = None) -> FileReader:
+    def open(self, file: LogFile, version: int | None = None, window_bytes: int = WINDOW_BYTES) -> FileReader:
         """A reader of one file; ``version`` serves when its header cannot be read (None: ask the files beside it)."""
-        return FileReader(self._storage, file, is_last=file.number >= self._end_file, version=version)
+        is_last = file.number >= self._end_file
+        return FileReader(self._storage, file, is_last=is_last, version=version, window_bytes=window_bytes)
 
     def forward(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Item]:
         """Entries and damage in ``[start, end)``; NULL_LSN is no limit.

@@ -54,6 +54,8 @@ from engine.log.entry import BY_PREV_OFFSET, BY_SEARCH, BY_SIZE_CHAIN
 from engine.storage.base import ReadFile
 
 WINDOW_BYTES: Final = 16 << 20
+# For who looks at a header or a few entries only.
+LOOK_BYTES: Final = 4 << 10
 _PIECE_BYTES: Final = 1 << 20
 
 

@@ -21,7 +21,7 @@ A file is *cut short* when it ends before the entry that the header of the next 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -29,14 +29,15 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.scan import key_and_data
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
-from engine.events import SILENT, Listener
+from engine.events import PARTS, SILENT, Listener
 from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import COMMIT, DELTA_TYPE, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of, parse_lsn
 from engine.inspect.survey import survey
 from engine.log.entry import LogEntry
-from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.files import LogFile, LogFiles, LogProgress, list_log_files
 from engine.log.reader import FileReader
+from engine.log.window import LOOK_BYTES
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
 from engine.rescue.salvage.collect import Salvage
@@ -58,6 +59,8 @@ STATES: Final = (MISSING, CLEANED, CUT, UNKNOWN)
 
 # Numbers of one gap that are listed one by one; a directory with files 0 and 7ffffffe has two billion.
 _MOST_NUMBERS: Final = 100_000
+# Between two reports of progress.
+_TOLD_BINS: Final = 64
 
 
 class AbsentFile(NamedTuple):
@@ -146,7 +149,7 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
         problem, walked = str(error), False
         stopped_at = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
     if walked:
-        keys, subtrees = _with_older(storage, files, walk.keys, walk.names), walk.subtrees
+        keys, subtrees = _with_older(storage, files, walk.keys, walk.names, listener), walk.subtrees
     else:
         keys, subtrees = _from_log(storage, env, absent, listener), []
     needed = set() if walked else _needed_by_recovery(storage, files, absent)
@@ -164,7 +167,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
         if after.number != before.number + 1:
             continue
         try:
-            with FileReader(storage, after, is_last=False) as reader:
+            with FileReader(storage, after, is_last=False, window_bytes=LOOK_BYTES) as reader:
                 header = reader.header
         except JetoolError:
             continue
@@ -231,22 +234,29 @@ class _Walk:
 
     def run(self, listener: Listener) -> None:
         """Walk over all trees."""
+        total = len(self._databases)
         for done, (name, db) in enumerate(self._databases):
-            listener.step("trees", done, len(self._databases))
-            self.names[name] = db.state.id
-            self._tree(name, db.state)
-            db.close()
-        listener.step("trees", len(self._databases), len(self._databases))
 
-    def _tree(self, name: str, db: DatabaseState) -> None:
+            def told(share: float, done: int = done) -> None:
+                listener.step("trees", int((done + share) * PARTS), total * PARTS)
+
+            told(0.0)
+            self.names[name] = db.state.id
+            self._tree(name, db.state, told)
+            db.close()
+        listener.step("trees", total * PARTS, total * PARTS)
+
+    def _tree(self, name: str, db: DatabaseState, told: Callable[[float], None]) -> None:
         bins = records = 0
+        walked = 0.0
         lost: list[LostSubtree] = []
-        todo: list[tuple[int, IN | None, bytes | None, bytes | None, int]] = []
+        # With the share of the tree that stands under the node.
+        todo: list[tuple[int, IN | None, bytes | None, bytes | None, int, float]] = []
         root = root_in_memory(db)
         if root is not None or db.has_root:
-            todo.append((db.root_lsn, root, None, None, -1))
+            todo.append((db.root_lsn, root, None, None, -1, 1.0))
         while todo:
-            lsn, node, low, high, level = todo.pop()
+            lsn, node, low, high, level, share = todo.pop()
             if node is None:
                 read = self._read(db, lsn)
                 if not isinstance(read, IN):
@@ -259,14 +269,17 @@ class _Walk:
                 bins += 1
                 records += sum(node.is_live(at) for at in range(len(node)))
                 self._slots(name, db, node)
+                walked += share
+                if not bins % _TOLD_BINS:
+                    told(walked)
                 continue
             keys = [_stored(db, key) for key in node.keys]
             bounds = [low, *keys[1:], high]
             children = [
-                (node.lsns[at], self._kid(db, node, at), bounds[at], bounds[at + 1], (node.level & 0xFFFF) - 1)
-                for at in range(len(node) - 1, -1, -1)
+                (lsn, self._kid(db, node, at), bounds[at], bounds[at + 1], (node.level & 0xFFFF) - 1, share / len(node))
+                for at, lsn in enumerate(node.lsns)
             ]
-            todo += children
+            todo += reversed(children)
         average = records / bins if bins else float(db.max_entries) / 2
         for one in lost:
             # Upper nodes have as many children as BINs have records, about.
@@ -310,14 +323,17 @@ def _stored(db: DatabaseState, key: object) -> bytes:
     return key if isinstance(key, bytes) else key_and_data(db, key, b"")[0]
 
 
-def _with_older(storage: Storage, files: LogFiles, keys: list[LostKey], names: Mapping[str, int]) -> list[LostKey]:
+def _with_older(
+    storage: Storage, files: LogFiles, keys: list[LostKey], names: Mapping[str, int], listener: Listener
+) -> list[LostKey]:
     """Look for older versions of lost records: the log is read once, and only when there are some."""
     wanted = {(names[one.db], one.key): one for one in keys}
     if not wanted:
         return []
     found: dict[tuple[int, bytes], list[tuple[int, int | None]]] = {}
     committed = TxnLsns()
-    for item in _entries(storage, files.files, files.end_file()):
+    told = LogProgress(listener, "look for older versions", files.files)
+    for item in told.along(_entries(storage, files.files, files.end_file())):
         if item.type_number in TXN_ENDS and item.type_number == COMMIT:
             end = scan.end_of(item)
             if end is not None:

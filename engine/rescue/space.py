@@ -143,7 +143,7 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
         assert cleaner is not None
         if recovery.resurrected:
             counters = _counters(storage, files, listener)
-        for kept in cleaner.kept():
+        for kept in cleaner.kept(listener=listener):
             facts, state = kept.facts, kept.state
             summary = counters.get(kept.file.number)
             if summary is None or facts is None or not summary.total_size:

@@ -17,6 +17,7 @@ Also here:
 * ``remote``: files at a URL, through fsspec, for directories of backups
 * ``saved_bytes``: saved bytes: what a repair overwrites is kept first, so that the repair can be undone
 * ``scratch``: bytes that do not fit into memory, in a nameless file of the system's temporary directory
+* ``sorted_pairs``: pairs of bytes in order, more than memory holds
 * ``tickets``: numbers that several processes take from
 * ``undo``: taking a repair back: every byte as it was before, from the journal
 """

@@ -259,7 +259,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
             from jetool.output.sink import StandardOutput
 
             # The sink reports a full disk and a closed pipe as for results.
-            out = StandardOutput(lambda: None)
+            out = StandardOutput()
             out.open()
             out.write(text(ctx).encode() + b"\n")
             out.commit()
@@ -345,7 +345,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     # Results in a file have no colours unless they were asked for.
     seen = path is None and messages.is_terminal(sys.stdout)
     style = _style(values, messages.color(choice, seen))._replace(width=messages.width(terminal=seen))
-    target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_leave_terminal(listener))
+    target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_before_results(listener))
     run = Run(
         out=render.Renderer(form, style, values.pop("fields", None), target),
         messages=messages.Messages(
@@ -388,9 +388,9 @@ def _style(values: dict[str, Any], color: bool) -> Any:
     return PLAIN._replace(color=color, **{name: value for name, value in given.items() if value is not None})
 
 
-def _leave_terminal(listener: Reporter) -> Callable[[], None]:
-    """What to do before the first result: on a terminal a bar would end up between the lines."""
+def _before_results(listener: Reporter) -> Callable[[bytes], None] | None:
+    """What to do before results: on a terminal a bar would end up between the lines."""
     from jetool.output.messages import is_terminal
 
-    # In a pipe results and the bar do not meet, so it may go on.
-    return listener.close if is_terminal(sys.stdout) else lambda: None
+    # In a pipe results and the bar do not meet, so it may stay.
+    return listener.make_way if is_terminal(sys.stdout) else None

@@ -8,8 +8,8 @@ A message says what, where, consequence, next command:
 ``-q`` leaves errors only, ``-v`` adds details. What cannot be written (standard error is closed) is lost: it must not
 turn the result of the run into another one.
 
-Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, only after
-one second, and only until the command prints its first result on the same terminal. ``json`` prints a line such as
+Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, one second
+after the start, and one second after the last result on the same terminal. ``json`` prints a line such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
     {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import sys
 import time
@@ -172,6 +173,12 @@ class Reporter(Listener, RecordCountListener, Protocol):
     def pause(self) -> None:
         """Erase what is drawn, since a message follows. The next step may draw it again."""
 
+    def make_way(self, result: bytes) -> None:
+        """Erase what is drawn, since a result is printed on the same terminal.
+
+        A step that is heard a second later may draw again, unless the result ends within a line.
+        """
+
     def close(self) -> None:
         """Erase what is drawn. Steps heard later are ignored. Closing twice is harmless."""
 
@@ -185,6 +192,9 @@ class NoProgress(SilentListener):
         """Nobody looks."""
 
     def pause(self) -> None:
+        """Nothing is drawn."""
+
+    def make_way(self, result: bytes) -> None:
         """Nothing is drawn."""
 
     def close(self) -> None:
@@ -227,6 +237,9 @@ class JsonLines:
             sys.stderr.flush()
 
     def pause(self) -> None:
+        """Nothing is drawn."""
+
+    def make_way(self, result: bytes) -> None:
         """Nothing is drawn."""
 
     def close(self) -> None:
@@ -273,6 +286,11 @@ class Bar:
             self._bar.stop()
             self._bar = None
             self._tasks.clear()
+
+    def make_way(self, result: bytes) -> None:
+        """Erase the bar, and wait."""
+        self.pause()
+        self._next = time.monotonic() + _DELAY_S if result.endswith(b"\n") else math.inf
 
     def close(self) -> None:
         """Erase the bar for good."""

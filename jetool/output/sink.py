@@ -52,11 +52,11 @@ class StandardOutput:
     """Standard output, in UTF-8 whatever the locale.
 
     Arguments:
-        before: called once before the first bytes (a progress bar on the same terminal has to go first).
+        before: called with what is about to be written (a progress bar on the same terminal has to go first).
     """
 
-    def __init__(self, before: Callable[[], None]) -> None:
-        self._before: Callable[[], None] | None = before
+    def __init__(self, before: Callable[[bytes], None] | None = None) -> None:
+        self._before = before
 
     def open(self) -> None:
         """Make sure that there is one: Python has None for a descriptor that was closed before the start."""
@@ -68,9 +68,8 @@ class StandardOutput:
 
     def write(self, data: bytes) -> None:
         """Write; at once when somebody is looking."""
-        if self._before is not None:
-            self._before()
-            self._before = None
+        if self._before is not None and data:
+            self._before(data)
         try:
             self._stream.write(data)
             if self._live:

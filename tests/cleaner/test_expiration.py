@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cleaner.expiration import DATABASE_NAME, decode_histogram, encode_histogram
+from engine.cleaner.expiration import DATABASE_NAME, decode_histogram, encode_histogram, hours_in
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.bytecursor import sorted_unpack
 from engine.format.entry.ln import LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, NodeRecord
-from engine.log.entry import LogEntry
-from engine.log.files import list_log_files
+from engine.log.access import LogAccess
+from engine.log.entry import Damage, LogEntry
+from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.txn.records import PutMode
+from tests import corpus
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=16, file_max_bytes=10_000, checkpoint_bytes=0)
 DAYS, HOURS = 20_000, 480_007
@@ -75,6 +79,34 @@ def test_every_finished_file_has_the_record_of_its_entries() -> None:
     for number, data in records.items():
         assert decode_histogram(data) == histogram(storage, number), number
     assert any(data[:1] == b"\x01" for data in records.values())
+    # The same where the record is missing, and the file is read.
+    with closing(LogAccess(storage, list_log_files(storage).files)) as access:
+        assert {number: hours_in(access, number) for number in records} == {
+            number: decode_histogram(data) for number, data in records.items()
+        }
+
+
+def test_logs_of_all_versions_are_read_as_entry_by_entry() -> None:
+    """The flags alone say of most entries that they do not expire."""
+    versions, expiring = set(), set()
+    for env in sorted({path.parent for path in (corpus.path() / "je").rglob("*.jdb")}):
+        storage = DiskStorage(env)
+        files = list_log_files(storage)
+        with closing(LogAccess(storage, files.files)) as access:
+            for file in files.files:
+                if is_damaged(storage, file):
+                    continue
+                expected, version = histogram(storage, file.number), access.version_of(file.number)
+                assert hours_in(access, file.number) == expected, (env, file)
+                versions.add(version)
+                expiring |= {version} if expected else set()
+    assert {6, 15, 17, 26} <= versions
+    assert {15, 17, 26} <= expiring
+
+
+def is_damaged(storage: Storage, file: LogFile) -> bool:
+    with FileReader(storage, file, is_last=False) as reader:
+        return any(isinstance(item, Damage) for item in reader.entries())
 
 
 def test_whole_days_are_stored_as_days() -> None:

@@ -132,6 +132,22 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
     bar.count("scan", 71_000)
     bar.step("scan", 6, 10)
     assert drawn[6:] == ["6/10 60% 71,000 records"]
+    # A result goes first, and the bar comes back when none has come for a second; never within a line.
+    bar.make_way(b"a line\n")
+    clock[0] += 0.9
+    bar.step("scan", 6, 10)
+    assert drawn[7:] == ["stop"]
+    clock[0] += 0.2
+    bar.step("scan", 6, 0)
+    assert drawn[8:] == ["new scan", "6/None 71,000 records"]
+    bar.make_way(b"half a")
+    clock[0] += 5
+    bar.step("scan", 6, 0)
+    bar.make_way(b" line\n")
+    clock[0] += 1
+    bar.step("scan", 6, 0)
+    assert drawn[10:] == ["stop", "new scan", "6/None 71,000 records"]
+    del drawn[7:]
     bar.close()
     clock[0] += 0.2
     bar.step("scan", 7, 10)

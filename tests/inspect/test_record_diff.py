@@ -8,11 +8,13 @@ import pytest
 
 from engine.catalog.naming import DatabaseOptions
 from engine.db.environment import Environment
+from engine.events import PARTS
 from engine.format.entry.ln_content import DatabaseConfig
 from engine.inspect import key_ranges
 from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
 from engine.log.files import list_log_files
+from engine.storage import sorted_pairs
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import share_before
 from tests.db.workload import SMALL, State, Workload, contents
@@ -25,6 +27,21 @@ def holding(state: dict[str, dict[bytes, bytes]]) -> Environment:
             for key, data in records.items():
                 db.put(key, data)
     return env
+
+
+class Steps:
+    """Hears steps, and the records of the last one."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int, int]] = []
+        self.records = 0
+
+    def count(self, name: str, records: int) -> None:
+        assert name
+        self.records = records
+
+    def step(self, name: str, done: int, total: int) -> None:
+        self.heard.append((name, done, total))
 
 
 def test_what_differs() -> None:
@@ -86,10 +103,14 @@ def test_copies_that_went_on_are_compared_by_their_slots(seed: int) -> None:
     stores = one.engine.storage, copy
     files = [list_log_files(storage) for storage in stores]
     other.sync()
-    log = common_log(stores[0], files[0], stores[1], files[1])
-    shared = shared_log(log, stores[0], files[0], files[1])
+    log, steps = common_log(stores[0], files[0], stores[1], files[1]), Steps()
+    shared = shared_log(log, stores[0], files[0], files[1], listener=steps)
     assert shared is not None
-    by_slots = diff_records(one, other, 1 << 20, shared=shared)
+    assert steps.heard == [("check logs", done, len(shared.files)) for done in range(len(shared.files))]
+    by_slots = diff_records(one, other, 1 << 20, steps, shared=shared)
+    databases = len(by_slots.databases)
+    assert steps.heard[-1] == ("compare databases", databases * PARTS, databases * PARTS)
+    assert steps.records == sum(db.same + db.changed + db.only_first + db.only_second for db in by_slots.databases)
     assert by_slots == diff_records(one, other, 1 << 20)
     assert sum(db.records for db in by_slots.databases) > 0
 
@@ -110,8 +131,11 @@ def test_ranges_of_keys_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, 
     shared = shared_log(common_log(stores[0], files[0], stores[1], files[1]), stores[0], files[0], files[1])
     one, other = (Environment(storage, replace(SMALL, read_only=True)) for storage in stores)
     for most in (0, 3, 1 << 20):
-        alone = diff_records(one, other, most, shared=shared)
-        assert diff_records(one, other, most, shared=shared, jobs=2) == alone
+        alone, steps = diff_records(one, other, most, shared=shared), Steps()
+        assert diff_records(one, other, most, steps, shared=shared, jobs=2) == alone
+        # More often than once for a database, and never backwards.
+        assert len(steps.heard) > 3 * len(alone.databases)
+        assert steps.heard == sorted(steps.heard)
     assert 0 < sum(db.same for db in alone.databases) < sum(db.records for db in alone.databases)
     ranges = 0
     for name in other.database_names():
@@ -175,8 +199,9 @@ def backwards(stored: bytes) -> Backwards:
     return Backwards(stored[::-1])
 
 
-def test_keys_in_the_order_of_a_java_class() -> None:
-    """The two trees have different orders; the records are compared by their bytes."""
+def test_keys_in_the_order_of_a_java_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two trees have different orders; the records are compared by their bytes, as sorted runs."""
+    monkeypatch.setattr(sorted_pairs, "RUN_BYTES", 2000)
     name = "app.Backwards"
     one = Environment(MemoryStorage(), replace(SMALL, comparators={name: backwards}))
     state = one.create_database("t", DatabaseOptions(max_entries=4)).state

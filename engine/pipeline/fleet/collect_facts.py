@@ -165,8 +165,14 @@ class _FactsPass:
         self._last_ms = 0
         self._stride = 1
         self._ends = 0
-        self._handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(STREAM_LNS, self._replicated_ln)
-        self._handlers |= {
+
+    def run(self) -> Facts:
+        """Read the file."""
+        facts, reader = self._facts, self._reader
+        lengths = header_lengths(reader.version)
+        # No attribute: a circle would keep the reader and its window until the collector comes.
+        handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(STREAM_LNS, self._replicated_ln)
+        handlers |= {
             COMMIT: self._end,
             ABORT: self._end,
             CKPT_START: self._ckpt_start,
@@ -177,11 +183,6 @@ class _FactsPass:
             RESERVED_FILE_LN: self._reserved,
             FILE_HEADER: self._header,
         }
-
-    def run(self) -> Facts:
-        """Read the file."""
-        facts, reader = self._facts, self._reader
-        lengths, handlers = header_lengths(reader.version), self._handlers
         entries, sizes = [0] * 256, [0] * 256
         visible = invisible = 0
         damaged = False

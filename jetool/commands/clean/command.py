@@ -66,7 +66,9 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
         cleaner = engine.cleaner
         assert cleaner is not None
         goal = Goal(limits=_limits(cleaner, target), free_bytes=free, max_files=max_files, copies=int(disk_is_shared))
-        work = OfflineCleaning(cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run))
+        work = OfflineCleaning(
+            cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run), listener=run.listener
+        )
         report = work.run()
         kept, unusable = cleaner.kept(goal.limits), dict(cleaner.states.unusable)
     run.out.document(

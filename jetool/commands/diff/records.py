@@ -89,7 +89,7 @@ def print_record_diff(
     files, other_files = list_log_files(one.storage), list_log_files(other.storage)
     log = common_log(one.storage, files, other.storage, other_files, run.listener)
     with one.opened, other.opened:
-        shared = shared_log(log, one.storage, files, other_files, run.jobs)
+        shared = shared_log(log, one.storage, files, other_files, run.jobs, run.listener)
         found = diff_records(one.opened, other.opened, most, run.listener, shared=shared, jobs=run.jobs)
         decoding = decoding_for(run, one.opened, decode)
     unseen = "; ".join(f"{side.env}: {side.unseen}" for side in (one, other) if side.unseen) or None

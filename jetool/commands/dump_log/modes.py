@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any, Final
 
 from engine.errors import UnsupportedError, UsageError, plural
+from engine.events import Listener
 from engine.inspect.follow import follow
 from engine.inspect.parallel import map_small
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import FileStats, Group, Totals, count_file, group_name, merge
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
 from jetool.app import exits
@@ -86,12 +87,12 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
     if options["follow"]:
         parts: Iterable[RenderedLines] = render(plan, follow(plan.storage, plan.selection.from_lsn))
     elif options["tail"]:
-        last = _last_items(plan, options["tail"])
+        last = _last_items(plan, options["tail"], run.listener)
         parts = render(plan, reversed(last) if options["reverse"] else last)
     elif options["reverse"]:
-        parts = render(plan, _backward(plan), options["limit"])
+        parts = render(plan, _backward(plan, run.listener), options["limit"])
     elif options["limit"]:
-        parts = render(plan, _forward(plan), options["limit"])
+        parts = render(plan, _forward(plan, run.listener), options["limit"])
     else:
         parts = render_log(plan, run.jobs, run.listener)
     entries = bad = skipped = 0
@@ -110,26 +111,28 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
     return exits.FINDINGS if bad and harmful_damage(plan) else exits.DONE
 
 
-def _forward(plan: RenderPlan) -> Iterator[Item]:
+def _forward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
     reader, selection = LogReader(plan.storage, plan.files), plan.selection
+    told = LogProgress(listener, "dump", plan.files.with_marker())
     if selection.is_open():
-        return reader.forward()
-    return selection.chosen(reader.stretches(selection.from_lsn))
+        return told.along(reader.forward())
+    return selection.chosen(told.along(reader.stretches(selection.from_lsn), every=1))
 
 
-def _backward(plan: RenderPlan) -> Iterator[Item]:
+def _backward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
     """Newest first, over gaps: what is missing is for ``verify`` to report."""
     start, end = plan.selection.to_lsn, plan.selection.from_lsn
-    return LogReader(plan.storage, plan.files).backward(start, end, over_gaps=True)
+    told = LogProgress(listener, "dump", plan.files.with_marker(), backward=True)
+    return told.along(LogReader(plan.storage, plan.files).backward(start, end, over_gaps=True))
 
 
-def _last_items(plan: RenderPlan, count: int) -> deque[Item]:
+def _last_items(plan: RenderPlan, count: int, listener: Listener) -> deque[Item]:
     """The last wanted entries, with the damage among them, oldest first."""
     wanted = plan.selection.matcher() if not plan.selection.is_open() else None
     found: deque[Item] = deque()
     entries = 0
     # From the back, so that only the last files are read however long the log is.
-    for item in _backward(plan):
+    for item in _backward(plan, listener):
         if isinstance(item, LogEntry):
             if wanted is not None and not wanted(item):
                 continue

@@ -11,6 +11,7 @@ same as the general one, and a test holds both against each other.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,7 @@ from engine.inspect.selection import Selection
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import REASONS, Damage, LogEntry
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from jetool.commands.dump_log.json_lines import JsonLines
@@ -105,9 +106,9 @@ class RenderedLines(NamedTuple):
     skipped_bytes: int
 
 
-def render_file(plan: RenderPlan, file: LogFile) -> RenderedLines:
+def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None) -> RenderedLines:
     """Render the wanted entries of one file."""
-    parts = list(render(plan, file_items(plan, file)))
+    parts = list(render(plan, file_items(plan, file, told)))
     # JSON has commas between pieces; the stream adds those between files.
     chunk = plan.encoder.between.join([part.chunk for part in parts if part.chunk])
     return RenderedLines(
@@ -115,10 +116,14 @@ def render_file(plan: RenderPlan, file: LogFile) -> RenderedLines:
     )
 
 
-def file_items(plan: RenderPlan, file: LogFile) -> Iterator[Item]:
+def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Item]:
     """Wanted entries and damage of one file."""
     with FileReader(plan.storage, file, is_last=file.number >= plan.files.end_file()) as reader:
-        yield from reader.entries() if plan.selection.is_open() else plan.selection.chosen(reader.stretches())
+        if plan.selection.is_open():
+            yield from reader.entries() if told is None else told.along(reader.entries())
+        else:
+            stretches = reader.stretches()
+            yield from plan.selection.chosen(stretches if told is None else told.along(stretches, every=1))
 
 
 def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:
@@ -128,20 +133,22 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
         DamageError: with ``stop_on_error``, at the first damage.
     """
     files = [file for file in plan.files.with_marker() if plan.selection.wants_file(file.number)]
-    total, done = sum(file.size_bytes for file in files), 0
+    told, own = LogProgress(listener, "dump", files), os.getpid()
+
+    def work(file: LogFile) -> RenderedLines:
+        # One of two processes tells: what the other has done shows when it is handed over.
+        return render_file(plan, file, told if os.getpid() == own else None)
+
     # Workers run ahead: past the first damage nothing may be read.
     if jobs > 1 and len(files) > 1 and not plan.stop_on_error:
         shared = all(file.size_bytes <= _LARGEST_SHARED_FILE for file in files)
         if shared:
-            for file, part in zip(files, map_in_order(partial(render_file, plan), files, jobs), strict=True):
-                yield part
-                done += file.size_bytes
-                listener.step("dump", done, total)
+            yield from map_in_order(work, files, jobs)
+            told.end()
             return
     for file in files:
-        yield from render(plan, file_items(plan, file))
-        done += file.size_bytes
-        listener.step("dump", done, total)
+        yield from render(plan, file_items(plan, file, told))
+    told.end()
 
 
 def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = None) -> Iterator[RenderedLines]:

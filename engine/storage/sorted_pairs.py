@@ -1,0 +1,68 @@
+"""Pairs of bytes in order, more than memory holds: sorted runs in a scratch file, merged a piece of each at a time.
+
+Example, runs of two pairs: ``c b | d a`` become the runs ``b c`` and ``a d``, and merging them gives ``a b c d``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import marshal
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from engine.events import SILENT, Listener
+from engine.storage.scratch import ScratchFile
+
+Pair = tuple[bytes, bytes]
+# What is held before a run is written.
+RUN_BYTES: Final = 32 << 20
+# What a pair takes in memory beside its bytes.
+_OBJECT_BYTES: Final = 150
+# So many bytes of each run are in memory while runs are merged.
+_CHUNK_BYTES: Final = 1 << 18
+_TOLD: Final = 1 << 14
+
+
+def in_byte_order(pairs: Iterable[Pair], listener: Listener = SILENT) -> Iterator[Pair]:
+    """Sort pairs; memory is bounded whatever their number.
+
+    Arguments:
+        pairs: records for one; in any order.
+        listener: hears ``sort records`` while they are read.
+
+    Raises:
+        StorageError: the scratch file has no room.
+    """
+    scratch, runs = ScratchFile(), list[list[int]]()
+    held, size = list[Pair](), 0
+    try:
+        for number, pair in enumerate(pairs, 1):
+            held.append(pair)
+            size += len(pair[0]) + len(pair[1]) + _OBJECT_BYTES
+            if size >= RUN_BYTES:
+                held.sort()
+                runs.append([scratch.put(chunk) for chunk in _chunks(held)])
+                held, size = [], 0
+            if not number % _TOLD:
+                listener.step("sort records", number, 0)
+        held.sort()
+        yield from heapq.merge(*(_read(scratch, places) for places in runs), held)
+    finally:
+        scratch.close()
+
+
+def _chunks(pairs: list[Pair]) -> Iterator[bytes]:
+    chunk, size = list[Pair](), 0
+    for pair in pairs:
+        chunk.append(pair)
+        size += len(pair[0]) + len(pair[1])
+        if size >= _CHUNK_BYTES:
+            yield marshal.dumps(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield marshal.dumps(chunk)
+
+
+def _read(scratch: ScratchFile, places: list[int]) -> Iterator[Pair]:
+    for place in places:
+        yield from marshal.loads(scratch.get(place))
