@@ -31,6 +31,7 @@ Also here:
 * ``record_limits``: what conditions on rows of ``jerecords`` say of where to look
 * ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
   them
+* ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
 * ``shipping``: the package as a zip, for executors that do not have it
 * ``tables``: small tables as a Parquet dataset
 * ``worker``: what a Python worker of Spark does once, before its first task

@@ -5,8 +5,9 @@
 * ``db``: the database; without it all but JE's own. Environments that have none of the name are left out, unless none
   has it.
 * ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
-  environment in memory once more and reads its range, so that there is nothing to share between executors. Where
-  recovery has much to read, after a crash, there are no more of them than processors, unless the ranges are worth it.
+  environment in memory once more, which after a checkpoint takes no time, and reads its range. Where
+  recovery has much to read, after a crash, it is done once (``recovered_once``); where that cannot be, there are no
+  more of them than processors, unless the ranges are worth it.
 * ``pushDown``: ``true`` lets conditions on environment, db and key limit what is opened and which keys are read
   (``record_limits``): one key of a large database is found by its search. The data frame of this ``load`` is then for
   one query: of a second one Spark takes the conditions of the first for its own.
@@ -32,7 +33,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, UsageError
 from engine.format.lsn import file_of
@@ -42,9 +42,10 @@ from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, de
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of, push_down_of
 from engine.pipeline.record_limits import RecordLimits, limits_of
+from engine.pipeline.recovered_once import View, opened_view, recovered_once
 from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
-from engine.rescue.points import Point, as_of, parse_point
+from engine.rescue.points import Point, parse_point
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jerecords"
@@ -89,12 +90,12 @@ class KeyRange(InputPartition):
     """Records of one database with ``low <= key < high``; None for no limit.
 
     Arguments:
-        end_lsn: where the log ends for this read; None for its end.
+        view: the environment as it is read.
     """
 
-    def __init__(self, env: str, end_lsn: int | None, db: str, low: bytes | None, high: bytes | None) -> None:
-        super().__init__((env, end_lsn, db, low, high))
-        self.env, self.end_lsn, self.db, self.low, self.high = env, end_lsn, db, low, high
+    def __init__(self, view: View, db: str, low: bytes | None, high: bytes | None) -> None:
+        super().__init__((view, db, low, high))
+        self.view, self.db, self.low, self.high = view, db, low, high
 
 
 class RecordSourceReader(DataSourceReader):
@@ -158,7 +159,8 @@ class RecordSourceReader(DataSourceReader):
                 is_there = True
                 continue
             end_lsn = None if self._point is None else view_at(DiskStorage(env), self._point)[1].end_lsn
-            with _opened(env, end_lsn) as opened:
+            view = recovered_once(env, end_lsn)
+            with opened_view(view) as opened:
                 if opened.unseen and not self._ignore_damage:
                     raise DamageError(
                         "the log is damaged",
@@ -173,7 +175,7 @@ class RecordSourceReader(DataSourceReader):
                 is_there = is_there or bool(names)
                 for name in names:
                     if self._limits.dbs is None or name in self._limits.dbs:
-                        found += self._cut(opened, env, end_lsn, name)
+                        found += self._cut(opened, view, name)
         # An environment without the database is left out; only when all are is the name wrong.
         if not is_there and self._db is not None:
             raise NotFoundError(
@@ -187,14 +189,13 @@ class RecordSourceReader(DataSourceReader):
         """Records of one range."""
         settle_worker()
         assert isinstance(partition, KeyRange)
-        # Executors share no memory, so every task recovers for itself, without a lock.
-        with _opened(partition.env, partition.end_lsn) as opened, opened.open_database(partition.db) as db:
+        with opened_view(partition.view) as opened, opened.open_database(partition.db) as db:
             decoding = decoding_here(opened, self._decode)
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):
                 yield self._to_arrow(partition, batch, decoding)
 
-    def _cut(self, opened: Environment, env: str, end_lsn: int | None, name: str) -> list[KeyRange]:
+    def _cut(self, opened: Environment, view: View, name: str) -> list[KeyRange]:
         wanted = self._ranges or _tasks_for(opened)
         low, high = self._limits.low, self._limits.high
         with opened.open_database(name) as db:
@@ -205,7 +206,7 @@ class RecordSourceReader(DataSourceReader):
             keys = cut_keys(opened.engine, db, wanted) if wanted > 1 else []
         within = [key for key in keys if (low is None or key > low) and (high is None or key < high)]
         bounds = [low, *within, high]
-        return [KeyRange(env, end_lsn, name, low, high) for low, high in pairwise(bounds)]
+        return [KeyRange(view, name, low, high) for low, high in pairwise(bounds)]
 
     def _to_arrow(
         self, partition: KeyRange, batch: list[tuple[bytes, bytes]], decoding: Decoding | None
@@ -216,7 +217,7 @@ class RecordSourceReader(DataSourceReader):
         meanings = decoded_columns(decoding, partition.db, batch) if wanted else {}
         for field in self._arrow:
             if field.name in ("environment", "db"):
-                value = partition.env if field.name == "environment" else partition.db
+                value = partition.view.env if field.name == "environment" else partition.db
                 arrays.append(pa.repeat(pa.scalar(value, field.type), len(batch)))
             elif field.name in meanings:
                 arrays.append(pa.array(meanings[field.name], field.type))
@@ -235,12 +236,6 @@ def _tasks_for(opened: Environment) -> int:
     # Every task recovers as much as this one did: more of them must not read more for that than for their ranges.
     most = max(os.cpu_count() or 1, log_bytes // max(redone_bytes, 1))
     return max(1, min(log_bytes // LEAST_TASK_BYTES, most))
-
-
-def _opened(env: str, end_lsn: int | None) -> Environment:
-    """An environment recovered in memory, as if its log ended there."""
-    storage = DiskStorage(env)
-    return Environment(storage if end_lsn is None else as_of(storage, end_lsn), EnvironmentConfig(read_only=True))
 
 
 def _take(records: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -7,6 +7,7 @@ made for and use ``/``.
 Also here:
 
 * ``beside``: a directory for what belongs to an environment
+* ``cover``: changes to files that are never written, kept as files of another directory
 * ``crash``: files whose owner crashes: what was synced survives, and a chosen part of what was not
 * ``cut``: a storage seen as if files were shorter or gone: an environment as it was earlier
 * ``explained``: does an interrupted repair explain what is there? If not, somebody has written since

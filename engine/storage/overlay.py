@@ -194,7 +194,7 @@ class OverlayStorage:
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
         """No lock is taken: nobody else sees the changes."""
-        return _NoLock()
+        return NoLock()
 
     def lock_holder(self, path: str, byte: int) -> int | None:
         """The holder of a lock in the storage below."""
@@ -325,7 +325,7 @@ class _OverlayFile:
         """Nothing to give back."""
 
 
-class _NoLock:
+class NoLock:
     """A lock on nothing."""
 
     __slots__ = ()

@@ -1,0 +1,124 @@
+"""An environment that was not closed, recovered once for all tasks that read it.
+
+A task shares no memory with others, so it recovers what it reads. After a checkpoint that takes no time. Without one it
+takes as long as the log that follows the last one: then the driver recovers the environment and takes the checkpoint
+that it lacks, into a directory of Spark's (``engine.storage.cover``), and tasks read log and directory as one
+environment. The environment itself is not changed. The directory goes when the application ends; a later query finds it
+again as long as the log is the same.
+
+Executors that do not see the directory, since they are other machines, recover by themselves as before; so does
+everybody where the environment may not be opened for writing, such as with a damaged log, or Spark names no directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.db.opening import lock_for_reading
+from engine.errors import JetoolError
+from engine.format.lsn import NULL_LSN, file_of, offset_of
+from engine.log.access import LogAccess
+from engine.log.files import LogFiles, list_log_files
+from engine.log.tail import find_end, find_last_checkpoint
+from engine.rescue.points import as_of
+from engine.storage.base import Storage
+from engine.storage.cover import CoverStorage
+from engine.storage.disk import DiskStorage
+
+# Less than that is recovered in a fraction of a second.
+_LEAST_BYTES: Final = 8 << 20
+_PREFIX: Final = "jetool-recovered-"
+
+
+class View(NamedTuple):
+    """An environment as it is read.
+
+    Attributes:
+        env: its directory.
+        end_lsn: where its log ends for this read; None for its end.
+        cover: directory with what recovery has changed; None where each task recovers.
+    """
+
+    env: str
+    end_lsn: int | None
+    cover: str | None
+
+
+def opened_view(view: View) -> Environment:
+    """The environment, for reading."""
+    storage = _storage(view.env, view.end_lsn)
+    if view.cover is not None and Path(view.cover).is_dir():
+        storage = CoverStorage(storage, DiskStorage(view.cover))
+    return Environment(storage, EnvironmentConfig(read_only=True))
+
+
+def recovered_once(env: str, end_lsn: int | None) -> View:
+    """Recover an environment for all who read it, where recovery has much to read and there is a place for it.
+
+    Arguments:
+        env: its directory.
+        end_lsn: where its log ends; None for its end.
+    """
+    plain = View(env, end_lsn, None)
+    # Spark's own directory of this application.
+    parent = Path(os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or "/nowhere")
+    storage = _storage(env, end_lsn)
+    try:
+        files = list_log_files(storage)
+        if not parent.is_dir() or _redone_bytes(storage, files) < _LEAST_BYTES:
+            return plain
+        shown = {file.path: file.size_bytes for file in files.with_marker()}
+        last = storage.stat(files.files[-1].path)
+        name = hashlib.sha256(repr((env, end_lsn, sorted(shown.items()), last)).encode()).hexdigest()[:24]
+        target = parent / f"{_PREFIX}{name}"
+        if not target.is_dir():
+            # Several may begin at once; whoever is done first puts its own there.
+            with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as made:
+                inner = Path(made) / "cover"
+                inner.mkdir()
+                _recover(storage, CoverStorage(storage, DiskStorage(inner), shown))
+                with contextlib.suppress(OSError):
+                    inner.rename(target)
+        return View(env, end_lsn, str(target))
+    except (JetoolError, OSError):
+        # What is wrong with the log is found, and said, by whoever reads it as it is.
+        return plain
+
+
+def _storage(env: str, end_lsn: int | None) -> Storage:
+    storage = DiskStorage(env)
+    return storage if end_lsn is None else as_of(storage, end_lsn)
+
+
+def _redone_bytes(storage: Storage, files: LogFiles) -> int:
+    """How much of the log recovery has to read."""
+    access = LogAccess(storage, files.files)
+    try:
+        tail = find_end(storage, files)
+        checkpoint = find_last_checkpoint(access, tail).ckpt_end_lsn
+    finally:
+        access.close()
+    if checkpoint == NULL_LSN:
+        return sum(file.size_bytes for file in files.files)
+    after = sum(file.size_bytes for file in files.files if file.number >= file_of(checkpoint))
+    return after - offset_of(checkpoint)
+
+
+def _recover(storage: Storage, cover: CoverStorage) -> None:
+    # As long as somebody reads no cleaner deletes a file.
+    lock = lock_for_reading(storage)
+    try:
+        # A new file: the last one need not be copied. Commits after damage are nobody's to give up here.
+        config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True)
+        Environment(cover, config).close()
+        cover.finish()
+    finally:
+        if lock is not None:
+            lock.release()

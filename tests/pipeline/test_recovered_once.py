@@ -1,0 +1,95 @@
+"""Recovering an environment once for all tasks: what they read is what each would have found by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.db.environment import Environment
+from engine.pipeline import recovered_once as module
+from engine.pipeline.recovered_once import View, opened_view, recovered_once
+
+CRASHED = (
+    "ckpt-crash-mid/env", "multi-ckpt-crash/env", "cleaned/env", "dups/env", "erased/env", "extinct/env",
+    "ha-rollback/node1/env", "ha-rollback-hidden/node2/env", "rollback-four-periods/env",
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Spark's directory, and logs that are all worth it."""
+    found = tmp_path / "spark"
+    found.mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{found},/nowhere")
+    monkeypatch.setattr(module, "_LEAST_BYTES", 1)
+    return found
+
+
+def records(view: View) -> dict[str, list[tuple[bytes, bytes]]]:
+    with opened_view(view) as env:
+        found = {}
+        for name in env.database_names():
+            with env.open_database(name) as db:
+                found[name] = list(db.items())
+        return found
+
+
+def fingerprint(env: Path) -> dict[str, str]:
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(env.rglob("*")) if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_all_read_what_one_recovery_found(corpus: Path, place: Path, name: str) -> None:
+    env = corpus / "je/je-18.3.20" / name
+    before = fingerprint(env)
+    view = recovered_once(str(env), None)
+    assert view.cover is not None
+    # A later query finds it again.
+    assert recovered_once(str(env), None) == view
+    assert [str(path) for path in place.iterdir()] == [view.cover]
+    found = records(view)
+    assert found == records(view._replace(cover=None))
+    assert any(found.values())
+    with opened_view(view) as opened:
+        # Nothing is left for the tasks to recover.
+        assert opened.engine.recovery.last_entry_is_ckpt_end
+    assert fingerprint(env) == before
+
+
+def test_a_log_that_has_grown_is_recovered_anew(corpus: Path, place: Path, tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    shutil.copytree(corpus / "je/je-18.3.20/ckpt-crash-plain/env", env)
+    first = recovered_once(str(env), None)
+    with Environment(env) as opened, opened.create_database("later") as db:
+        db.put(b"key", b"value")
+    second = recovered_once(str(env), None)
+    assert first.cover != second.cover
+    assert {"later"} == records(second).keys() - records(first).keys()
+    assert len(list(place.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["corrupt-middle", "corrupt-older-file", "restore-required"])
+def test_a_damaged_log_is_read_as_it_is(corpus: Path, place: Path, name: str) -> None:
+    """Whoever reads it finds what is wrong, and says it."""
+    env = str(corpus / "je/je-18.3.20" / name / "env")
+    assert recovered_once(env, None) == View(env, None, None)
+    assert list(place.iterdir()) == []
+
+
+def test_without_a_place_each_task_recovers(corpus: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = str(corpus / "je/je-18.3.20/ckpt-crash-mid/env")
+    monkeypatch.delenv("SPARK_LOCAL_DIRS")
+    assert recovered_once(env, None).cover is None
+    # An executor on another machine sees no such directory.
+    assert records(View(env, None, str(place / "elsewhere"))) == records(View(env, None, None))
+
+
+def test_little_to_recover_is_not_worth_it(corpus: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(place))
+    assert recovered_once(str(corpus / "je/je-18.3.20/ckpt-crash-mid/env"), None).cover is None
