@@ -70,8 +70,11 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     """How a command opens an environment: with these settings, and the cache that the user gave."""
     from engine.db.config import EnvironmentConfig
+    from engine.db.memory import LEAST_CACHE_BYTES
 
     config = EnvironmentConfig(read_ahead_bytes=_READ_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0, **settings)
+    if run.environments > 1:
+        config = replace(config, cache_bytes=max(config.cache_bytes // run.environments, LEAST_CACHE_BYTES))
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
 
 

@@ -300,6 +300,7 @@ class Run:
         jobs: number of processes allowed.
         lock_timeout_s: seconds to wait for a lock, 0 for one try.
         cache_bytes: for the cache of an environment, None for the default.
+        environments: how many are open at the same time: the default is for all of them together.
         dry_run: whether to print the plan only.
         yes: whether the user has confirmed.
         backup_dir: where old bytes go: a directory, ``none``, or None for the default.
@@ -319,6 +320,7 @@ class Run:
     master: str | None = None
     conf: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    environments: int = 1
     tls: TlsOptions | None = None
 
 

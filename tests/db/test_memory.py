@@ -64,19 +64,33 @@ def test_who_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixed.with_params({"je.maxMemory": "100000000", "je.maxMemoryPercent": "20"}).cache_bytes == GIB
 
 
-def test_the_command_line_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The caches of environments that commands open, on a machine with 10 GiB; ``tmp_path`` is an environment."""
     with Environment(tmp_path, EnvironmentConfig(create=True)) as env:
         env.create_database("d").put(b"k", b"v")
-    (tmp_path / "je.properties").write_text("je.maxMemory=100000000\n")
-    seen: list[int] = []
+    found: list[int] = []
     opened = Environment.__init__
 
     def noted(self: Environment, *words: Any, **named: Any) -> None:
         opened(self, *words, **named)
-        seen.append(self.engine.config.cache_bytes)
+        found.append(self.engine.config.cache_bytes)
 
     monkeypatch.setattr(Environment, "__init__", noted)
     monkeypatch.setattr(memory, "free_bytes", lambda: 10 * GIB)
+    return found
+
+
+def test_two_that_are_open_at_the_same_time_share_the_default(tmp_path: Path, seen: list[int]) -> None:
+    assert run("diff", tmp_path, tmp_path).code == 0
+    assert seen == [10 * GIB // 100] * 2
+    (tmp_path / "je.properties").write_text("je.maxMemory=100000000\n")
+    assert run("diff", tmp_path, tmp_path).code == 0
+    assert seen[2:] == [100_000_000] * 2
+
+
+def test_the_command_line_wins(tmp_path: Path, seen: list[int]) -> None:
+    (tmp_path / "je.properties").write_text("je.maxMemory=100000000\n")
     for words, cache in (((), 100_000_000), (("--cache", "70MiB"), 70 << 20), (("--cache", "10%"), GIB)):
         assert run("recover", tmp_path, *words).code == 0
         assert run("get", tmp_path, "k", "--db", "d", "--key-format", "utf8", *words).code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -115,6 +116,7 @@ def diff(
 
     Nothing is created or changed.
     """
+    run = replace(run, environments=2)
     if as_of is not None:
         if first is not None or last is not None:
             raise UsageError("--as-of does not go with --from and --to", hint="give one or the other")
