@@ -21,7 +21,7 @@ from jetool.output.base import StreamLayout
 from jetool.output.shape import Row, Shape, Style, column_names, to_json
 
 # A tab or a line end in front of the sign is dropped by spreadsheets.
-_FORMULA: Final = re.compile(r"[=+\-@\t\r\n]")
+_FORMULA: Final = frozenset("=+-@\t\r\n")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -33,13 +33,18 @@ def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, sty
 
 def _cell(kind: str, value: Any, style: Style) -> str:
     plain = to_json(kind, value, style)
-    if plain is None:
+    if type(plain) is str:
+        text = plain
+    elif type(plain) is int:
+        return str(plain)
+    elif plain is None:
         return ""
     # JSON's spelling, not Python's: ``str`` would write True.
-    if isinstance(plain, bool):
+    elif isinstance(plain, bool):
         return "true" if plain else "false"
-    text = jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    else:
+        text = jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
+    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 
 
 class CsvEncoder:
@@ -50,6 +55,9 @@ class CsvEncoder:
     def __init__(self, plan: StreamLayout) -> None:
         self._style = plan.style
         self._columns = column_names(plan.shapes, plan.selected)
+        # Streams of several shapes have many columns, of which a row has few.
+        self._places = {name: place for place, name in enumerate(self._columns)}
+        self._blank = [""] * len(self._columns)
 
     def head(self) -> bytes:
         """The column names."""
@@ -64,10 +72,16 @@ class CsvEncoder:
         return b""
 
     def _cells(self, rec: str, row: Row) -> list[str]:
-        by_name = {name: _cell(kind, value, self._style) for name, kind, value in row}
+        cells, places, style = self._blank.copy(), self._places, self._style
         # Streams of several shapes have the column ``rec``; a shape may have a field of that name.
-        by_name.setdefault("rec", rec)
-        return [by_name.get(name, "") for name in self._columns]
+        if "rec" in places:
+            cells[places["rec"]] = rec
+        for name, kind, value in row:
+            place = places.get(name)
+            if place is not None:
+                cells[place] = "" if value is None else _cell(kind, value, style)
+        # With --fields a column may have been asked for twice.
+        return cells if len(places) == len(cells) else [cells[places[name]] for name in self._columns]
 
     def _lines(self, lines: Iterable[Sequence[str]]) -> bytes:
         buffer = io.StringIO()

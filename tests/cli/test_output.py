@@ -195,6 +195,9 @@ def test_empty_table_has_its_headings() -> None:
 def test_fields_select_and_order() -> None:
     assert list(run("rows", "/data", "1", "--json", "--fields", "type,lsn").json()["records"][0]) == ["type", "lsn"]
     assert run("rows", "/data", "1", "--format", "csv", "--fields", "type,lsn").text.splitlines()[0] == "type,lsn"
+    twice = run("rows", "/data", "1", "--format", "csv", "--fields", "type,lsn,type").text.splitlines()
+    assert twice[0] == "type,lsn,type"
+    assert twice[1].split(",")[0] == twice[1].split(",")[2] != ""
     assert run("rows", "/data", "1", "--fields", "type,lsn").text.split()[:2] == ["type", "LSN"]
     assert list(run("control", "/data", "--json", "--fields", "clean,home").json()) == ["clean", "home"]
     lines = run("sample", "/data", "--bad", "--format", "ndjson", "--fields", "vlsn,lsn").lines()
