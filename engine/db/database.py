@@ -259,7 +259,8 @@ class Database:
             runs = (found.keys for found in slots)
         for keys in runs:
             total += len(keys)
-            if told is not None and total >= due:
+            # Of a node whose records are all deleted there is nothing to tell.
+            if told is not None and total >= due and keys:
                 due = total + _TOLD_RECORDS
                 with self._engine.latch:
                     told(total, share_before(self._engine.ctx, self.state, keys[-1]))

@@ -169,6 +169,23 @@ def test_counts_are_those_of_a_walk() -> None:
     assert 0.5 < most < 1
 
 
+def test_nodes_whose_records_are_all_deleted_are_counted() -> None:
+    """A deletion leaves its slot, and the slots of a whole node may be such."""
+    env = Environment(MemoryStorage(), SMALL)
+    told: list[tuple[int, float]] = []
+    with env.create_database("t", DatabaseOptions(max_entries=4)) as db:
+        for number in range(12):
+            db.put(b"%02d" % number, b"")
+        for number in range(12):
+            db.delete(b"%02d" % number)
+        assert any(not found.keys for found in db.slots() or ())
+        assert db.count(lambda *so_far: told.append(so_far)) == 0
+        assert told == []
+        db.put(b"99", b"")
+        assert db.count(lambda *so_far: told.append(so_far)) == 1
+    assert [records for records, _ in told] == [1]
+
+
 def flat(state: State) -> set[tuple[str, bytes, bytes]]:
     return {
         (name, key[0] if isinstance(key, tuple) else key, data)
