@@ -19,15 +19,21 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 
 LEAST_TASK_BYTES: Final = 64 << 20
+# So many are worth threads, and so many threads.
+_MANY: Final = 16
+_AT_ONCE: Final = 16
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 _KEYS: Final = frozenset(("env", "name", "group"))
 _MAGIC: Final = frozenset("*?[")
 
@@ -142,14 +148,23 @@ def short_names(fleet: Iterable[Member]) -> dict[str, str]:
 
 def list_members(fleet: Iterable[Member]) -> list[EnvironmentListing]:
     """The log files of each environment; one that cannot be listed does not stop the others."""
-    listed = []
-    for member in fleet:
-        try:
-            listed.append(EnvironmentListing(member, list_log_files(DiskStorage(member.env)), None))
-        except JetoolError as error:
-            # One unreadable node is a row of the report, not the end of it.
-            listed.append(EnvironmentListing(member, None, error))
-    return listed
+    return each_at_once(_listed, list(fleet))
+
+
+def _listed(member: Member) -> EnvironmentListing:
+    try:
+        return EnvironmentListing(member, list_log_files(DiskStorage(member.env)), None)
+    except JetoolError as error:
+        # One unreadable node is a row of the report, not the end of it.
+        return EnvironmentListing(member, None, error)
+
+
+def each_at_once(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
+    """Ask for each of many, several at a time: they may be on a file system that takes its time. In their order."""
+    if len(asked) < _MANY:
+        return [ask(one) for one in asked]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(ask, asked))
 
 
 def parts_of(env: str, files: LogFiles, *, marker: bool = False) -> LogPart:

@@ -7,7 +7,8 @@ executors run. Nothing is changed. Options:
 * ``decode``: the name of a decoder, or ``auto``, adds the columns ``decoded_key`` and ``decoded_data``, JSON as text,
   and ``known``: what the records of users' databases mean to their application. Each task recovers its environments in
   memory for the names of databases; with ``auto`` the columns are null where nobody recognises an environment
-* ``partitionBytes``: how much a task reads at least
+* ``partitionBytes``: how much a task reads at least; a file of more than four times that (and of 1 MB) is cut into
+  parts, of which each task walks over what comes before its own: where entries begin is known only from the start
 * ``pushDown``: ``true`` tests conditions that Spark hands over before rows are built; one on ``environment``, ``path``
   or ``file`` leaves files unread. The data frame of this ``load`` is then for one query: of a second one Spark takes
   the conditions of the first for its own
@@ -43,17 +44,23 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from engine.errors import UsageError
-from engine.log.files import list_log_files
+from engine.format.fast.loops import keeping
+from engine.format.lsn import offset_of
+from engine.log.entry import Stretch
+from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoder_option
-from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, pack, parts_of
-from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, wants_file
+from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, each_at_once, pack, parts_of
+from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, Item, wants_file
 from engine.pipeline.log_rows import LogRows, environments_of, push_down_of
 from engine.pipeline.log_stream_source import LogStreamReader
 from engine.pipeline.worker import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
+# A file of more than so many times what a task reads is cut: to walk over entries takes a tenth of making rows of them.
+_CUT: Final = 4
+_LEAST_CUT_BYTES: Final = 1 << 20
 
 
 class LogSource(DataSource):
@@ -86,11 +93,15 @@ class LogSource(DataSource):
 
 
 class Files(InputPartition):
-    """What one task reads."""
+    """What one task reads.
 
-    def __init__(self, parts: Sequence[LogPart]) -> None:
-        super().__init__(tuple(parts))
-        self.parts = tuple(parts)
+    Arguments:
+        begin, stop: of one file alone, what begins there, in bytes; ``stop`` is None for the end of the file.
+    """
+
+    def __init__(self, parts: Sequence[LogPart], begin: int = 0, stop: int | None = None) -> None:
+        super().__init__((tuple(parts), begin, stop))
+        self.parts, self.begin, self.stop = tuple(parts), begin, stop
 
 
 class LogSourceReader(DataSourceReader):
@@ -120,6 +131,7 @@ class LogSourceReader(DataSourceReader):
         self._rows = LogRows(schema, {}, FORMAT, decode)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
+        self._most_bytes = max(_CUT * least_bytes, _LEAST_CUT_BYTES)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the conditions that ``ColumnLimits`` can say, where that is wanted; give back the others."""
@@ -130,13 +142,21 @@ class LogSourceReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Log files in tasks of enough bytes each."""
-        parts = []
-        for env in self._environments:
+        parts, cut = [], []
+        for env, files in zip(self._environments, each_at_once(_listed, self._environments), strict=True):
             # The marker file has rows, too: it is why JE refuses to open the environment (R-LOG-38).
-            part = parts_of(env, list_log_files(DiskStorage(env)), marker=True)
+            part = parts_of(env, files, marker=True)
             wanted = [file for file in part.files if wants_file(self._rows.conditions, env, file.path, file.number)]
-            parts.append(part._replace(files=tuple(wanted)))
-        return [Files(task) for task in pack(parts, self._least_bytes)]
+            for file in wanted:
+                if file.size_bytes > self._most_bytes:
+                    cut += [
+                        Files([part._replace(files=(file,))], begin, min(begin + self._most_bytes, file.size_bytes))
+                        for begin in range(0, file.size_bytes, self._most_bytes)
+                    ]
+            whole = tuple(file for file in wanted if file.size_bytes <= self._most_bytes)
+            parts.append(part._replace(files=whole))
+        # The longest tasks begin first.
+        return [*cut, *(Files(task) for task in pack(parts, self._least_bytes))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of the files of one task."""
@@ -147,7 +167,26 @@ class LogSourceReader(DataSourceReader):
             for file in part.files:
                 # Only in the last file may the log end in a torn entry.
                 with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
-                    yield from self._rows.batches(part.env, file.path, reader.entries())
+                    items = reader.entries() if partition.stop is None else _between(reader, partition)
+                    yield from self._rows.batches(part.env, file.path, items)
+
+
+def _listed(env: str) -> LogFiles:
+    return list_log_files(DiskStorage(env))
+
+
+def _between(reader: FileReader, wanted: Files) -> Iterator[Item]:
+    """What begins in a part of a file, as a pass over the whole file tells it."""
+    actions = keeping(None)
+    for item in reader.stretches(0, wanted.stop):
+        if isinstance(item, Stretch):
+            # Entries before the part are walked over, without an object for each.
+            if offset_of(item.lsn) + item.end <= wanted.begin:
+                continue
+            entries = (item.entry_at(pos) for pos in item.positions(actions))
+            yield from (entry for entry in entries if offset_of(entry.lsn) >= wanted.begin)
+        elif offset_of(item.lsn) >= wanted.begin:
+            yield item
 
 
 def least_bytes_of(options: Any) -> int:

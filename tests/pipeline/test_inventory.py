@@ -88,3 +88,12 @@ def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
     layout = sources.layout_of(("a.csv",), None, None, header=True)
     opened = SparkBackend(lambda _: pytest.fail("started"), SILENT).open(layout)
     assert opened.files == (str(tmp_path / "a.csv"),)
+
+
+def test_many_environments_are_listed_in_their_order(tmp_path: Path, golden_dir: Path) -> None:
+    good = str(golden_dir / "je-17" / "txn-crash")
+    fleet = [Member(good if number % 3 else str(tmp_path / f"none{number}"), f"n{number}") for number in range(40)]
+    listed = list_members(fleet)
+    assert [one.member for one in listed] == fleet
+    assert [one.files is None for one in listed] == [number % 3 == 0 for number in range(40)]
+    assert [one.error is None for one in listed] == [number % 3 != 0 for number in range(40)]

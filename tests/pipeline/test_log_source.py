@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from tests.pipeline.fleet_support import environments
 from tests.tools import needs
 
 VIEW = View(data=True)
+# Damaged in the middle, at the end, and in files before the last one; rolled back; whole.
+CUT = ("corrupt-middle", "corrupt-older-file", "torn-empty-next-file", "erased", "multi-ckpt-crash")
 
 
 def dumped(env: Path) -> Iterator[dict[str, Any]]:
@@ -65,6 +68,31 @@ def test_rows_are_those_of_dump_log_over_all_fixtures(session: Session, corpus: 
                     assert same(row[name], wanted[name]), (str(env), row["lsn"], name, row[name], wanted[name])
                     checked += 1
     assert checked > 2_000_000
+
+
+def test_a_large_file_is_read_in_parts(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry and each damage once, wherever the file is cut."""
+    needs("Spark")
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from engine.pipeline import log_source
+
+    schema = StructType([StructField(name, StringType()) for name in ("environment", "lsn", "type", "reason")])
+    envs = [str(corpus / "je/je-18.3.20" / name / "env") for name in CUT]
+
+    def read(part_bytes: int) -> tuple[int, Counter[tuple[Any, ...]]]:
+        monkeypatch.setattr(log_source, "_LEAST_CUT_BYTES", part_bytes)
+        reader = log_source.LogSourceReader(schema, envs, 1, None)
+        tasks = reader.partitions()
+        batches = (batch for task in tasks for batch in reader.read(task))
+        return len(tasks), Counter(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+    tasks, whole = read(1 << 30)
+    cut, rows = read(3001)
+    assert cut > 2 * tasks
+    assert rows == whole
+    assert {row[0] for row in rows} == set(envs)
+    assert any(row[-1] for row in rows)
 
 
 def test_columns_are_named_as_in_dump_log() -> None:
