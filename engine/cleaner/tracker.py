@@ -31,6 +31,7 @@ from engine.format.entry_types import (
     LNS,
     TREE_NODES,
 )
+from engine.format.fast.bin import NodeHead, decode_node_head
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import PRIOR_VERSION
 from engine.log.passes import RawEntry
@@ -129,8 +130,8 @@ class UtilizationTracker:
         counters = self.counters(file_of(raw.lsn))
         counters.count_new(raw.type_number, raw.size)
         if raw.type_number in TREE_NODES:
-            node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
-            self._saw_node(raw, node)
+            node = decode_node_head(raw.body, len(raw.body), raw.version, raw.type_number)
+            self._saw_node(raw, node or decode_node(raw.body, raw.version, raw.type_number, with_slots=False))
             # Its checkpoint was not finished, so no parent leads to it (R-REC-18).
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
@@ -286,7 +287,7 @@ class UtilizationTracker:
             txns.commit(txn)
         return state
 
-    def _saw_node(self, raw: RawEntry, node: NodeRecord) -> None:
+    def _saw_node(self, raw: RawEntry, node: NodeHead | NodeRecord) -> None:
         for lsn in (node.prev_full_lsn, node.prev_delta_lsn):
             # A delta leaves its full version in use (R-TREE-33).
             if lsn != NULL_LSN and not (raw.type_number == DELTA_TYPE and lsn == node.prev_full_lsn):

@@ -25,7 +25,7 @@ from engine.format.entry.db_tree import ENV_REPLICATED, DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare
-from engine.format.entry_types import COMMIT, TREE_NODE_ENTRIES, TXN_ENDS
+from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.format.fast.txn_end import ended_transaction
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import LogRange, RawEntry, backward, verify
@@ -224,13 +224,22 @@ class Recovery:
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
         """Roots, then the others, of the mapping tree or of all other trees."""
-        # Nodes, not bytes: they are read by themselves, in two rounds.
-        progress = Progress(self._listener, name, 2 * self._seen.nodes.count(mapping=mapping), _TOLD_NODES)
+        # Nodes, not bytes: they are read by themselves.
+        progress = Progress(self._listener, name, self._seen.nodes.count(mapping=mapping), _TOLD_NODES)
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
             # Roots in a pass of their own: a node finds its parent only under the newest root (R-REC-20).
-            chosen = (n for n in self._seen.nodes if (n.db_id == 0) == mapping and n.type_number in TREE_NODE_ENTRIES)
-            replay(self._ctx, chosen, catalog, count, progress=progress, roots=roots, keeper=self._keeper)
+            chosen = self._seen.nodes.chosen(mapping=mapping, roots=roots)
+            replay(
+                self._ctx,
+                chosen,
+                catalog,
+                count,
+                progress=progress,
+                roots=roots,
+                verified=not self.result.changed,
+                keeper=self._keeper,
+            )
 
     def _sets(self) -> None:
         """Which transactions committed, aborted, are prepared; the rollback periods (pass 3, R-REC-40 to R-REC-42)."""

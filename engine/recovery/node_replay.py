@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.events import Progress
+from engine.format.entry.db_tree import MAPPING_DB_ID
 from engine.format.entry.legacy import OldDelta, decode_old_delta
-from engine.format.entry.node import NodeRecord, decode_node
-from engine.format.entry_types import OLD_DELTA_TYPE, OLD_DELTAS
-from engine.format.header import BEFORE_CKPT_END, PROVISIONAL
-from engine.format.lsn import NULL_LSN
+from engine.format.entry.node import ROOT, decode_node
+from engine.format.entry_types import OLD_DELTA_TYPE, OLD_DELTAS, TREE_NODE_ENTRIES
+from engine.format.fast.bin import NodeHead, decode_node_head
+from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, PROVISIONAL, header_bytes
+from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.passes import RawEntry
 from engine.recovery.hooks import CacheKeeper
 from engine.recovery.result import PassCount
@@ -31,6 +33,9 @@ from engine.tree.keys import PLAIN
 from engine.tree.spill import is_spilled
 from engine.tree.tree import child_of, delist, find_parent
 from engine.txn.undo import DatabaseFinder
+
+# Enough for the head of a node with an ordinary key.
+_HEAD_BYTES: Final = 256
 
 
 class LoggedNode(NamedTuple):
@@ -64,9 +69,20 @@ class NodeLog:
         self._versions.append(node.version)
         self._roots.append(node.is_root)
 
+    def chosen(self, *, mapping: bool, roots: bool) -> Iterator[LoggedNode]:
+        """Those of the mapping tree, or of all other trees, that are roots, or are none; nodes alone."""
+        db_ids, types, are_roots = self._db_ids, self._types, self._roots
+        for at in range(len(db_ids)):
+            if (
+                (db_ids[at] == MAPPING_DB_ID) == mapping
+                and bool(are_roots[at]) == roots
+                and types[at] in TREE_NODE_ENTRIES
+            ):
+                yield LoggedNode(self._lsns[at], self._sizes[at], types[at], self._versions[at], db_ids[at], roots)
+
     def count(self, *, mapping: bool) -> int:
         """How many are of the mapping tree, or of all other trees."""
-        of_mapping = self._db_ids.count(0)
+        of_mapping = self._db_ids.count(MAPPING_DB_ID)
         return of_mapping if mapping else len(self._db_ids) - of_mapping
 
     def __iter__(self) -> Iterator[LoggedNode]:
@@ -88,8 +104,9 @@ def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
     if raw.type_number in OLD_DELTAS:
         delta = decode_old_delta(raw.body, raw.version)
         return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
-    node = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
-    return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, node.db_id, node.is_root), node.node_id
+    head = _head_of(raw.body, raw.version, raw.type_number)
+    is_root = bool(head.flags & ROOT)
+    return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, head.db_id, is_root), head.node_id
 
 
 def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
@@ -107,12 +124,19 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
     return True
 
 
-def replay_node(ctx: TreeContext, db: DatabaseState, logged: LoggedNode) -> bool:
-    """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was."""
-    head = _head(ctx, logged.lsn)
+def replay_node(
+    ctx: TreeContext, db: DatabaseState, logged: LoggedNode, replayed: dict[int, int], verified: bool
+) -> bool:
+    """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was.
+
+    Arguments:
+        verified: its checksum is known to be right.
+        replayed: ids of nodes that were put into slots so far, by LSN; this one is added.
+    """
+    head = _verified_head(ctx, logged) if verified else _head(ctx, logged.lsn)
     # Trees of v6 and v7 are in the order of main keys alone (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
-    found = find_parent(ctx, db, head.node_id, head.level, order.wrap(head.identifier_key))
+    found = find_parent(ctx, db, head.node_id, head.level, order.wrap(head.ident))
     if found is None:
         return False
     parent, index = found
@@ -120,8 +144,11 @@ def replay_node(ctx: TreeContext, db: DatabaseState, logged: LoggedNode) -> bool
     if is_spilled(parent.lsns[index]):
         child_of(ctx, parent, index)
     # Another node in the slot: this one's branch was pruned or split away since (R-REC-22).
-    if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id):
+    if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id, replayed):
         return False
+    # What stays known is one version of each node.
+    replayed.pop(parent.lsns[index], None)
+    replayed[logged.lsn] = head.node_id
     kid = parent.kids[index]
     if kid is not None:
         # What was read of the older version must not be found in memory instead of this one.
@@ -147,38 +174,68 @@ def replay(
     *,
     progress: Progress,
     roots: bool,
+    verified: bool,
     keeper: CacheKeeper | None = None,
 ) -> None:
-    """Replay the roots, or the others, of nodes that come in log order."""
+    """Replay nodes that come in log order and are all roots, or none of them.
+
+    Arguments:
+        verified: all their checksums are known to be right.
+    """
+    replayed: dict[int, int] = {}
     for logged in nodes:
         progress.add(1)
-        if logged.is_root != roots:
-            continue
         count.read += 1
         db = find.by_id(logged.db_id)
         if db is None:
             count.deleted += 1
             continue
-        done = replay_root(ctx, db, logged) if roots else replay_node(ctx, db, logged)
+        done = replay_root(ctx, db, logged) if roots else replay_node(ctx, db, logged, replayed, verified)
         count.processed += done
         if keeper is not None:
             keeper.keep_room()
 
 
-def _head(ctx: TreeContext, lsn: int) -> NodeRecord:
+def _head_of(body: bytes, version: int, type_number: int) -> NodeHead:
+    head = decode_node_head(body, len(body), version, type_number)
+    if head is not None:
+        return head
+    node = decode_node(body, version, type_number, with_slots=False)
+    lsns = node.prev_full_lsn, node.prev_delta_lsn
+    return NodeHead(node.db_id, *lsns, node.node_id, node.identifier_key, node.flags, node.level)
+
+
+def _verified_head(ctx: TreeContext, logged: LoggedNode) -> NodeHead:
+    """The head of a node whose checksum is known to be right, so that its first bytes are enough."""
+    access = ctx.access
+    if logged.type_number not in OLD_DELTAS:
+        access.reads += 1
+        access.at_lsn = logged.lsn
+        data = access.handle(file_of(logged.lsn)).read(offset_of(logged.lsn), min(logged.size, _HEAD_BYTES))
+        length = header_bytes(data[FLAGS_AT], logged.version)
+        head = decode_node_head(data[length:], logged.size - length, logged.version, logged.type_number)
+        if head is not None:
+            return head
+    return _head(ctx, logged.lsn)
+
+
+def _head(ctx: TreeContext, lsn: int) -> NodeHead:
     entry = ctx.access.read(lsn)
     # Old deltas have no node id; their full version has.
     if entry.type_number == OLD_DELTA_TYPE:
         record = entry.record()
         assert isinstance(record, OldDelta)
         entry = ctx.access.read(record.last_full_lsn)
-    return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+    return _head_of(entry.body, entry.version, entry.type_number)
 
 
-def _is_same_node(ctx: TreeContext, parent: IN, index: int, node_id: int) -> bool:
+def _is_same_node(ctx: TreeContext, parent: IN, index: int, node_id: int, replayed: dict[int, int]) -> bool:
     kid = parent.kids[index]
     if kid is not None:
         return kid.node_id == node_id
+    known = replayed.get(parent.lsns[index])
+    if known is not None:
+        return known == node_id
     try:
         return _head(ctx, parent.lsns[index]).node_id == node_id
     except DamageError:

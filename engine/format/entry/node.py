@@ -74,7 +74,7 @@ _COMPACT_LSN: Final = Struct("<I")
 # The offset of a compact LSN that is NULL.
 NULL_OFFSET: Final = 0xFFFFFF
 # Length of an empty key, compact LSN, state.
-_LEAST_SLOT_BYTES: Final = 6
+LEAST_SLOT_BYTES: Final = 6
 _DELTA_COUNTS_VERSION: Final = 10
 _ODD_DELTA_VERSION: Final = 9
 
@@ -178,7 +178,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
     node_id, identifier_key, flags = reader.packed(), reader.byte_array(), reader.u8()
     prefix = reader.byte_array() if flags & HAS_PREFIX else None
     compact_key = reader.packed() if version >= LONG_LSNS_ONLY else -1
-    n_entries = reader.count(_LEAST_SLOT_BYTES)
+    n_entries = reader.count(LEAST_SLOT_BYTES)
     level, max_entries = reader.packed(), reader.packed()
     compact = version < LONG_LSNS_ONLY and reader.u8() == 1
     base_file = reader.i32() if compact else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from engine.errors import FormatError
 from engine.format.bytecursor import join_two_part_key, pack, split_two_part_key, unpack
 from engine.format.entry.node import (
     DIRTY,
@@ -21,13 +22,16 @@ from engine.format.entry.node import (
     HAS_SIZES,
     HAS_VLSNS,
     KNOWN_DELETED,
+    LEAST_SLOT_BYTES,
     NULL_OFFSET,
     PENDING_DELETED,
     SLOT_EMBEDDED,
     SLOT_NO_DATA,
     SLOT_TOMBSTONE,
 )
+from engine.format.entry_types import BINS
 from engine.format.lsn import NULL_LSN
+from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 
 if TYPE_CHECKING:
     # Only mypyc reads these annotations; nothing has to be installed to run the module.
@@ -45,6 +49,8 @@ NO_BASE: Final = -1
 NO_EXPIRATION: Final = pack(NO_BASE)
 _UNUSUAL_FLAGS: Final = HAS_VLSNS | HAS_BLOOM_FILTER
 _STATE_SHIFT: Final = 32
+# Makes a record without the detour through its constructor, which counts where there are millions.
+_new_tuple: Final = tuple.__new__
 # Before the slots: LSNs are compact, and counted from the file whose number follows; or they are whole.
 _COMPACT: Final = b"\x01"
 _WHOLE: Final = b"\x00"
@@ -139,6 +145,59 @@ def decode_head(body: bytes) -> BINHead | None:
     slots_at = pos + 1 + _BASE_BYTES
     base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
     return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
+
+
+class NodeHead(NamedTuple):
+    """What a node of any kind says of itself: versions before it (NULL_LSN: none), and what its parent knows it by."""
+
+    db_id: int
+    prev_full_lsn: int
+    prev_delta_lsn: int
+    node_id: int
+    ident: bytes
+    flags: int
+    level: int
+
+
+def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> NodeHead | None:
+    """The head of a node; None where the fields do not fit, or the version keeps them elsewhere: ``decode_node``.
+
+    Arguments:
+        body: the whole body, or the first bytes of it; None too when these are too few.
+        size: bytes of the whole body.
+    """
+    if not EXPIRATION <= version < LONG_LSNS_ONLY:
+        return None
+    try:
+        db_id, pos = unpack(body, 0)
+        full_lsn, pos = unpack(body, pos)
+        delta_lsn, pos = unpack(body, pos)
+        if type_number in BINS:
+            _, pos = unpack(body, pos)
+        node_id, pos = unpack(body, pos)
+        length, pos = unpack(body, pos)
+        if length < 0 or length > len(body):
+            return None
+        ident = body[pos : pos + length]
+        pos += length
+        flags = body[pos]
+        pos += 1
+        if flags & HAS_PREFIX:
+            length, pos = unpack(body, pos)
+            if length < 0 or length > len(body):
+                return None
+            pos += length
+        count, pos = unpack(body, pos)
+        # A slot is of some bytes; a count that does not fit is an error, which ``decode_node`` names.
+        if count < 0 or count * LEAST_SLOT_BYTES > size - pos:
+            return None
+        level, pos = unpack(body, pos)
+        _, pos = unpack(body, pos)
+        if pos + (1 + _BASE_BYTES if body[pos] == 1 else 1) > size:
+            return None
+    except (FormatError, IndexError):
+        return None
+    return _new_tuple(NodeHead, (db_id, full_lsn, delta_lsn, node_id, ident, flags, level))
 
 
 def compact_base(lsns: list[int]) -> int | None:
