@@ -16,16 +16,14 @@ from typing import Final
 from engine.catalog.catalog import Catalog
 from engine.errors import StorageError
 from engine.events import SILENT, Listener, Progress
-from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN, TOMBSTONE
+from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import COMMON_PUTS, REDO_LNS, TRANSACTIONAL, UNDO_LNS
 from engine.format.fast.header import header_lengths, item_size
 from engine.format.fast.ln import plain_fields, transaction_of
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import NULL_LSN, file_of, offset_of
-from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST
 from engine.log.passes import (
     LogRange,
     RangePiece,
@@ -38,6 +36,7 @@ from engine.log.passes import (
 )
 from engine.recovery.ahead import Shared, can_fork, shares_of
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
+from engine.recovery.leaf import leaf_of, ln_of, note_naming
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
@@ -45,20 +44,16 @@ from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, Tx
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.storage.scratch import ScratchFile
 from engine.tree.apply import (
-    RecordVersion,
     Redo,
     SlotChange,
-    record_version,
     redo_ln,
     redo_sorted,
     undo_ln,
     version_before,
 )
-from engine.tree.bin_node import UNTIMED, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 
-_REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _new_tuple: Final = tuple.__new__
 # Versions that the hook has to hear of, or of which redo needs more than key and LSN.
 _NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
@@ -75,31 +70,6 @@ _MOST_OTHERS: Final = 40_000
 Found = tuple[int, list[int], list[tuple[int, int, list[int]]]]
 _KEY: Final = itemgetter(0)
 _LSN: Final = itemgetter(1)
-
-
-def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
-    """The version that redo brings in; the deletion of a transaction that is still open is pending (R-REC-47)."""
-    embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
-    content = record.content
-    # MapLNs and NameLNs say in their content that they are gone.
-    deleted = record.data is None or bool(getattr(content, "deleted", 0))
-    data = record.data if embedded and not deleted and not db.duplicates else None
-    times, tombstone = UNTIMED, False
-    if raw.version >= LN_KEY_FIRST:
-        tombstone = bool(record.flags2 & TOMBSTONE)
-        if data is not None:
-            times = times_from(record.modification_time, record.creation_time)
-    return record_version(
-        lsn=raw.lsn,
-        size=raw.size,
-        data=data,
-        expiration=record.expiration,
-        vlsn=raw.vlsn,
-        known_deleted=deleted and not resurrected,
-        pending_deleted=deleted and resurrected,
-        times=times,
-        tombstone=tombstone,
-    )
 
 
 class LNPasses:
@@ -208,7 +178,7 @@ class LNPasses:
     def _undo_one(self, raw: RawEntry, count: PassCount) -> None:
         result = self._result
         committed, aborted, prepared = result.fate
-        record = _decode(raw)
+        record = ln_of(raw)
         txn_id = record.txn_id
         if txn_id is None:
             return
@@ -394,7 +364,7 @@ class LNPasses:
         self._ctx.access.at_lsn = raw.lsn
         if is_invisible(raw.flags, raw.version) or is_provisional(raw, result.ckpt_end_lsn):
             return
-        record = _decode(raw)
+        record = ln_of(raw)
         count.read += 1
         txn_id = record.txn_id
         resurrected = txn_id is not None and txn_id in result.resurrected
@@ -475,7 +445,7 @@ class LNPasses:
                 db = self._catalog.by_id(db_id)
                 if db is not None:
                     for batch in runs.merged(db):
-                        redo_sorted(self._ctx, db, batch, self._keep_room)
+                        redo_sorted(self._ctx, db, batch, self._keep_room, is_sorted=True)
                         progress.add(len(batch))
         finally:
             runs.close()
@@ -489,24 +459,11 @@ class LNPasses:
         self._keep_room()
         # One that is still open may yet be taken back, and its naming with it (R-REC-56).
         if isinstance(record.content, NameLN) and not resurrected:
-            self._note_naming(record, record.content)
+            note_naming(self._result, record, record.content)
 
     def _account(self, outcome: SlotChange) -> None:
         if outcome.node is not None:
             self._ctx.account(outcome.node)
-
-    def _note_naming(self, record: LN, content: NameLN) -> None:
-        """What a committed naming operation leaves to be finished (R-REC-56)."""
-        operation = getattr(record.tail, "operation", 0)
-        if operation == _REMOVE:
-            self._result.databases_removed.add(content.db_id)
-        elif operation == _TRUNCATE:
-            old = getattr(record.tail, "truncated_db_id", None)
-            if old is not None:
-                # The name leads to the new, empty database now; the old one has to go.
-                self._result.databases_removed.add(old)
-        elif operation == _RENAME:
-            self._result.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
     def _is_replay(self, raw: RawEntry, txn_id: int, aborted: TxnLsns) -> bool:
         return (
@@ -533,11 +490,3 @@ class LNPasses:
 
 def _no_room_is_kept() -> None:
     """Without a keeper all nodes stay."""
-
-
-def _decode(raw: RawEntry) -> LN:
-    codec = codec_of(raw.type_number)
-    assert codec is not None
-    record = codec.decode(raw.body, raw.version)
-    assert isinstance(record, LN)
-    return record

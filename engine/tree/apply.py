@@ -262,15 +262,19 @@ Redo = tuple[Key, int, int, RecordVersion | None]
 _KEY: Final = itemgetter(0)
 
 
-def redo_sorted(ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_room: Callable[[], None]) -> None:
+def redo_sorted(
+    ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_room: Callable[[], None], *, is_sorted: bool = False
+) -> None:
     """Bring LNs into a tree.
 
     Arguments:
         keep_room: called whenever no node is in use: any may leave memory then.
         batch: in log order; records of different keys do not depend on each other, so it is sorted here by key, which
             keeps the order of the versions of one.
+        is_sorted: it is sorted so already.
     """
-    batch.sort(key=_KEY)
+    if not is_sorted:
+        batch.sort(key=_KEY)
     node: BIN | None = None
     bound: Key | None = None
     at = 0
