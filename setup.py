@@ -80,7 +80,6 @@ NATIVE = (
     "engine/log/entry.py",
     "engine/log/passes.py",
     "engine/log/writer.py",
-    "engine/recovery/leaf.py",
     "engine/recovery/node_replay.py",
     "engine/recovery/redo_runs.py",
     "engine/recovery/redo_undo.py",

@@ -9,7 +9,6 @@ Also here:
 * ``ahead``: work of recovery in a forked process, ahead of this one
 * ``analysis``: the first walk of recovery over its range of the log
 * ``hooks``: what listens to recovery from above: utilization counting, VLSN tracking
-* ``leaf``: what redo makes of one LN
 * ``legacy_dups``: duplicates of log versions 6 and 7, brought into the form of later versions
 * ``manager``: recovery, pass by pass
 * ``node_replay``: replaying INs

@@ -33,13 +33,12 @@ from engine.log.tail import Tail, find_last_checkpoint
 from engine.recovery.ahead import Fork, can_fork
 from engine.recovery.analysis import ENDS, Analysis
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
-from engine.recovery.leaf import leaf_of
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.tree.apply import redo_ln
+from engine.tree.apply import leaf_of, redo_ln
 from engine.tree.context import TreeContext
 from engine.tree.keys import SortKey
 

@@ -9,13 +9,14 @@ uncommon only, or where the hook has to hear of it. Redo collects and brings in 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Final
 
 from engine.catalog.catalog import Catalog
 from engine.errors import StorageError
 from engine.events import SILENT, Listener, Progress
+from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import NameLN
@@ -36,7 +37,6 @@ from engine.log.passes import (
 )
 from engine.recovery.ahead import Shared, can_fork, shares_of
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
-from engine.recovery.leaf import leaf_of, ln_of, note_naming
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
@@ -46,6 +46,7 @@ from engine.storage.scratch import ScratchFile
 from engine.tree.apply import (
     Redo,
     SlotChange,
+    leaf_of,
     redo_ln,
     redo_sorted,
     undo_ln,
@@ -98,7 +99,8 @@ class LNPasses:
         keeper: CacheKeeper | None = None,
     ) -> None:
         self._ctx = ctx
-        self._keep_room = _no_room_is_kept if keeper is None else keeper.keep_room
+        # Without a keeper all nodes stay.
+        self._keep_room: Callable[[], None] = (lambda: None) if keeper is None else keeper.keep_room
         self._batch_bytes = keeper.budget_bytes // _BATCH_PART if keeper is not None else _BATCH * _WAITING_BYTES
         self._budget_bytes = keeper.budget_bytes if keeper is not None else _NEVER_FULL
         self._catalog = catalog
@@ -178,7 +180,7 @@ class LNPasses:
     def _undo_one(self, raw: RawEntry, count: PassCount) -> None:
         result = self._result
         committed, aborted, prepared = result.fate
-        record = ln_of(raw)
+        record = _decode(raw)
         txn_id = record.txn_id
         if txn_id is None:
             return
@@ -364,7 +366,7 @@ class LNPasses:
         self._ctx.access.at_lsn = raw.lsn
         if is_invisible(raw.flags, raw.version) or is_provisional(raw, result.ckpt_end_lsn):
             return
-        record = ln_of(raw)
+        record = _decode(raw)
         count.read += 1
         txn_id = record.txn_id
         resurrected = txn_id is not None and txn_id in result.resurrected
@@ -459,7 +461,7 @@ class LNPasses:
         self._keep_room()
         # One that is still open may yet be taken back, and its naming with it (R-REC-56).
         if isinstance(record.content, NameLN) and not resurrected:
-            note_naming(self._result, record, record.content)
+            self._result.note_naming(record, record.content)
 
     def _account(self, outcome: SlotChange) -> None:
         if outcome.node is not None:
@@ -488,5 +490,9 @@ class LNPasses:
         return count
 
 
-def _no_room_is_kept() -> None:
-    """Without a keeper all nodes stay."""
+def _decode(raw: RawEntry) -> LN:
+    codec = codec_of(raw.type_number)
+    assert codec is not None
+    record = codec.decode(raw.body, raw.version)
+    assert isinstance(record, LN)
+    return record

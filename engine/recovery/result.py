@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 
 from engine.errors import DamageError, RefusedError
 from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
 from engine.recovery.rollback_tracker import RollbackPeriod
 
+_REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 _BITS: Final = 8
 _CHUNK: Final = 1 << _BITS
 _NONE: Final = array("q", [NULL_LSN]) * _CHUNK
@@ -218,6 +221,19 @@ class RecoveryResult:
         self.last_entry_is_ckpt_end = False
         self.periods: list[RollbackPeriod] = []
         self.changed: list[DamageError] = []
+
+    def note_naming(self, record: LN, content: NameLN) -> None:
+        """What a committed naming operation leaves to be finished (R-REC-56)."""
+        operation = getattr(record.tail, "operation", 0)
+        if operation == _REMOVE:
+            self.databases_removed.add(content.db_id)
+        elif operation == _TRUNCATE:
+            old = getattr(record.tail, "truncated_db_id", None)
+            if old is not None:
+                # The name leads to the new, empty database now; the old one has to go.
+                self.databases_removed.add(old)
+        elif operation == _RENAME:
+            self.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
 
 def changed_entries(env: str, changed: Sequence[DamageError]) -> RefusedError:

@@ -25,11 +25,12 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError
-from engine.format.entry.ln import ABORT_TOMBSTONE, LN
+from engine.format.entry.ln import ABORT_TOMBSTONE, EMBEDDED, LN, TOMBSTONE
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.lsn import NULL_LSN, format_lsn, is_null
-from engine.format.versions import NODE_SIZES
+from engine.format.versions import EMBEDDED_RECORDS, LN_KEY_FIRST, NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
+from engine.log.passes import RawEntry
 from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -184,6 +185,31 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> 
     node.put(index, key, True, to.lsn, state, value, size, to.expiration)
     if value is not None:
         node.note_times(key, to.times)
+
+
+def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
+    """The version that redo brings in; the deletion of a transaction that is still open is pending (R-REC-47)."""
+    embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
+    content = record.content
+    # MapLNs and NameLNs say in their content that they are gone.
+    deleted = record.data is None or bool(getattr(content, "deleted", 0))
+    data = record.data if embedded and not deleted and not db.duplicates else None
+    times, tombstone = UNTIMED, False
+    if raw.version >= LN_KEY_FIRST:
+        tombstone = bool(record.flags2 & TOMBSTONE)
+        if data is not None:
+            times = times_from(record.modification_time, record.creation_time)
+    return record_version(
+        lsn=raw.lsn,
+        size=raw.size,
+        data=data,
+        expiration=record.expiration,
+        vlsn=raw.vlsn,
+        known_deleted=deleted and not resurrected,
+        pending_deleted=deleted and resurrected,
+        times=times,
+        tombstone=tombstone,
+    )
 
 
 def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, near: BIN | None = None) -> SlotChange:
