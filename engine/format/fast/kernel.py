@@ -59,16 +59,29 @@ def walk(
     prev_offset: i64 = prev
     last_vlsn: i64 = last
     vlsn_bits: i64 = with_vlsn
+    # Of the pair met last and of another one before it, such as records and Commits by turns: entries, bytes, smallest
+    # and largest item. These are counted here first.
+    pair_a: i64 = -1
+    entries_a: i64 = 0
+    total_a: i64 = 0
+    least_a: i64 = 0
+    most_a: i64 = 0
+    pair_b: i64 = -1
+    entries_b: i64 = 0
+    total_b: i64 = 0
+    least_b: i64 = 0
+    most_b: i64 = 0
     while pos + HEADER_BYTES <= end:
         type_number: i64 = data[pos + TYPE_AT]
         flags: i64 = data[pos + FLAGS_AT]
         pair: i64 = type_number | flags << 8
-        slot: i64 = slots[pair]
         p0: i64 = data[pos + PREV_AT]
         p1: i64 = data[pos + PREV_AT + 1]
         p2: i64 = data[pos + PREV_AT + 2]
         p3: i64 = data[pos + PREV_AT + 3]
-        if slot == 0 or p0 | p1 << 8 | p2 << 16 | p3 << 24 != prev_offset:
+        if p0 | p1 << 8 | p2 << 16 | p3 << 24 != prev_offset:
+            break
+        if pair != pair_a and pair != pair_b and slots[pair] == 0:
             break
         s0: i64 = data[pos + SIZE_AT]
         s1: i64 = data[pos + SIZE_AT + 1]
@@ -94,15 +107,42 @@ def walk(
             if vlsn <= last_vlsn:
                 break
             last_vlsn = vlsn
-        tallies[slot] += 1
-        tallies[slot + 1] += size
-        if size < tallies[slot + 2]:
-            tallies[slot + 2] = size
-        if size > tallies[slot + 3]:
-            tallies[slot + 3] = size
+        if pair == pair_b:
+            entries_b += 1
+            total_b += size
+            if size < least_b:
+                least_b = size
+            if size > most_b:
+                most_b = size
+        elif pair == pair_a:
+            entries_a += 1
+            total_a += size
+            if size < least_a:
+                least_a = size
+            if size > most_a:
+                most_a = size
+        else:
+            if pair_b >= 0:
+                _count(tallies, slots[pair_b], entries_b, total_b, least_b, most_b)
+            pair_b, entries_b, total_b, least_b, most_b = pair_a, entries_a, total_a, least_a, most_a
+            pair_a, entries_a, total_a, least_a, most_a = pair, 1, size, size, size
         prev_offset = origin + pos
         pos = after
+    if pair_a >= 0:
+        _count(tallies, slots[pair_a], entries_a, total_a, least_a, most_a)
+    if pair_b >= 0:
+        _count(tallies, slots[pair_b], entries_b, total_b, least_b, most_b)
     return pos, prev_offset, last_vlsn
+
+
+def _count(tallies: list[int], slot: i64, entries: i64, total: i64, least: i64, most: i64) -> None:
+    """Add to a tally."""
+    tallies[slot] += entries
+    tallies[slot + 1] += total
+    if least < tallies[slot + 2]:
+        tallies[slot + 2] = least
+    if most > tallies[slot + 3]:
+        tallies[slot + 3] = most
 
 
 def follow(
@@ -157,6 +197,15 @@ def sift(
     pos: i64 = start
     limit: i64 = until
     end: i64 = len(data)
+    # Of the type counted last and of another one before it: entries, bytes, largest entry, as in ``walk``.
+    type_a: i64 = -1
+    entries_a: i64 = 0
+    total_a: i64 = 0
+    most_a: i64 = 0
+    type_b: i64 = -1
+    entries_b: i64 = 0
+    total_b: i64 = 0
+    most_b: i64 = 0
     while pos < limit and pos + HEADER_BYTES <= end:
         type_number: i64 = data[pos + TYPE_AT]
         flags: i64 = data[pos + FLAGS_AT]
@@ -173,15 +222,37 @@ def sift(
         if action & KEEP:
             found.append(pos)
         if action & COUNT:
-            slot: i64 = type_number * TALLY
-            tallies[slot] += 1
-            tallies[slot + 1] += total
-            if total > tallies[slot + 2]:
-                tallies[slot + 2] = total
+            if type_number == type_b:
+                entries_b += 1
+                total_b += total
+                if total > most_b:
+                    most_b = total
+            elif type_number == type_a:
+                entries_a += 1
+                total_a += total
+                if total > most_a:
+                    most_a = total
+            else:
+                if type_b >= 0:
+                    _add(tallies, type_b * TALLY, entries_b, total_b, most_b)
+                type_b, entries_b, total_b, most_b = type_a, entries_a, total_a, most_a
+                type_a, entries_a, total_a, most_a = type_number, 1, total, total
         pos += total
         if action & STOP:
             break
+    if type_a >= 0:
+        _add(tallies, type_a * TALLY, entries_a, total_a, most_a)
+    if type_b >= 0:
+        _add(tallies, type_b * TALLY, entries_b, total_b, most_b)
     return pos
+
+
+def _add(tallies: list[int], slot: i64, entries: i64, total: i64, most: i64) -> None:
+    """Add to the tally of a type."""
+    tallies[slot] += entries
+    tallies[slot + 1] += total
+    if most > tallies[slot + 2]:
+        tallies[slot + 2] = most
 
 
 def _vlsn_at(data: bytes, pos: i64) -> i64:
