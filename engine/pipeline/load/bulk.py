@@ -30,8 +30,8 @@ from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
 from engine.storage.beside import Access
 
-# A task holds a run three times while it sorts it.
-RUN_BYTES: Final = 16 << 20
+# A task holds a run three times while it sorts it; two hold what a split makes.
+RUN_BYTES: Final = 18 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
 _AGAIN: Final = "remove the cause and run the same command again"

@@ -141,9 +141,9 @@ FIRST: Final = "first"
 ERROR: Final = "error"
 SCHEMA: Final = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary()), ("rank", pa.int64())])
 
-# A merge holds a batch of each run.
-_BATCH_ROWS: Final = 2048
-_BATCH_BYTES: Final = 1 << 20
+# A merge holds a batch of each run; smaller ones cost it more rounds.
+_BATCH_ROWS: Final = 8192
+_BATCH_BYTES: Final = 2 << 20
 _SAMPLES: Final = 64
 # Keys of samples are cut to this; a cut need not be a key.
 _SAMPLE_BYTES: Final = 64
@@ -285,7 +285,7 @@ def _samples(table: Any, ends: Any) -> tuple[bytes, ...]:
     return tuple(keys.at(int(row))[:_SAMPLE_BYTES] for row in rows)
 
 
-_ROUND_BATCHES: Final = 48
+_ROUND_BATCHES: Final = 8
 _OWN_FILES: Final = 256
 
 

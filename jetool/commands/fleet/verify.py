@@ -52,4 +52,5 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:
         found = verify_fleet(spark, chosen, wanted, run.listener)
-    return print_findings(run, found, strict=strict)
+        # Before Spark ends, which nobody waits for who reads it.
+        return print_findings(run, found, strict=strict)
