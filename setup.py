@@ -11,6 +11,8 @@ So these modules keep to what mypyc compiles, and to what means the same compile
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
 annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
+One module is C (``WRITTEN_IN_C``): maps of files, which have to survive SIGBUS. Nothing needs it to be there.
+
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
 """
@@ -114,7 +116,7 @@ NATIVE = (
     "engine/verify/space.py",
     "engine/verify/tree.py",
 )
-# What no Python can say; its pure twin is beside it.
+# What Python cannot say. The pure build does without.
 WRITTEN_IN_C = ("engine/storage/file_map.c",)
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"
