@@ -84,21 +84,21 @@ class RedoRuns:
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
         """The records of a database, many at a time: by key, those of one key in log order."""
         chunks = [_chunks(db, scratch, places) for scratch, places in self._runs[db.id]]
-        reading: list[tuple[Iterator[list[Redo]], list[Redo]]] = []
+        # The present chunk of each run, and how far it has been taken: cutting it off would copy the rest each time.
+        reading: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []
         for source in chunks:
-            reading.append((source, next(source)))
+            reading.append((source, next(source), 0))
         while reading:
-            bound: Key = min([held[-1][0] for _, held in reading])
+            bound: Key = min([held[-1][0] for _, held, _ in reading])
             taken: list[Redo] = []
-            after: list[tuple[Iterator[list[Redo]], list[Redo]]] = []
-            for source, held in reading:
-                cut = bisect_right(held, bound, key=_KEY)
-                taken += held[:cut]
-                rest = held[cut:]
-                if not rest:
-                    rest = next(source, [])
-                if rest:
-                    after.append((source, rest))
+            after: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []
+            for source, held, at in reading:
+                cut = bisect_right(held, bound, at, key=_KEY)
+                taken += held[at:cut]
+                if cut == len(held):
+                    held, cut = next(source, []), 0
+                if held:
+                    after.append((source, held, cut))
             if len(reading) > 1:
                 taken.sort(key=_KEY)
             reading = after
