@@ -27,6 +27,7 @@ from engine.contents.opendj import (
 )
 from engine.db.environment import Environment
 from engine.errors import FormatError, NotFoundError
+from engine.events import SILENT, Listener, heard
 from engine.inspect.contents import EnvironmentSource
 
 WITHOUT_DN: Final = "entry-without-dn"
@@ -103,16 +104,16 @@ def base_dns(env: Environment) -> list[str]:
     return sorted(found)
 
 
-def backend_entries(env: Environment, base: str) -> Iterator[BackendEntry]:
-    """The entries under a base DN, by id."""
+def backend_entries(env: Environment, base: str, listener: Listener = SILENT) -> Iterator[BackendEntry]:
+    """The entries under a base DN, by id; the listener hears the trees that are read."""
     schema = schema_of(EnvironmentSource(env))
     dns: dict[int, str] | None = None
-    for key, value in _records(env, base, ID2ENTRY):
+    for key, value in _records(env, base, ID2ENTRY, listener):
         number, entry = _entry(key, value, schema)
         dn = entry.dn if isinstance(entry, LdapEntry) else None
         if dn is None and number is not None:
             # Only where the server leaves DNs out of entries: all of them take memory.
-            dns = _dns_by_id(env, base) if dns is None else dns
+            dns = _dns_by_id(env, base, listener) if dns is None else dns
             dn = dns.get(number)
         yield BackendEntry(base, number, dn, entry)
 
@@ -123,10 +124,12 @@ class BackendCheck:
     Arguments:
         env: the backend.
         base: of ``base_dns``.
+        listener: hears the trees that are read.
     """
 
-    def __init__(self, env: Environment, base: str) -> None:
+    def __init__(self, env: Environment, base: str, listener: Listener = SILENT) -> None:
         self._env = env
+        self._listener = listener
         self._base = base
         self._names = LooseNames(base)
         # DNs that entries store, where dn2id has others.
@@ -152,7 +155,7 @@ class BackendCheck:
     def _dns(self, named: array[int], numbers: array[int], children: Counter[int]) -> Iterator[BackendFinding]:
         """Walk down the tree of DNs: a key begins with that of its parent, and comes after it."""
         above: list[tuple[bytes, int]] = []
-        for key, value in _records(self._env, self._base, DN2ID):
+        for key, value in _records(self._env, self._base, DN2ID, self._listener):
             self.totals = self.totals._replace(dns=self.totals.dns + 1)
             try:
                 number, dn = entry_id(value), dn_of(self._base, key)
@@ -174,7 +177,7 @@ class BackendCheck:
         """Entries and DNs side by side, both by id."""
         schema = schema_of(EnvironmentSource(self._env))
         at = 0
-        for key, value in _records(self._env, self._base, ID2ENTRY):
+        for key, value in _records(self._env, self._base, ID2ENTRY, self._listener):
             self.totals = self.totals._replace(entries=self.totals.entries + 1)
             number, entry = _entry(key, value, schema)
             if number is None:
@@ -200,7 +203,7 @@ class BackendCheck:
 
     def _different(self) -> Iterator[BackendFinding]:
         """Entries whose DN is another one, with that of dn2id."""
-        for key, value in _records(self._env, self._base, DN2ID) if self._differing else ():
+        for key, value in _records(self._env, self._base, DN2ID, self._listener) if self._differing else ():
             number = entry_id(value) if len(value) == ID_BYTES else -1
             dn = self._differing.get(number)
             if dn is not None:
@@ -210,7 +213,7 @@ class BackendCheck:
         """Counters of children; those of ids that are no entry are the server's own."""
         counted: Counter[int] = Counter()
         there = False
-        for key, value in _records(self._env, self._base, CHILDREN_COUNT):
+        for key, value in _records(self._env, self._base, CHILDREN_COUNT, self._listener):
             there = True
             self.totals = self.totals._replace(counters=self.totals.counters + 1)
             if len(key) < ID_BYTES or not 0 < len(value) <= ID_BYTES:
@@ -232,12 +235,12 @@ def _twice(ordered: array[int]) -> Iterator[int]:
         last = one
 
 
-def _records(env: Environment, base: str, tree: str) -> Iterator[tuple[bytes, bytes]]:
+def _records(env: Environment, base: str, tree: str, listener: Listener) -> Iterator[tuple[bytes, bytes]]:
     for one in env.database_names():
         name = index_name(one)
         if name is not None and (name.base, name.tree) == (base, tree):
             with env.open_database(one) as db:
-                yield from db.items()
+                yield from heard(db.items(), listener, tree)
 
 
 def _entry(key: bytes, value: bytes, schema: CompressedSchema) -> tuple[int | None, LdapEntry | Encrypted | None]:
@@ -251,9 +254,9 @@ def _entry(key: bytes, value: bytes, schema: CompressedSchema) -> tuple[int | No
         return number, None
 
 
-def _dns_by_id(env: Environment, base: str) -> dict[int, str]:
+def _dns_by_id(env: Environment, base: str, listener: Listener) -> dict[int, str]:
     found: dict[int, str] = {}
-    for key, value in _records(env, base, DN2ID):
+    for key, value in _records(env, base, DN2ID, listener):
         try:
             found[entry_id(value)] = dn_of(base, key)
         except (FormatError, ValueError):

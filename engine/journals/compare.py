@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from engine.events import SILENT, Listener, heard
 from engine.journals.reading import JournalReader, RawJournal
 
 
@@ -74,15 +75,18 @@ class Comparison(NamedTuple):
     followers: int
 
 
-def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
-    """Compare nodes.
+def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) -> Comparison:
+    """Compare nodes; the listener hears ``journals``.
 
     Raises:
         DamageError: a journal cannot be read.
     """
     count = len(nodes)
     partings = {
-        (one, other): part(nodes[one], nodes[other]) for one in range(count) for other in range(count) if one < other
+        (one, other): part(nodes[one], nodes[other], listener)
+        for one in range(count)
+        for other in range(count)
+        if one < other
     }
 
     def between(one: int, other: int) -> Parting:
@@ -113,12 +117,15 @@ def compare_nodes(nodes: Sequence[NodeJournals]) -> Comparison:
     return Comparison(start, tuple(standings), followers(start))
 
 
-def part(one: NodeJournals, other: NodeJournals) -> Parting:
+def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) -> Parting:
     """Where two nodes part: the journals that both should have, in order."""
     first, last = max(one.first, other.first), min(one.last, other.last)
     common = missing = None
     lacks = [0, 0]
-    lefts, rights = _in_order(one.reader, first, last), _in_order(other.reader, first, last)
+    lefts, rights = (
+        heard(_in_order(one.reader, first, last), listener, "journals"),
+        _in_order(other.reader, first, last),
+    )
     left, right = next(lefts, None), next(rights, None)
     while left is not None or right is not None:
         if left is not None and right is not None and left.id == right.id:

@@ -10,6 +10,7 @@ import click
 from engine.contents.opendj import LdapEntry, entry_json
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
+from engine.events import Listener
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment, group
@@ -104,7 +105,7 @@ def ldap_export(run: Run, env: str, wanted: str | None) -> int:
         encoder = LdifEncoder() if run.out.format == LDIF else None
         written = left_out = 0
         with run.out.stream(ENTRY, encoder=encoder) as stream:
-            for one in _entries(found, bases):
+            for one in _entries(found, bases, run.listener):
                 whole = is_whole(one)
                 written, left_out = written + whole, left_out + (not whole)
                 stream.row(ENTRY.rec, [(LDIF, "text", ldif_of(one))] if encoder is not None else _row(one))
@@ -122,9 +123,9 @@ def _bases(found: Environment, wanted: str | None) -> list[str]:
     return chosen
 
 
-def _entries(found: Environment, bases: list[str]) -> Iterator[BackendEntry]:
+def _entries(found: Environment, bases: list[str], listener: Listener) -> Iterator[BackendEntry]:
     for base in bases:
-        yield from backend_entries(found, base)
+        yield from backend_entries(found, base, listener)
 
 
 def _row(one: BackendEntry) -> Row:
@@ -165,7 +166,7 @@ def ldap_check(run: Run, env: str, wanted: str | None) -> int:
         count = entries = dns = counters = 0
         with run.out.stream(FINDING, line=_line) as stream:
             for base in bases:
-                check = BackendCheck(found, base)
+                check = BackendCheck(found, base, run.listener)
                 for one in check.findings():
                     stream.row(FINDING.rec, FINDING.row(one))
                     count += 1

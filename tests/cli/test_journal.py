@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine import events
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
 from jetool.app import exits
@@ -106,6 +107,16 @@ def test_show_says_why_there_is_none(tmp_path: Path) -> None:
     assert run("journal", "show", meta, "99").code == exits.NOT_FOUND
     assert run("journal", "show", meta, "1..2", "--op", "NO_SUCH").code == exits.USAGE
     assert run("journal", "show", meta, "x").code == exits.USAGE
+
+
+@pytest.mark.parametrize("words", [("show", "--grep", "nowhere"), ("compare",), ("check",), ("stats",)], ids="-".join)
+def test_what_reads_all_journals_tells_how_many(
+    words: tuple[str, ...], healthy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events.heard, "__defaults__", (1,))
+    others = [healthy] if words == ("compare",) else []
+    result = run("journal", words[0], healthy, *others, *words[1:], "--progress", "json")
+    assert '"step":"journals"' in result.err
 
 
 def test_an_environment_without_journals(tmp_path: Path) -> None:

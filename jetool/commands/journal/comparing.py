@@ -95,7 +95,7 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
             )
             for one, epoch in zip(opened, epochs, strict=True)
         ]
-        found = compare_nodes(nodes)
+        found = compare_nodes(nodes, run.listener)
         verdicts = [_verdict(found, standing) for standing in found.nodes]
         with run.out.stream(NODE, few=True) as stream:
             stream.rows(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import click
 
 from engine.contents.operations import codes_of
 from engine.errors import UsageError
-from engine.journals.reading import FoundJournal, JournalReader
+from engine.events import heard
+from engine.journals.reading import FoundJournal
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import reading_code
@@ -87,7 +88,8 @@ def journal_show(
         if since is not None:
             begin = reader.first_since(since)
             first, last = (max(first, begin), last) if begin is not None else (_LAST, _LAST)
-        chosen = _chosen(reader, first, _LAST if last is None else last, codes, word, until)
+        read = heard(reader.read(first, _LAST if last is None else last), run.listener, "journals")
+        chosen = _chosen(read, codes, word, until)
         with run.out.stream(JOURNAL, line=journal_line) as stream:
             printed, complete = 0, True
             for one in chosen:
@@ -113,9 +115,9 @@ def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:
 
 
 def _chosen(
-    reader: JournalReader, first: int, last: int, codes: frozenset[int], word: str | None, until: int | None
+    journals: Iterable[FoundJournal], codes: frozenset[int], word: str | None, until: int | None
 ) -> Iterator[FoundJournal]:
-    for one in reader.read(first, last):
+    for one in journals:
         if until is not None and one.time_ms is not None and one.time_ms > until:
             return
         if codes and (one.journal is None or one.journal.code not in codes):
