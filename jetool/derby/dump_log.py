@@ -18,6 +18,7 @@ from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_walk import DerbyDamage, RecordSelection, walk
 from engine.errors import DamageError
+from engine.events import heard
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
@@ -159,9 +160,12 @@ class _Dump:
 
     def _backward(self) -> Iterator[Item]:
         """Newest first; the records of one file are held at a time."""
-        for number in reversed(self._numbers()):
+        numbers = self._numbers()
+        for done, number in enumerate(reversed(numbers)):
+            self._run.listener.step("dump", done, len(numbers))
             # Damage can only be stepped over forwards.
-            yield from reversed(list(walk(self._log, self._selection._replace(files=frozenset((number,))))))
+            found = walk(self._log, self._selection._replace(files=frozenset((number,))))
+            yield from reversed(list(heard(found, self._run.listener, "read")))
 
     def _numbers(self) -> list[int]:
         """The log files that are looked at."""

@@ -244,6 +244,8 @@ def test_limit_tail_and_reverse(tmp_path: Path) -> None:
     assert instants(database, "--tail", "700") == every[-700:]
     assert instants(database, "--tail", "7", "--reverse") == every[:-8:-1]
     assert instants(database, "--reverse") == every[::-1]
+    told = run("dump-log", database, "--reverse", "--progress", "json").err
+    assert '"step":"dump"' in told
     assert (
         instants(database, "--reverse", "--limit", "3", "--type", "Insert")
         == [one["instant"] for one in reversed(recorded("crash-log-files")) if one["op"]["type"] == "Insert"][:3]
