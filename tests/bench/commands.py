@@ -7,8 +7,10 @@ checkpoint), once with a checkpoint at the end. Beside each command runs JE's to
 fresh copy before each run. A command whose peer JE does not have is measured alone. ``fleet verify`` runs where pyspark
 is installed.
 
-With several sizes the last column says how the time grows: wall time per megabyte, against the smallest log. A line is
-run ``--runs`` times, and fewer where that takes longer than ``--seconds``; the table says how often it was.
+Generated logs go when the bench ends, unless ``--logs`` (or JETOOL_BENCH_LOGS) names a place to keep them.
+
+With several sizes the last column says how the time grows: wall time per megabyte, against the next smaller log. A line
+is run ``--runs`` times, and fewer where that takes longer than ``--seconds``; the table says how often it was.
 """
 
 from __future__ import annotations
@@ -148,9 +150,10 @@ def main(args: Sequence[str] | None = None) -> int:
         found = builds((options.build,) if options.build else (NATIVE, PURE), Path(directory) / "build")
         table: list[dict[str, Any]] = []
         for megabytes in sorted(options.sizes):
-            with _GeneratedLogs(Path(directory), found[0], megabytes, options.env) as logs:
+            with _GeneratedLogs(Path(directory), found[0], megabytes, options) as logs:
                 measured = [one for one in found if one.name == NATIVE or megabytes <= (options.pure_mb or megabytes)]
-                table += _rows(options, logs, measured)
+                with_je = bool(options.je_classpath) and megabytes <= (options.je_mb or megabytes)
+                table += _rows(options, logs, measured, with_je=with_je)
     java = report.java_version() if options.je_classpath else ""
     machine = {
         "cores": os.cpu_count() or 1, "cpu": report.cpu_model(), "java": java, "load_before": round(before, 1),
@@ -172,6 +175,14 @@ def _parser() -> argparse.ArgumentParser:
         "--seconds", type=float, default=600.0, metavar="S", help="no more runs of a line after that  [default: 600]"
     )
     parser.add_argument("--pure-mb", type=float, metavar="MB", help="the pure build on logs up to that size only")
+    parser.add_argument("--je-mb", type=float, metavar="MB", help="JE's tools on logs up to that size only")
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        default=os.environ.get("JETOOL_BENCH_LOGS"),
+        metavar="DIR",
+        help="keep logs there, each size in a directory of its own, and take those that are there",
+    )
     parser.add_argument("--build", choices=(NATIVE, PURE), help="only this build  [default: both]")
     names = [line.name for line in LINES]
     parser.add_argument("--only", action="append", choices=names, help="only this line; repeat for more")
@@ -220,19 +231,15 @@ def make(directory: Path, records: int) -> None:
 class _GeneratedLogs:
     """The logs of one size while they are measured: generated ones, or one that was given."""
 
-    def __init__(self, directory: Path, build: Build, megabytes: float, env: Path | None) -> None:
+    def __init__(self, directory: Path, build: Build, megabytes: float, options: argparse.Namespace) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="logs-", dir=directory))
-        self._build, self._megabytes, self._env = build, megabytes, env
+        self._build, self._megabytes, self._env = build, megabytes, options.env
+        self._made = options.logs / f"{megabytes:g}" if options.logs else self._directory / "made"
 
     def __enter__(self) -> Logs:
-        records = int(self._megabytes * 1e6 / _TRANSACTION_BYTES)
-        environ = {**os.environ, **self._build.environ}
-        # The engine of the build that is measured first, and after it the bench of this checkout.
-        environ["PYTHONPATH"] = f"{environ['PYTHONPATH']}{os.pathsep}{REPOSITORY}"
-        words = ["--commands", "--make", str(self._directory / "made"), str(records)]
-        subprocess.run([sys.executable, "-m", "tests.bench", *words], env=environ, check=True)
-        made = self._directory / "made"
-        key = f"{random.Random(_SEED).getrandbits(64):016x}"
+        made, key = self._made, f"{random.Random(_SEED).getrandbits(64):016x}"
+        if not made.exists():
+            self._make()
         return Logs(
             log=self._env or made / "log",
             crashed=made / "crashed",
@@ -242,6 +249,18 @@ class _GeneratedLogs:
             key=key,
             scratch=self._directory / "copies",
         )
+
+    def _make(self) -> None:
+        records = int(self._megabytes * 1e6 / _TRANSACTION_BYTES)
+        environ = {**os.environ, **self._build.environ}
+        # The engine of the build that is measured first, and after it the bench of this checkout.
+        environ["PYTHONPATH"] = f"{environ['PYTHONPATH']}{os.pathsep}{REPOSITORY}"
+        # Under its name only when it is whole.
+        begun = self._made.with_name(f"{self._made.name}.new")
+        shutil.rmtree(begun, ignore_errors=True)
+        words = ["--commands", "--make", str(begun), str(records)]
+        subprocess.run([sys.executable, "-m", "tests.bench", *words], env=environ, check=True)
+        begun.rename(self._made)
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -253,7 +272,9 @@ class _Contender(NamedTuple):
     environ: Mapping[str, str]
 
 
-def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> Iterator[dict[str, Any]]:
+def _rows(
+    options: argparse.Namespace, logs: Logs, found: Sequence[Build], *, with_je: bool
+) -> Iterator[dict[str, Any]]:
     for line in LINES:
         if options.only and line.name not in options.only:
             continue
@@ -261,7 +282,7 @@ def _rows(options: argparse.Namespace, logs: Logs, found: Sequence[Build]) -> It
             continue
         ours = [[sys.executable, "-m", "jetool", *logs.placed(words)] for words in line.words.split(";")]
         contenders = [_Contender(build.name, ours, build.environ) for build in found]
-        if options.je_classpath and line.theirs:
+        if with_je and line.theirs:
             tools = [logs.placed(words) for words in line.theirs.split(";")]
             theirs = [["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest] for tool, *rest in tools]
             contenders.append(_Contender(_JE, theirs, {}))
@@ -306,11 +327,12 @@ def _measured(
 
 
 def _grow(table: list[dict[str, Any]]) -> None:
-    """Add how wall time per megabyte grows against the smallest log."""
-    first: dict[tuple[str, str], float] = {}
+    """Add how wall time per megabyte grows against the next smaller log."""
+    smaller: dict[tuple[str, str], float] = {}
     for row in table:
-        rate = row["wall_s"] / row["megabytes"]
-        row["growth"] = round(rate / first.setdefault((row["line"], row["build"]), rate), 2) if rate else None
+        rate, name = row["wall_s"] / row["megabytes"], (row["line"], row["build"])
+        row["growth"] = round(rate / smaller.get(name, rate), 2) if rate and smaller.get(name, rate) else None
+        smaller[name] = rate
 
 
 def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> str:
@@ -329,22 +351,18 @@ def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> s
 
 
 def as_markdown(table: Sequence[Mapping[str, Any]]) -> str:
-    """What the README shows: the native build beside JE's tools, where there is one, on logs of each size."""
-    sizes = sorted({row["megabytes"] for row in table})
-    found = {(row["line"], row["build"], row["megabytes"]): row for row in table}
+    """What the README shows: the native build beside JE's tools, on the largest log that they were measured on."""
+    most = max((row["megabytes"] for row in table if row["build"] == _JE), default=0)
+    found = {(row["line"], row["build"]): row for row in table if row["megabytes"] == most}
     rows = []
     for name in dict.fromkeys(row["line"] for row in table):
-        cells = []
-        for size in sizes:
-            ours, theirs = found.get((name, NATIVE, size)), found.get((name, _JE, size))
-            if ours is not None and theirs is not None:
-                cells += [f"{one['wall_s']:.1f}" for one in (ours, theirs)]
-                cells += [f"{one['peak_mb']}" for one in (ours, theirs)]
-        if len(cells) == 4 * len(sizes):
-            rows.append([f"`{name}`", *cells])
+        ours, theirs = found.get((name, NATIVE)), found.get((name, _JE))
+        if ours is not None and theirs is not None:
+            seconds = (f"{value:.1f}" for value in (ours["wall_s"], theirs["wall_s"], ours["cpu_s"], theirs["cpu_s"]))
+            rows.append([f"`{name}`", *seconds, ours["peak_mb"], theirs["peak_mb"]])
     caption = (
-        "Command lines with their defaults, native build, beside JE's tool for the same job in one run; seconds and"
-        " peak memory ([all figures](engine/doc/performance.md)):"
+        f"Command lines with their defaults on a log of {most:.0f} MB, native build, beside JE's tool for the same job,"
+        " in one run ([all figures](engine/doc/performance.md)):"
     )
-    columns = ["command", *(cell for size in sizes for cell in (f"{size:.0f} MB: s", "JE, s", "MB", "JE, MB"))]
+    columns = ["command", "s", "JE, s", "CPU s", "JE, CPU s", "peak MB", "JE, peak MB"]
     return f"{caption}\n\n{tabulate(rows, columns, tablefmt='github', disable_numparse=True)}"
