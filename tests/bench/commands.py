@@ -152,7 +152,7 @@ def main(args: Sequence[str] | None = None) -> int:
         for megabytes in sorted(options.sizes):
             with _GeneratedLogs(Path(directory), found[0], megabytes, options) as logs:
                 measured = [one for one in found if one.name == NATIVE or megabytes <= (options.pure_mb or megabytes)]
-                with_je = bool(options.je_classpath) and megabytes <= (options.je_mb or megabytes)
+                with_je = bool(options.je_classpath) and (options.je_mb is None or megabytes <= options.je_mb)
                 table += _rows(options, logs, measured, with_je=with_je)
     java = report.java_version() if options.je_classpath else ""
     machine = {

@@ -37,9 +37,10 @@ _COMMAND_LINES: Final = "command-lines"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "commands": ("tests.bench", "--megabytes", "100", "--records", "200000", "--runs", "3", "--store-runs", "1"),
     "one-core": ("tests.bench", "--one-core", "--build", "native", "--records", "200000", "--store-runs", "3"),
-    _COMMAND_LINES: (
-        *("tests.bench", "--commands", "--sizes", "40", "300", "3000"),
-        *("--seconds", "45", "--pure-mb", "40", "--je-mb", "300"),
+    _COMMAND_LINES: ("tests.bench", "--commands", "--sizes", "40", "300", "--seconds", "45", "--pure-mb", "40"),
+    "large-logs": (
+        *("tests.bench", "--commands", "--sizes", "300", "3000"),
+        *("--build", "native", "--runs", "3", "--seconds", "5", "--je-mb", "0"),
     ),
     "bulk-load": ("tests.bench.load", "--records", "3000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
