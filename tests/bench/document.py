@@ -42,7 +42,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         *("tests.bench", "--commands", "--sizes", "300", "3000"),
         *("--build", "native", "--runs", "3", "--seconds", "5", "--je-mb", "0"),
     ),
-    "bulk-load": ("tests.bench.load", "--records", "3000000"),
+    "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
     "vlsn-index": ("tests.bench.vlsn_index",),
     "journals": ("tests.bench.journals",),
