@@ -229,6 +229,8 @@ class LNPasses:
                     # Whatever failed, such as a disk without room for runs: without them, after all before it.
                     self._apply_runs(listener)
                     self._redo_range(share, count, progress, closely)
+                    # Before this process finds anything more: nothing may wait then.
+                    self._apply_batch()
                     continue
                 # Nodes are visited once, however large the cache is.
                 self._runs = self._runs or RedoRuns()
@@ -280,6 +282,7 @@ class LNPasses:
 
         In this process or in a fork; nothing is changed, and nothing waits before or afterwards.
         """
+        assert not self._waiting
         parts: list[Found] = []
         self._others = []
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from engine.recovery.ahead import Fork
 from engine.storage.base import ReadFile, Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
+from engine.storage.scratch import ScratchFile
 from tests.db.workload import TINY_CACHE, State, contents
 from tests.golden_logs import offsets_and_sizes
 from tests.recovery.test_progress import Steps
@@ -113,6 +115,40 @@ def test_a_process_that_dies_is_as_if_it_had_never_been(case: tuple[MemoryStorag
     storage = MemoryStorage(case[0].contents())
     dying = recovered(FailingStorage(storage, reads), TINY_CACHE, 1)
     assert dying[1:] == alone[1:]
+
+
+@pytest.mark.parametrize("failing", ["none", "all", "every second", "the first", "the last five"])
+@pytest.mark.parametrize("forks", [True, False])
+@pytest.mark.parametrize("cache_bytes", [TINY_CACHE, 64 << 20])
+def test_parts_that_fail_are_done_in_their_turn(
+    case: tuple[MemoryStorage, State], cache_bytes: int, forks: bool, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many parts; some fail when they are found, as on a disk that is full, in either process."""
+    monkeypatch.setattr("engine.recovery.ahead.SHARE_BYTES", 1)
+    parts = len(list_log_files(case[0]).files)
+    assert parts > 20
+    fails = {
+        "none": lambda number: False,
+        "all": lambda number: True,
+        "every second": lambda number: number % 2 == 1,
+        "the first": lambda number: number == 0,
+        "the last five": lambda number: number > parts - 5,
+    }[failing]
+
+    def tried(work: Callable[[int, ScratchFile], Any], number: int, scratch: ScratchFile) -> Any:
+        found = work(number, scratch)
+        return None if fails(number) else found
+
+    def refused() -> int:
+        raise BlockingIOError("no room")
+
+    monkeypatch.setattr("engine.recovery.ahead._tried", tried)
+    if not forks:
+        monkeypatch.setattr(os, "fork", refused)
+    alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
+    shared = recovered(MemoryStorage(case[0].contents()), cache_bytes, 1)
+    assert shared == alone
+    assert shared[1] == case[1]
 
 
 @pytest.mark.parametrize("changed", ["checksum", "size", "type"])
