@@ -75,8 +75,9 @@ def recovered_once(env: str, end_lsn: int | None) -> View:
         if not parent.is_dir() or _redone_bytes(storage, files) < _LEAST_BYTES:
             return plain
         shown = {file.path: file.size_bytes for file in files.with_marker()}
-        last = storage.stat(files.files[-1].path)
-        name = hashlib.sha256(repr((env, end_lsn, sorted(shown.items()), last)).encode()).hexdigest()[:24]
+        # With the times of all of them: rollbacks and repairs change entries where they stand.
+        stats = [(path, storage.stat(path)) for path in sorted(shown)]
+        name = hashlib.sha256(repr((env, end_lsn, stats)).encode()).hexdigest()[:24]
         target = parent / f"{_PREFIX}{name}"
         if not target.is_dir():
             # Several may begin at once; whoever is done first puts its own there.

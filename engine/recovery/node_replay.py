@@ -212,7 +212,8 @@ def _verified_head(ctx: TreeContext, logged: LoggedNode) -> NodeHead:
         access.reads += 1
         access.at_lsn = logged.lsn
         data = access.handle(file_of(logged.lsn)).read(offset_of(logged.lsn), min(logged.size, _HEAD_BYTES))
-        length = header_bytes(data[FLAGS_AT], logged.version)
+        # A file that has shrunk since is for the general way to report.
+        length = header_bytes(data[FLAGS_AT], logged.version) if len(data) > FLAGS_AT else 0
         head = decode_node_head(data[length:], logged.size - length, logged.version, logged.type_number)
         if head is not None:
             return head

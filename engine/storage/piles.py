@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from array import array
 from struct import Struct
 from typing import IO, Final
 
 from engine.errors import StorageError
+from engine.storage.scratch import nameless_file
 
 _HEAD: Final = Struct("<qq")
 
@@ -40,7 +40,7 @@ class Piles:
         """Make the file, before processes that are to have it in common; False where there is no place for one."""
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="jetool-")  # noqa: SIM115 - kept until close
+                self._file = nameless_file()
                 fcntl.fcntl(self._file.fileno(), fcntl.F_SETFL, os.O_APPEND)
         except OSError:
             return False

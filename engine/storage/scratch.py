@@ -88,11 +88,20 @@ class ScratchFile:
 
     def _handle(self) -> int:
         if self._file is None:
-            # Most processes never need it.
-            import tempfile
-
-            self._file = tempfile.TemporaryFile(prefix="jetool-")  # noqa: SIM115 - kept until close
+            self._file = nameless_file()
         return self._file.fileno()
+
+
+def nameless_file() -> IO[bytes]:
+    """A file of the system's temporary directory that is gone with the process, or when it is closed.
+
+    Raises:
+        OSError: there is no room, or no such directory.
+    """
+    # Most processes never need it.
+    import tempfile
+
+    return tempfile.TemporaryFile(prefix="jetool-")
 
 
 def _block_of(length: int) -> int:

@@ -10,14 +10,7 @@ from engine.errors import NotFoundError
 from engine.storage.base import Storage
 from engine.storage.cover import CoverStorage
 from engine.storage.disk import DiskStorage
-
-
-def content(storage: Storage, path: str) -> bytes:
-    file = storage.open(path)
-    try:
-        return file.read(0, file.size() + 100)
-    finally:
-        file.close()
+from tests.storage.test_storage_contract import content
 
 
 @pytest.fixture

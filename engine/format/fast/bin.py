@@ -117,25 +117,10 @@ def decode_head(body: bytes) -> BINHead | None:
     _, pos = unpack(body, pos)
     _, pos = unpack(body, pos)
     expiration, pos = unpack(body, pos)
-    node_id, pos = unpack(body, pos)
-    length, pos = unpack(body, pos)
-    # In the native build a slice that ends before it begins and a huge index are errors of other kinds.
-    if length < 0 or length > len(body):
-        return None
-    ident = body[pos : pos + length]
-    pos += length
-    flags = body[pos]
-    pos += 1
+    node_id, ident, flags, prefix, pos = _identity(body, pos)
     # What has VLSNs or a filter is left to ``entry.node``.
-    if flags & _UNUSUAL_FLAGS:
+    if pos < 0 or flags & _UNUSUAL_FLAGS:
         return None
-    prefix = b""
-    if flags & HAS_PREFIX:
-        length, pos = unpack(body, pos)
-        if length < 0 or length > len(body):
-            return None
-        prefix = body[pos : pos + length]
-        pos += length
     count, pos = unpack(body, pos)
     level, pos = unpack(body, pos)
     max_entries, pos = unpack(body, pos)
@@ -145,6 +130,27 @@ def decode_head(body: bytes) -> BINHead | None:
     slots_at = pos + 1 + _BASE_BYTES
     base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
     return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
+
+
+def _identity(body: bytes, pos: int) -> tuple[int, bytes, int, bytes, int]:
+    """Node id, identifier key, flags, prefix, and where the number of slots is: -1 when a length does not fit."""
+    node_id, pos = unpack(body, pos)
+    length, pos = unpack(body, pos)
+    # In the native build a slice that ends before it begins and a huge index are errors of other kinds.
+    if length < 0 or length > len(body):
+        return 0, b"", 0, b"", -1
+    ident = body[pos : pos + length]
+    pos += length
+    flags = body[pos]
+    pos += 1
+    prefix = b""
+    if flags & HAS_PREFIX:
+        length, pos = unpack(body, pos)
+        if length < 0 or length > len(body):
+            return 0, b"", 0, b"", -1
+        prefix = body[pos : pos + length]
+        pos += length
+    return node_id, ident, flags, prefix, pos
 
 
 class NodeHead(NamedTuple):
@@ -174,19 +180,9 @@ def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> 
         delta_lsn, pos = unpack(body, pos)
         if type_number in BINS:
             _, pos = unpack(body, pos)
-        node_id, pos = unpack(body, pos)
-        length, pos = unpack(body, pos)
-        if length < 0 or length > len(body):
+        node_id, ident, flags, _, pos = _identity(body, pos)
+        if pos < 0:
             return None
-        ident = body[pos : pos + length]
-        pos += length
-        flags = body[pos]
-        pos += 1
-        if flags & HAS_PREFIX:
-            length, pos = unpack(body, pos)
-            if length < 0 or length > len(body):
-                return None
-            pos += length
         count, pos = unpack(body, pos)
         # A slot is of some bytes; a count that does not fit is an error, which ``decode_node`` names.
         if count < 0 or count * LEAST_SLOT_BYTES > size - pos:
