@@ -11,7 +11,8 @@ So these modules keep to what mypyc compiles, and to what means the same compile
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
 annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
-One module is C (``WRITTEN_IN_C``): maps of files, which have to survive SIGBUS. Nothing needs it to be there.
+Two modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time, and maps
+of files, which have to survive SIGBUS. Nothing needs them to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
@@ -71,7 +72,6 @@ NATIVE = (
     "engine/format/fast/fate_table.py",
     "engine/format/fast/filters.py",
     "engine/format/fast/header.py",
-    "engine/format/fast/kernel.py",
     "engine/format/fast/ln.py",
     "engine/format/fast/packed_ints.py",
     "engine/format/fast/txn_end.py",
@@ -116,8 +116,8 @@ NATIVE = (
     "engine/verify/space.py",
     "engine/verify/tree.py",
 )
-# What Python cannot say. The pure build does without.
-WRITTEN_IN_C = ("engine/storage/file_map.c",)
+# What Python cannot say, or not as fast. The pure build does without.
+WRITTEN_IN_C = ("engine/format/fast/kernel.c", "engine/storage/file_map.c")
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"
 _FALSE = ("", "0", "no", "false")

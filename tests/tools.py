@@ -55,9 +55,9 @@ def _java() -> bool:
 
 
 def _native_build() -> bool:
-    from engine.format.fast import kernel
+    from engine.format.fast.walks import is_native
 
-    return kernel.is_compiled()
+    return is_native()
 
 
 def _ipv6() -> bool:

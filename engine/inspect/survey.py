@@ -48,7 +48,7 @@ from engine.format.entry_types import LN as LN_FAMILY
 from engine.format.entry_types import NODE as NODE_FAMILY
 from engine.format.entry_types import ROLLBACK_START as ROLLBACK_START_TYPE
 from engine.format.fast.header import TYPES, header_lengths, item_size
-from engine.format.fast.loops import COUNT, KEEP, TALLY, keeping
+from engine.format.fast.loops import COUNT, KEEP, TALLY, keeping, no_tallies
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.txns import note_transactions
 from engine.format.fast.walks import sift
@@ -416,7 +416,7 @@ class _AfterCkpt:
         self._dbs |= earlier._dbs
 
     def _take(self, stretch: Stretch) -> None:
-        tallies = [0] * (TYPES * TALLY)
+        tallies = no_tallies()
         found: list[int] = []
         lengths = header_lengths(stretch.version)
         sift(stretch.data, stretch.start, stretch.end, _AFTER_CKPT, lengths, found, tallies)
@@ -510,7 +510,7 @@ class _WorkCounter:
     def take(self, stretch: Stretch) -> None:
         """Count the entries of a stretch."""
         data, version, lengths = stretch.data, stretch.version, header_lengths(stretch.version)
-        tallies = [0] * (TYPES * TALLY)
+        tallies = no_tallies()
         found: list[int] = []
         sift(data, stretch.start, stretch.end, _WORK, lengths, found, tallies)
         for number in range(TYPES):

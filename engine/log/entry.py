@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from engine.format.codecs import Record, decode_body
 from engine.format.entry_types import type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths
+from engine.format.fast.loops import NO_TALLIES
 from engine.format.fast.walks import sift
 from engine.format.header import (
     HEADER_BYTES,
@@ -176,6 +177,7 @@ class Stretch(NamedTuple):
         start, end: where they begin and end in it.
         last: offset in the file of the last one.
         entries: how many there are.
+        pairs: which ``type | flags << 8`` they have.
         last_vlsn: of the last replicated one up to here, since the last entry that stood apart; NULL_VLSN without one.
     """
 
@@ -186,6 +188,7 @@ class Stretch(NamedTuple):
     end: int
     last: int
     entries: int
+    pairs: tuple[int, ...]
     last_vlsn: int
 
     @property
@@ -196,7 +199,8 @@ class Stretch(NamedTuple):
     def positions(self, actions: list[int]) -> list[int]:
         """Where the entries begin in the buffer that ``actions`` keeps; from ``walks.keeping``."""
         found: list[int] = []
-        sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, [])
+        if any(actions[pair] for pair in self.pairs):
+            sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, NO_TALLIES)
         return found
 
     def entry_at(self, pos: int) -> LogEntry:

@@ -18,7 +18,7 @@ from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, Progress
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.fast.header import PAIRS, PLAIN_HEADER, header_lengths
-from engine.format.fast.loops import keeping
+from engine.format.fast.loops import NO_TALLIES, keeping
 from engine.format.fast.walks import sift
 from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
@@ -147,7 +147,7 @@ def backward_pieces(
 def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
     """Where the entries of some types begin in a piece, ascending; None for those of all types."""
     found: list[int] = []
-    sift(piece.data, 0, len(piece.data), keeping(wanted), header_lengths(piece.version), found, [])
+    sift(piece.data, 0, len(piece.data), keeping(wanted), header_lengths(piece.version), found, NO_TALLIES)
     return found
 
 
@@ -297,7 +297,7 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
         if start + len(data) >= end:
             yield start, data
             return
-        pos = sift(data, 0, len(data), _PASS_BY, lengths, [], [])
+        pos = sift(data, 0, len(data), _PASS_BY, lengths, [], NO_TALLIES)
         if pos == 0:
             # An entry larger than a piece: read just that one, whole.
             data = handle.read(start, _entry_bytes(handle.read(start, HEADER_BYTES), lengths))

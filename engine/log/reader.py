@@ -170,7 +170,7 @@ class FileReader:
             before = offset
             pos, last, last_vlsn = walk.check(data, offset - base, base, prev_offset, last_vlsn)
             if base + pos > offset:
-                entries = sum(tally[0] for _, tally in walk.take(with_bytes=False))
+                met = {pair: tally[0] for pair, tally in walk.take(with_bytes=False)}
                 vlsn = NULL_VLSN if last_vlsn == _LEAST_VLSN else last_vlsn
                 yield Stretch(
                     lsn=self.file.number << 32 | base,
@@ -179,7 +179,8 @@ class FileReader:
                     start=offset - base,
                     end=pos,
                     last=last,
-                    entries=entries,
+                    entries=sum(met.values()),
+                    pairs=tuple(met),
                     last_vlsn=vlsn,
                 )
                 prev_offset, offset = last, base + pos

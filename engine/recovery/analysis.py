@@ -9,6 +9,7 @@ replication stream; of all others how many there are, of which type, in which fi
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 from engine.events import SILENT, Listener, Progress
@@ -31,7 +32,7 @@ from engine.format.entry_types import (
     TXN_FATES,
 )
 from engine.format.fast.header import TYPES, header_lengths
-from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY
+from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY, no_tallies
 from engine.format.fast.txn_end import ended_transaction
 from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT
@@ -100,7 +101,7 @@ class Analysis:
     def run(self, listener: Listener = SILENT) -> None:
         """Walk."""
         result = self._result
-        tallies = [0] * (TYPES * TALLY)
+        tallies = no_tallies()
         extent = LogRange(result.first_active_lsn, result.end_lsn)
         progress = Progress(listener, "READ_DBMAP_INFO", bytes_of(self._access, extent))
         for piece in forward_pieces(self._access, extent):
@@ -198,10 +199,10 @@ class Analysis:
             self._result.ids.saw_extinction(sorted_unpack(record.key)[0])
 
 
-def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: list[int]) -> None:
+def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: array[int]) -> None:
     """Tell of the entries that were only counted, and begin again."""
     for number in range(TYPES):
-        entries, size_bytes, largest = tallies[number * TALLY : number * TALLY + TALLY]
-        if entries:
-            hook.saw_entries(file_number, number, entries, size_bytes, largest)
-            tallies[number * TALLY : number * TALLY + TALLY] = [0] * TALLY
+        slot = number * TALLY
+        if tallies[slot]:
+            hook.saw_entries(file_number, number, tallies[slot], tallies[slot + 1], tallies[slot + 2])
+            tallies[slot] = tallies[slot + 1] = tallies[slot + 2] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.format.fast.kernel import is_compiled
+from engine.format.fast.walks import is_native
 from engine.format.versions import JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
 
@@ -15,5 +15,5 @@ def text() -> str:
     """
     read = f"{OLDEST_VERSION} to {NEWEST_VERSION} (JE {JE_RELEASES[OLDEST_VERSION]} to {JE_RELEASES[NEWEST_VERSION]})"
     written = f"{WRITTEN_VERSION} (JE {JE_RELEASES[WRITTEN_VERSION]})"
-    build = "native build" if is_compiled() else "pure Python"
+    build = "native build" if is_native() else "pure Python"
     return f"jetool {VERSION} ({build})\nreads log versions {read}\nwrites log version {written}, continues later ones"

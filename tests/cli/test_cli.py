@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.format.fast.kernel import is_compiled
+from engine.format.fast.walks import is_native
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
 from jetool.app import table
@@ -54,7 +54,7 @@ def test_no_command_is_a_usage_error() -> None:
 
 def test_version_names_log_versions() -> None:
     text = run("--version").text
-    assert f"{VERSION} ({'native build' if is_compiled() else 'pure Python'})" in text
+    assert f"{VERSION} ({'native build' if is_native() else 'pure Python'})" in text
     assert f"{OLDEST_VERSION} to {NEWEST_VERSION}" in text
     assert f"writes log version {WRITTEN_VERSION}" in text
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.format.entry_types import RARE_ENTRIES, ROLLBACK_START, is_valid_type
 from engine.format.fast.header import header_lengths, is_intact, item_size, sealed, steps
-from engine.format.fast.kernel import follow as follow_native
 from engine.format.fast.loops import follow_links
-from engine.format.fast.walks import NativeWalk, Walk
+from engine.format.fast.walks import Walk, walk_of
+from engine.format.fast.walks import follow as chosen_follow
 from engine.format.header import (
     BAD_CHECKSUM,
     BEFORE_CKPT_END,
@@ -85,7 +85,7 @@ def test_plain_entries_are_those_that_examine_calls_good(source: st.DataObject) 
         found.setdefault(pair, []).append(header.item_size)
         prev, pos = pos, pos + check.header_bytes + header.item_size
     tallies = {pair: (len(sizes), sum(sizes), min(sizes), max(sizes)) for pair, sizes in found.items()}
-    for walk in (Walk(log.version), NativeWalk(log.version)):
+    for walk in (Walk(log.version), walk_of(log.version)):
         assert walk.check(log.data, 0, 0, 0, log.last) == (pos, prev, last)
         assert dict(walk.take(True)) == tallies
 
@@ -108,7 +108,7 @@ def test_links_are_followed_as_the_codec_reads_headers(source: st.DataObject) ->
                 break
             last, replicated = header.vlsn, replicated + 1
         prev, pos, entries = pos, after, entries + 1
-    for follow in (follow_links, follow_native):
+    for follow in (follow_links, chosen_follow):
         found = follow(log.data, 0, len(log.data), 0, 0, log.last, steps(log.version))
         assert found == (pos, prev, last, entries, replicated)
 

@@ -1,22 +1,33 @@
-"""The kernel's walks and those of ``loops`` agree on intact and on damaged buffers, whichever of them is compiled."""
+"""The kernel's walks and those of ``loops`` agree on intact and on damaged buffers."""
 
 from __future__ import annotations
 
+import importlib
+from array import array
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import adler32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.format.fast import kernel
+from engine.format.entry_types import COMMIT
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, steps, vlsn_bits
-from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY, Sizes, check_plain, follow_links, sift
+from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY, Sizes, check_plain, follow_links, no_tallies, sift
 from engine.format.fast.walks import NativeWalk, Walk, walk_of
-from engine.format.header import decode_header
+from engine.format.header import EntryHeader, decode_header, encode_entry
+from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST
 from tests.golden_logs import GOLDEN
 from tests.tools import needs
+
+if TYPE_CHECKING:
+    from engine.format.fast import kernel
+else:
+    needs("native build")
+    kernel = importlib.import_module("engine.format.fast.kernel")
 
 LOGS = {
     6: GOLDEN / "je-6",
@@ -63,8 +74,8 @@ def sifted(
     walk: Callable[..., int], data: bytes, pos: int, until: int, actions: list[int], version: int
 ) -> tuple[int, list[int], list[int]]:
     found: list[int] = []
-    tallies = [0] * (256 * TALLY)
-    return walk(data, pos, until, actions, header_lengths(version), found, tallies), found, tallies
+    tallies = no_tallies()
+    return walk(data, pos, until, actions, header_lengths(version), found, tallies), found, list(tallies)
 
 
 @given(st.data())
@@ -94,7 +105,6 @@ def test_entries_are_picked_by_type_and_flags(source: st.DataObject) -> None:
 
 
 def test_the_native_build_is_what_is_tested() -> None:
-    needs("native build")
     assert isinstance(walk_of(17), NativeWalk)
 
 
@@ -145,3 +155,34 @@ def test_check_plain_counts_what_the_kernel_counts() -> None:
     counted = {pair: tally[0] for pair, tally in walk.take(True)}
     assert counted == {pair: len(found) for pair, found in sizes.by_pair.items() if found}
     assert sum(counted.values()) > 10
+
+
+@pytest.mark.parametrize("length", [*range(70), 4079, 4080, 4081, 4096, 4097, 8191, 100_000])
+@pytest.mark.parametrize("fill", [b"\0", b"\xff", b"\1\xfe\x80"])
+def test_the_sum_is_that_of_zlib(length: int, fill: bytes) -> None:
+    """Every length up to some blocks of 16 bytes, and those at which the sums are made smaller; the largest bytes."""
+    body = (fill * length)[:length]
+    entry = encode_entry(
+        EntryHeader(checksum=0, type_number=COMMIT, flags=0, prev_offset=0, item_size=length, vlsn=NULL_VLSN), body, 17
+    )
+    assert int.from_bytes(entry[:4], "little") == adler32(entry[4:])
+    assert NativeWalk(17).check(entry, 0, 500, 0, 0) == (len(entry), 500, 0)
+    for at in {*range(4, 14), len(entry) - 1, len(entry) // 2}:
+        damaged = bytearray(entry)
+        damaged[at] ^= 0x10
+        assert NativeWalk(17).check(bytes(damaged), 0, 500, 0, 0) == (0, 0, 0)
+
+
+def test_what_it_cannot_take_is_refused() -> None:
+    data, numbers = b"\0" * 40, no_tallies()
+    with pytest.raises(TypeError):
+        kernel.walk(bytearray(data), 0, 0, 0, 0, 0, numbers, numbers)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        kernel.walk(data, 0, 0, 0, 0, 0, array("i", [0]), numbers)
+    with pytest.raises(TypeError):
+        kernel.follow(data, 0, len(data), 0, 0, 0, [1])
+    with pytest.raises(OverflowError):
+        kernel.sift(data, 1 << 70, len(data), [0] * 0x10000, header_lengths(17), [], numbers)
+    # Places outside of the buffer are left alone.
+    assert kernel.walk(data, 50, 0, 0, 0, 0, numbers, numbers)[0] == 50
+    assert kernel.follow(data, -1, len(data) + 90, 0, 0, 0, header_lengths(17))[0] == -1

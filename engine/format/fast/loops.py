@@ -7,7 +7,8 @@ bytes and return positions and counts, so that a pass over a log pays for nothin
 matter, ``follow_links`` goes from header to header and takes no checksum. ``sift`` does not even look at links: it
 picks the entries of some types out of bytes that have been checked before.
 
-General twins: ``scan.examine``, entry by entry. ``kernel`` has the same loops for the native build, ``walks`` chooses.
+General twins: ``scan.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
+chooses.
 
 The loops touch each byte at most once. What ``check_plain`` counts, it counts per pair of type and flags (``Sizes``),
 which is enough for every statistic of a log: provisional counts, bytes, smallest, largest.
@@ -15,6 +16,7 @@ which is enough for every statistic of a log: provisional counts, bytes, smalles
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from struct import error as StructError  # noqa: N812 - there is no better name for it
 from typing import Final
@@ -29,6 +31,8 @@ COUNT: Final = 2
 STOP: Final = 4
 # Per type: entries, bytes with headers, the largest.
 TALLY: Final = 3
+# For whom nothing is to be counted.
+NO_TALLIES: Final = array("q")
 
 
 class Sizes:
@@ -156,7 +160,7 @@ def follow_links(
 
 
 def sift(
-    data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: list[int]
+    data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: array[int]
 ) -> int:
     """Pick entries out of a buffer whose checksums are known to be right.
 
@@ -167,7 +171,7 @@ def sift(
             (tally it) and STOP (after it).
         lengths: from ``header_lengths``.
         found: extended by the positions of those that are kept.
-        tallies: ``TALLY`` numbers for each type; added to.
+        tallies: from ``no_tallies``: ``TALLY`` numbers for each type; added to.
 
     Returns:
         The position where it stopped: that of an entry which begins at ``until`` or later or reaches beyond the
@@ -195,6 +199,11 @@ def sift(
                 return int(pos + total)
         pos += total
     return pos
+
+
+def no_tallies() -> array[int]:
+    """What ``sift`` counts in: nothing yet of any type."""
+    return array("q", [0]) * (TYPES * TALLY)
 
 
 _keeping: Final[dict[frozenset[int] | None, list[int]]] = {}

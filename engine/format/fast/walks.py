@@ -6,14 +6,23 @@ native build is there and used, or none of it is.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from engine.format.fast import kernel
 from engine.format.fast.header import PAIRS, plain_pairs, vlsn_bits
 from engine.format.fast.loops import Sizes, check_plain, follow_links
 from engine.format.fast.loops import sift as sift_plain
 from engine.format.header import FLAGS_AT, TYPE_AT
+
+if TYPE_CHECKING:
+    from engine.format.fast import kernel
+else:
+    try:
+        from engine.format.fast import kernel
+    except ImportError:
+        # The pure build.
+        kernel = None
 
 # Entries, bytes of items, smallest item, largest item.
 Tally = tuple[int, int, int, int]
@@ -21,8 +30,14 @@ Tally = tuple[int, int, int, int]
 _LEAST_OF_NONE: Final = 1 << 40
 _NOTHING_YET: Final = (0, 0, _LEAST_OF_NONE, 0)
 
-follow = kernel.follow if kernel.is_compiled() else follow_links
-sift = kernel.sift if kernel.is_compiled() else sift_plain
+
+def is_native() -> bool:
+    """Whether this is the native build."""
+    return kernel is not None
+
+
+follow = kernel.follow if is_native() else follow_links
+sift = kernel.sift if is_native() else sift_plain
 
 
 class Walk:
@@ -50,15 +65,15 @@ class Walk:
 
 
 class NativeWalk:
-    """The same by the kernel; also runs where that is not compiled, slowly."""
+    """The same by the kernel."""
 
     def __init__(self, version: int) -> None:
         self._plain = plain_pairs(version)
         self._with_vlsn = vlsn_bits(version)
-        self._slots = [0] * PAIRS
+        self._slots = array("q", [0]) * PAIRS
         self._pairs: list[int] = []
         # Slot 0 stops the walk.
-        self._tallies: list[int] = list(_NOTHING_YET)
+        self._tallies = array("q", _NOTHING_YET)
 
     def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
         """As ``Walk.check``."""
@@ -76,7 +91,7 @@ class NativeWalk:
             return False
         self._slots[pair] = len(self._tallies)
         self._pairs.append(pair)
-        self._tallies += _NOTHING_YET
+        self._tallies.extend(_NOTHING_YET)
         return True
 
     def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
@@ -86,10 +101,10 @@ class NativeWalk:
             slot = self._slots[pair]
             entries, total, least, most = tallies[slot : slot + 4]
             if entries:
-                tallies[slot : slot + 4] = _NOTHING_YET
+                tallies[slot : slot + 4] = array("q", _NOTHING_YET)
                 yield pair, (entries, total, least, most) if with_bytes else (entries, 0, 0, 0)
 
 
 def walk_of(version: int) -> Walk | NativeWalk:
     """A walk over files of a log version, the faster of the two."""
-    return NativeWalk(version) if kernel.is_compiled() else Walk(version)
+    return NativeWalk(version) if is_native() else Walk(version)

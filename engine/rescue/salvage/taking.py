@@ -17,7 +17,7 @@ from engine.format.entry_types import BIN_TYPE, BINS, COMMIT, COMMON_LNS, TRANSA
 from engine.format.fast.bin import NO_BASE, decode_head, read_records
 from engine.format.fast.header import PAIRS, TYPES, header_lengths, item_size
 from engine.format.fast.ln import plain_fields
-from engine.format.fast.loops import KEEP
+from engine.format.fast.loops import KEEP, NO_TALLIES
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT, VLSN_AT, VLSN_FIELD
@@ -123,7 +123,7 @@ class VersionTaker:
         """
         found: list[int] = []
         lengths, ways = header_lengths(version), _WAYS
-        sift(data, start, end, _ACTIONS, lengths, found, [])
+        sift(data, start, end, _ACTIONS, lengths, found, NO_TALLIES)
         for pos in found:
             number = data[pos + TYPE_AT]
             length = lengths[number | data[pos + FLAGS_AT] << 8]

@@ -1,0 +1,350 @@
+/* The walks over headers in C: engine.format.fast.kernel, described in kernel.pyi.
+ *
+ * Each is the twin of a loop of engine.format.fast.loops, where rules and results are described. They hold the
+ * interpreter's lock, take bytes objects, and touch no object while they go from entry to entry but the lists that say
+ * what to do with a pair of type and flags. Where a header's fields stand is read from engine.format.header when the
+ * module is imported: layouts are written once, there.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+typedef const unsigned char *Bytes;
+
+/* Of engine.format.header, engine.format.fast.header and engine.format.fast.loops. */
+static long long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
+static long long replicated_in_pair, pairs, keep, count, stop, tally_numbers;
+
+static const struct {
+    const char *module, *name;
+    long long *number;
+} facts[] = {
+    {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
+    {"engine.format.header", "HEADER_BYTES", &header_bytes},
+    {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &long_header_bytes},
+    {"engine.format.header", "TYPE_AT", &type_at},
+    {"engine.format.header", "FLAGS_AT", &flags_at},
+    {"engine.format.header", "PREV_AT", &prev_at},
+    {"engine.format.header", "SIZE_AT", &size_at},
+    {"engine.format.header", "VLSN_AT", &vlsn_at},
+    {"engine.format.fast.header", "REPLICATED_IN_PAIR", &replicated_in_pair},
+    {"engine.format.fast.header", "PAIRS", &pairs},
+    {"engine.format.fast.loops", "KEEP", &keep},
+    {"engine.format.fast.loops", "COUNT", &count},
+    {"engine.format.fast.loops", "STOP", &stop},
+    {"engine.format.fast.loops", "TALLY", &tally_numbers},
+};
+
+static uint32_t u32_at(Bytes at)
+{
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static int64_t i64_at(Bytes at)
+{
+    return (int64_t)(u32_at(at) | (uint64_t)u32_at(at + 4) << 32);
+}
+
+static unsigned pair_at(Bytes header)
+{
+    return header[type_at] | (unsigned)header[flags_at] << 8;
+}
+
+/* Adler-32 as zlib has it: a is 1 and all bytes, b the sum of a after each byte, both modulo 65521. */
+#define ADLER_MODULO 65521u
+
+#ifdef __SSE2__
+static uint32_t sum_of_lanes(__m128i lanes)
+{
+    lanes = _mm_add_epi32(lanes, _mm_shuffle_epi32(lanes, 0x4E));
+    lanes = _mm_add_epi32(lanes, _mm_shuffle_epi32(lanes, 0xB1));
+    return (uint32_t)_mm_cvtsi128_si32(lanes);
+}
+
+/* Whole blocks of 16 bytes, at most 256 of them, so that nothing overflows. Byte i of a block adds 16 - i times itself
+ * to b, and every earlier byte 16 times. */
+static void add_blocks(Bytes data, size_t blocks, uint32_t *a, uint32_t *b)
+{
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i low_weights = _mm_set_epi16(9, 10, 11, 12, 13, 14, 15, 16);
+    const __m128i high_weights = _mm_set_epi16(1, 2, 3, 4, 5, 6, 7, 8);
+    __m128i sum = zero, earlier = zero, weighted = zero;
+    for (size_t block = 0; block < blocks; block++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(data + 16 * block));
+        earlier = _mm_add_epi32(earlier, sum);
+        sum = _mm_add_epi32(sum, _mm_sad_epu8(bytes, zero));
+        weighted = _mm_add_epi32(weighted, _mm_madd_epi16(_mm_unpacklo_epi8(bytes, zero), low_weights));
+        weighted = _mm_add_epi32(weighted, _mm_madd_epi16(_mm_unpackhi_epi8(bytes, zero), high_weights));
+    }
+    *b += (uint32_t)(16 * blocks) * *a % ADLER_MODULO;
+    *b = (*b + sum_of_lanes(earlier) % ADLER_MODULO * 16 + sum_of_lanes(weighted)) % ADLER_MODULO;
+    *a = (*a + sum_of_lanes(sum)) % ADLER_MODULO;
+}
+#else
+static void add_blocks(Bytes data, size_t blocks, uint32_t *a, uint32_t *b)
+{
+    for (size_t at = 0; at < 16 * blocks; at++) {
+        *a += data[at];
+        *b += *a;
+    }
+    *a %= ADLER_MODULO;
+    *b %= ADLER_MODULO;
+}
+#endif
+
+static uint32_t adler32_of(Bytes data, size_t length)
+{
+    uint32_t a = 1, b = 0;
+    while (length >= 16) {
+        size_t blocks = length / 16 < 256 ? length / 16 : 256;
+        add_blocks(data, blocks, &a, &b);
+        data += 16 * blocks;
+        length -= 16 * blocks;
+    }
+    while (length--) {
+        a += *data++;
+        b += a;
+    }
+    return a % ADLER_MODULO | b % ADLER_MODULO << 16;
+}
+
+/* What a walk is called with: bytes, whole numbers, lists of a number for each pair of type and flags, and arrays. */
+static int has_arguments(Py_ssize_t found, Py_ssize_t wanted, PyObject *data)
+{
+    if (found != wanted || !PyBytes_Check(data)) {
+        PyErr_Format(PyExc_TypeError, "bytes and %zd more arguments are wanted", wanted - 1);
+        return 0;
+    }
+    return 1;
+}
+
+static int is_by_pair(PyObject *list)
+{
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) < pairs) {
+        PyErr_SetString(PyExc_TypeError, "a list of a number for each pair of type and flags is wanted");
+        return 0;
+    }
+    return 1;
+}
+
+static int to_numbers(PyObject *const *arguments, int how_many, long long *numbers)
+{
+    for (int at = 0; at < how_many; at++) {
+        numbers[at] = PyLong_AsLongLong(arguments[at]);
+        if (numbers[at] == -1 && PyErr_Occurred()) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* An array of whole numbers of 64 bits. */
+static int get_array(PyObject *array, Py_buffer *view)
+{
+    if (PyObject_GetBuffer(array, view, PyBUF_WRITABLE) < 0) {
+        return 0;
+    }
+    if (view->itemsize != sizeof(int64_t)) {
+        PyErr_SetString(PyExc_TypeError, "an array of numbers of 64 bits is wanted");
+        PyBuffer_Release(view);
+        return 0;
+    }
+    return 1;
+}
+
+/* Adds an entry to the four numbers of a slot: entries, bytes, smallest, largest. */
+static void add_to_slot(int64_t *slot, int64_t size)
+{
+    slot[0]++;
+    slot[1] += size;
+    slot[2] = size < slot[2] ? size : slot[2];
+    slot[3] = size > slot[3] ? size : slot[3];
+}
+
+/* walk(data, pos, base, prev_offset, last_vlsn, with_vlsn, slots, tallies) */
+static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+{
+    long long numbers[5];
+    Py_buffer slots, tallies;
+    if (!has_arguments(found, 8, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)) {
+        return NULL;
+    }
+    if (!get_array(arguments[6], &slots)) {
+        return NULL;
+    }
+    if (!get_array(arguments[7], &tallies)) {
+        PyBuffer_Release(&slots);
+        return NULL;
+    }
+    Bytes data = (Bytes)PyBytes_AS_STRING(arguments[0]);
+    const int64_t *slot_of = slots.buf;
+    int64_t *counted = tallies.buf;
+    int64_t known = slots.len / (int64_t)sizeof *slot_of, most = tallies.len / (int64_t)sizeof *counted - 4;
+    int64_t end = PyBytes_GET_SIZE(arguments[0]), pos = numbers[0], base = numbers[1], prev_offset = numbers[2];
+    int64_t last_vlsn = numbers[3], with_vlsn = numbers[4];
+    while (pos >= 0 && pos + header_bytes <= end) {
+        Bytes header = data + pos;
+        unsigned pair = pair_at(header);
+        int64_t slot = pair < known ? slot_of[pair] : 0;
+        /* Slot 0 stops the walk. */
+        if (slot <= 0 || slot > most || u32_at(header + prev_at) != prev_offset) {
+            break;
+        }
+        int64_t size = u32_at(header + size_at);
+        int64_t after = pos + (pair & with_vlsn ? long_header_bytes : header_bytes) + size;
+        /* The size comes before the sum: what a damaged one claims must cost nothing. */
+        if (after > end) {
+            break;
+        }
+        if (adler32_of(header + checksum_bytes, (size_t)(after - pos - checksum_bytes)) != u32_at(header)) {
+            break;
+        }
+        if (pair & replicated_in_pair) {
+            if (pos + long_header_bytes > end || i64_at(header + vlsn_at) <= last_vlsn) {
+                break;
+            }
+            last_vlsn = i64_at(header + vlsn_at);
+        }
+        add_to_slot(counted + slot, size);
+        prev_offset = base + pos;
+        pos = after;
+    }
+    PyBuffer_Release(&tallies);
+    PyBuffer_Release(&slots);
+    return Py_BuildValue("LLL", (long long)pos, (long long)prev_offset, (long long)last_vlsn);
+}
+
+/* follow(data, pos, end, base, prev_offset, last_vlsn, lengths); looks before it steps, and takes nothing back. */
+static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+{
+    long long numbers[5];
+    if (!has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)
+        || !is_by_pair(arguments[6])) {
+        return NULL;
+    }
+    Bytes data = (Bytes)PyBytes_AS_STRING(arguments[0]);
+    int64_t pos = numbers[0], end = numbers[1], base = numbers[2], prev_offset = numbers[3], last_vlsn = numbers[4];
+    int64_t entries = 0, replicated = 0;
+    if (end > PyBytes_GET_SIZE(arguments[0])) {
+        end = PyBytes_GET_SIZE(arguments[0]);
+    }
+    while (pos >= 0 && pos + long_header_bytes <= end) {
+        Bytes header = data + pos;
+        unsigned pair = pair_at(header);
+        if (u32_at(header + prev_at) != prev_offset) {
+            break;
+        }
+        long long length = PyLong_AsLongLong(PyList_GET_ITEM(arguments[6], pair));
+        if (length <= 0) {
+            break;
+        }
+        int64_t after = pos + length + u32_at(header + size_at);
+        /* True of what must not be stepped over too: its length reaches beyond every buffer. */
+        if (after > end) {
+            break;
+        }
+        if (pair & replicated_in_pair) {
+            if (i64_at(header + vlsn_at) <= last_vlsn) {
+                break;
+            }
+            last_vlsn = i64_at(header + vlsn_at);
+            replicated++;
+        }
+        entries++;
+        prev_offset = base + pos;
+        pos = after;
+    }
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    return Py_BuildValue("LLLLL", (long long)pos, (long long)prev_offset, (long long)last_vlsn, (long long)entries,
+                         (long long)replicated);
+}
+
+static int append(PyObject *list, int64_t number)
+{
+    PyObject *made = PyLong_FromLongLong(number);
+    int is_done = made && PyList_Append(list, made) == 0;
+    Py_XDECREF(made);
+    return is_done;
+}
+
+/* The position where it stopped; -1 with an error set. */
+static int64_t sift_bytes(PyObject *bytes, int64_t pos, int64_t until, PyObject *const *lists, Py_buffer *tallies)
+{
+    Bytes data = (Bytes)PyBytes_AS_STRING(bytes);
+    PyObject *actions = lists[0], *lengths = lists[1], *kept = lists[2];
+    int64_t *counted = tallies->buf, room = tallies->len / (int64_t)sizeof *counted;
+    int64_t end = PyBytes_GET_SIZE(bytes);
+    while (pos >= 0 && pos < until && pos + header_bytes <= end) {
+        unsigned pair = pair_at(data + pos);
+        int64_t slot = (pair & 0xFF) * tally_numbers;
+        int64_t total = PyLong_AsLongLong(PyList_GET_ITEM(lengths, pair)) + (int64_t)u32_at(data + pos + size_at);
+        long long action = PyLong_AsLongLong(PyList_GET_ITEM(actions, pair));
+        if (pos + total > end) {
+            break;
+        }
+        if (action & keep && !append(kept, pos)) {
+            return -1;
+        }
+        if (action & count && slot + tally_numbers <= room) {
+            counted[slot]++;
+            counted[slot + 1] += total;
+            counted[slot + 2] = total > counted[slot + 2] ? total : counted[slot + 2];
+        }
+        pos += total;
+        if (total <= 0 || action & stop) {
+            break;
+        }
+    }
+    return PyErr_Occurred() ? -1 : pos;
+}
+
+/* sift(data, pos, until, actions, lengths, found, tallies) */
+static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+{
+    long long numbers[2];
+    Py_buffer tallies;
+    if (!has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 2, numbers)
+        || !is_by_pair(arguments[3]) || !is_by_pair(arguments[4]) || !get_array(arguments[6], &tallies)) {
+        return NULL;
+    }
+    int64_t pos = sift_bytes(arguments[0], numbers[0], numbers[1], arguments + 3, &tallies);
+    PyBuffer_Release(&tallies);
+    return pos < 0 ? NULL : PyLong_FromLongLong(pos);
+}
+
+static int read_facts(void)
+{
+    for (size_t at = 0; at < sizeof facts / sizeof *facts; at++) {
+        PyObject *module = PyImport_ImportModule(facts[at].module);
+        PyObject *number = module ? PyObject_GetAttrString(module, facts[at].name) : NULL;
+        *facts[at].number = number ? PyLong_AsLongLong(number) : -1;
+        Py_XDECREF(number);
+        Py_XDECREF(module);
+        if (PyErr_Occurred()) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyMethodDef functions[] = {
+    {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, NULL},
+    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, NULL},
+    {"sift", (PyCFunction)(void (*)(void))sift, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "kernel", .m_size = -1, .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit_kernel(void)
+{
+    return read_facts() ? PyModule_Create(&definition) : NULL;
+}
