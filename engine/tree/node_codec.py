@@ -333,8 +333,6 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
             bases, flags = pack(first), flags | (EXPIRES_IN_HOURS if hours else 0)
             offsets = [_in_unit(value, hours) - first + 1 if value else 0 for value in node.expirations]
     base = compact_base([node.lsns[at] for at in chosen] if delta else node.lsns)
-    if base is None:
-        return None
     prefix = common_prefix(keys) if db.prefixing and len(keys) > 1 else None
     count = len(chosen)
     # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.

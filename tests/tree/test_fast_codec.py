@@ -15,9 +15,12 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.node_codec import decode_usual, encode_usual, node_from, node_to
 
+# Compact, whole because files are far apart or an offset is large, of no file, and of a record in memory only.
 LSNS = st.one_of(
     st.just(-1),
     st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 130), st.integers(0, 0x1000000)),
+    st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 0x7FFFFFFF), st.integers(0, 0xFFFFFFFF)),
+    st.just(-(1 << 32) + 5),
 )
 SLOT = st.tuples(
     LSNS,
@@ -67,16 +70,13 @@ def test_both_codecs_agree(
         number = DELTA_TYPE if delta else BIN_TYPE
         general = encode_node(record, 17, number)
         usual = encode_usual(node, 17, delta=delta, with_filter=False)
-        assert usual == general if usual is not None else record.base_file is None
+        assert usual == general
         if delta:
             continue
         read, expected = decode_usual(db, general, 17), node_from(db, decode_node(general, 17, number))
         assert isinstance(expected, BIN)
-        if record.base_file is None:
-            assert read is None
-        else:
-            assert read is not None
-            assert content(read) == content(expected)
+        assert read is not None
+        assert content(read) == content(expected)
 
 
 @given(slots=st.dictionaries(st.binary(max_size=130), LSNS, min_size=1, max_size=8), root=st.booleans())
@@ -88,7 +88,7 @@ def test_upper_nodes_agree(slots: dict[bytes, int], root: bool) -> None:
         node.is_root, node.full_lsn = root, 0x500000064
         record = node_to(node, 17, delta=False)
         usual = encode_usual(node, 17, delta=False, with_filter=True)
-        assert usual == (None if record.base_file is None else encode_node(record, 17, IN_TYPE))
+        assert usual == encode_node(record, 17, IN_TYPE)
 
 
 @given(slots=SLOTS, cut=st.integers(1, 30))
@@ -104,12 +104,13 @@ def test_what_does_not_fit_is_left_to_the_general_codec(
     assert decode_usual(db, body, 18) is None
 
 
+@pytest.mark.parametrize("apart", [0, 300])
 @pytest.mark.parametrize("number", [-1, -7, -200, 200, 1 << 20, -(1 << 40), (1 << 63) - 20])
-def test_lengths_that_cannot_be(number: int) -> None:
+def test_lengths_that_cannot_be(number: int, apart: int) -> None:
     """Wherever a field has another number, the fast codec reads what the general one reads, or leaves it to it."""
     db = database(KEY_PREFIXING)
     slots: dict[bytes, tuple[int, int, bytes | None, int]] = {
-        b"prefix%d" % at: (0x64, 16, b"data", 0) for at in range(3)
+        b"prefix%d" % at: (at * apart << 32 | 0x64, 16, b"data", 0) for at in range(3)
     }
     node = node_of(db, slots)
     node.expirations[1] = -504_000

@@ -1,15 +1,17 @@
 """BINs and INs of the usual form: heads and slots of v12 to v17, without an object for each slot.
 
 General twin: ``entry.node``, which says what the fields mean. The usual form is what almost every node of almost every
-log has: LSNs in compact form, no VLSNs, no times. ``tree.node_codec`` makes and reads nodes of the tree by it,
+log has: no VLSNs, no times. Its LSNs are compact; in a log of more than 128 files most nodes lead into files that are
+farther apart, and have whole ones. ``tree.node_codec`` makes and reads nodes of the tree by it,
 ``pipeline.load.blocks`` many BINs at once.
 
 Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 counted from the base file and
-offset 0x26, dirty, 45 bytes of entry.
+offset 0x26, dirty, 45 bytes of entry. With a whole LSN it is ``01 61 | 26 00 00 00 05 00 00 00 | 02 | 2d``: 0x5/0x26.
 """
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.errors import FormatError
@@ -44,6 +46,8 @@ MOST_FILES: Final = 127
 # An LSN of four bytes, and with its state of one.
 LSN_BYTES: Final = 4
 LSN_AND_STATE: Final = 5
+_WHOLE_LSN_BYTES: Final = 8
+_WHOLE_LSN_AND_STATE: Final = Struct("<qB")
 # The expiration base of a node in which nothing expires.
 NO_BASE: Final = -1
 NO_EXPIRATION: Final = pack(NO_BASE)
@@ -62,7 +66,7 @@ class BINHead(NamedTuple):
 
     Attributes:
         slots: how many there are.
-        base: the file that compact LSNs are counted from.
+        base: the file that compact LSNs are counted from; None for whole LSNs.
         slots_at: where the slots begin.
         expiration_base: what expirations are counted from, ``NO_BASE`` when nothing expires.
     """
@@ -75,7 +79,7 @@ class BINHead(NamedTuple):
     slots: int
     level: int
     max_entries: int
-    base: int
+    base: int | None
     slots_at: int
     expiration_base: int
 
@@ -124,11 +128,11 @@ def decode_head(body: bytes) -> BINHead | None:
     count, pos = unpack(body, pos)
     level, pos = unpack(body, pos)
     max_entries, pos = unpack(body, pos)
-    # LSNs are whole ones.
-    if body[pos] != 1:
-        return None
-    slots_at = pos + 1 + _BASE_BYTES
-    base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
+    base: int | None = None
+    slots_at = pos + 1
+    if body[pos] == 1:
+        slots_at += _BASE_BYTES
+        base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
     return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
 
 
@@ -216,7 +220,7 @@ def compact_base(lsns: list[int]) -> int | None:
 
 def add_records(
     parts: list[bytes], chosen: list[int], keys: list[Any], lsns: list[int], states: bytes, values: list[bytes | None],
-    sizes: list[int], expirations: list[int], base: int, cut: int,
+    sizes: list[int], expirations: list[int], base: int | None, cut: int,
 ) -> None:  # fmt: skip
     """Slots of a BIN.
 
@@ -225,6 +229,7 @@ def add_records(
         chosen: which slots.
         keys, lsns, states, values, sizes: of all.
         expirations: of all, as they are stored; empty when nothing expires.
+        base: from ``compact_base``.
         cut: bytes of the prefix.
     """
     for at in chosen:
@@ -240,20 +245,26 @@ def add_records(
                 state |= SLOT_NO_DATA
         parts.append(pack(len(stored)))
         parts.append(stored)
-        parts.append(int(_word(lsns[at], base) | state << _STATE_SHIFT).to_bytes(LSN_AND_STATE, "little"))
+        if base is None:
+            parts.append(_WHOLE_LSN_AND_STATE.pack(lsns[at], state))
+        else:
+            parts.append(int(_word(lsns[at], base) | state << _STATE_SHIFT).to_bytes(LSN_AND_STATE, "little"))
         if not state & SLOT_EMBEDDED:
             parts.append(pack(sizes[at]))
         if expirations:
             parts.append(pack(expirations[at]))
 
 
-def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int, cut: int) -> None:
+def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int | None, cut: int) -> None:
     """Slots of an upper node: their state is 0."""
     for at in range(len(keys)):
         key: bytes = keys[at]
         parts.append(pack(len(key) - cut))
         parts.append(key[cut:] if cut else key)
-        parts.append(int(_word(lsns[at], base)).to_bytes(LSN_AND_STATE, "little"))
+        if base is None:
+            parts.append(_WHOLE_LSN_AND_STATE.pack(lsns[at], 0))
+        else:
+            parts.append(int(_word(lsns[at], base)).to_bytes(LSN_AND_STATE, "little"))
 
 
 def _word(lsn: i64, base: i64) -> i64:
@@ -284,7 +295,10 @@ def read_records(
     unit = -1 if head.flags & EXPIRES_IN_HOURS else 1
     pos: i64 = head.slots_at
     end: i64 = len(body)
-    first: i64 = head.base
+    base = head.base
+    is_whole = base is None
+    first: i64 = 0 if base is None else base
+    lsn_bytes: i64 = _WHOLE_LSN_BYTES if is_whole else LSN_BYTES
     data_bytes = 0
     for _ in range(head.slots):
         length: i64 = body[pos]
@@ -295,18 +309,14 @@ def read_records(
         if length < 0 or length > end:
             return -1
         at: i64 = pos + length
-        if at + LSN_AND_STATE > end:
+        # A state follows the LSN.
+        if at + lsn_bytes + 1 > end:
             return -1
         key = body[pos:at]
-        delta: i64 = body[at]
-        b0: i64 = body[at + 1]
-        b1: i64 = body[at + 2]
-        b2: i64 = body[at + 3]
-        offset: i64 = b0 | b1 << 8 | b2 << 16
-        if delta > MOST_FILES:
-            delta -= 256
-        state = body[at + LSN_BYTES]
-        pos = at + LSN_AND_STATE
+        lsn = _whole_lsn(body, at) if is_whole else _compact_lsn(body, at, first)
+        at += lsn_bytes
+        state = body[at]
+        pos = at + 1
         size = 0
         value: bytes | None = None
         if state & SLOT_EMBEDDED:
@@ -323,10 +333,36 @@ def read_records(
             if expiration:
                 expiration = (head.expiration_base + expiration - 1) * unit
         keys.append(prefix + key if prefix else key)
-        lsns.append(NULL_LSN if offset == NULL_OFFSET else (first + delta) << 32 | offset)
+        lsns.append(lsn)
         # The dirty bit means something in deltas only (je-log-format.md 8.4).
         states.append(state & PERSISTENT)
         values.append(value)
         sizes.append(size)
         expirations.append(expiration)
     return data_bytes if pos == end else -1
+
+
+def _compact_lsn(body: bytes, at: i64, first: i64) -> i64:
+    delta: i64 = body[at]
+    b0: i64 = body[at + 1]
+    b1: i64 = body[at + 2]
+    b2: i64 = body[at + 3]
+    offset: i64 = b0 | b1 << 8 | b2 << 16
+    if delta > MOST_FILES:
+        delta -= 256
+    return NULL_LSN if offset == NULL_OFFSET else (first + delta) << 32 | offset
+
+
+def _whole_lsn(body: bytes, at: i64) -> i64:
+    b0: i64 = body[at]
+    b1: i64 = body[at + 1]
+    b2: i64 = body[at + 2]
+    b3: i64 = body[at + 3]
+    b4: i64 = body[at + 4]
+    b5: i64 = body[at + 5]
+    b6: i64 = body[at + 6]
+    b7: i64 = body[at + 7]
+    # The highest byte has the sign.
+    if b7 > 127:
+        b7 -= 256
+    return b0 | b1 << 8 | b2 << 16 | b3 << 24 | b4 << 32 | b5 << 40 | b6 << 48 | b7 << 56

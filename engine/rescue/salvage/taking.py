@@ -21,7 +21,7 @@ from engine.format.fast.loops import KEEP, NO_TALLIES
 from engine.format.fast.txn_end import txn_end_fields
 from engine.format.fast.walks import sift
 from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT, VLSN_AT, VLSN_FIELD
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import is_null
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry, entry_at
@@ -206,13 +206,13 @@ class VersionTaker:
         node = head.node_id
         self.bins.take(node, lsn, keys)
         if database == NEW:
-            if all(one == NULL_LSN for one in lsns):
+            if all(is_null(one) for one in lsns):
                 return True
             database = self._databases[db_id] = self._number_of(db_id)
         rows = self._rows
         table = self._table(database)
         for at in range(len(keys)):
-            if lsns[at] == NULL_LSN:
+            if is_null(lsns[at]):
                 continue
             key = keys[at]
             versions = table.get(key)
