@@ -15,6 +15,7 @@ Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes fo
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
@@ -23,13 +24,14 @@ from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import pack, sorted_pack, unpack
 from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
-from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
-from engine.format.entry_types import BOTTOM_NODES, LNS
+from engine.format.entry.node import EXPIRES_IN_HOURS, LEAST_SLOT_BYTES, decode_node
+from engine.format.entry_types import BINS, BOTTOM_NODES, LNS
+from engine.format.fast.bin import NO_BASE, decode_head
 from engine.format.fast.filters import may_expire
 from engine.format.fast.header import header_lengths
 from engine.format.header import is_invisible
 from engine.format.lsn import file_of, make_lsn, offset_of
-from engine.format.versions import EXPIRATION
+from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
 from engine.tree.context import TreeContext
@@ -158,7 +160,7 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if raw.type_number in BOTTOM_NODES:
-        if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == -1:
+        if not _node_expires(raw):
             return
         node = decode_node(raw.body, raw.version, raw.type_number)
         for slot in node.slots:
@@ -171,6 +173,17 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if isinstance(record, LN) and record.expiration:
         hour = record.expiration * _HOURS_A_DAY if record.expiration > 0 else -record.expiration
         found[hour] = found.get(hour, 0) + raw.size
+
+
+def _node_expires(raw: RawEntry) -> bool:
+    """Whether anything in a bottom node expires."""
+    # Almost nowhere: the first fields say so, without a record of the node.
+    if raw.type_number in BINS and EXPIRATION <= raw.version < LONG_LSNS_ONLY:
+        with contextlib.suppress(FormatError, IndexError):
+            head = decode_head(raw.body)
+            if head is not None and 0 <= head.slots * LEAST_SLOT_BYTES <= len(raw.body) - head.slots_at:
+                return head.expiration_base != NO_BASE
+    return decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base != NO_BASE
 
 
 class ExpiredBytes(NamedTuple):
