@@ -386,12 +386,12 @@ def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
 
 
 def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, bytes]:
-    """Key and data as the application knows them."""
+    """Key and data as the application knows them; of a prefix-only key of an upper node the data is empty."""
     if state.order.plain:
         return key, data
     if not state.duplicates:
         return state.order.unwrap(key), data
-    first, second = key
+    first, second = key if len(key) == 2 else (key[0], b"")
     return getattr(first, "stored", first), getattr(second, "stored", second)
 
 

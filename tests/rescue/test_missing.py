@@ -106,9 +106,16 @@ def test_a_cut_file(tmp_path: Path) -> None:
     assert find_missing(DiskStorage(whole), str(whole)).files == ()
 
 
-@pytest.mark.parametrize("name", ["cleaned", "cleaned-closed", "txn-crash", "ttl", "ha-group/node1", "schema-crash"])
-def test_healthy_environments_miss_nothing(name: str) -> None:
-    env = named(f"je-18.3.20/{name}").path / "env"
+HEALTHY = [
+    *(named(f"je-18.3.20/{name}").path for name in ("cleaned", "cleaned-closed", "txn-crash", "ttl", "schema-crash")),
+    named("je-18.3.20/ha-group/node1").path,
+    *sorted(path.parent for path in (corpus.path() / "je-healthy").glob("*/manifest.json")),
+]
+
+
+@pytest.mark.parametrize("case", HEALTHY, ids=lambda path: path.name)
+def test_healthy_environments_miss_nothing(case: Path) -> None:
+    env = case / "env"
     report = find_missing(DiskStorage(env), str(env))
     assert not report.problem
     assert {file.state for file in report.files} <= {CLEANED}
