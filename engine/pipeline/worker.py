@@ -21,3 +21,10 @@ def settle_arrow() -> None:
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+def release_arrow() -> None:
+    """Give back to the system what was freed: between two steps that hold much."""
+    import pyarrow as pa
+
+    pa.system_memory_pool().release_unused()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -75,15 +75,32 @@ def test_a_round_is_bounded_however_many_runs_there_are(tmp_path: Path, monkeypa
     records = [(b"%05d" % (number * 7919 % 6000), b"%d" % number) for number in range(6000)]
     runs = runs_of(tmp_path, records, run_bytes=1)
     assert {run.records for run in runs} == {100}
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
-        tables = list(Merge([run.path for run in runs], None, None, LAST).tables())
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 300
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    tables = list(Merge([run.path for run in runs], None, None, LAST).tables())
     assert max(len(table) for table in tables) <= 2 * 100
     found = [
         pair for table in tables for pair in zip(*(table[name].to_pylist() for name in ("key", "value")), strict=True)
     ]
     assert found == sorted(records)
+
+
+@pytest.mark.parametrize("most", [2, 7, 59])
+@pytest.mark.parametrize("keep", [FIRST, LAST])
+def test_more_runs_than_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, keep: str) -> None:
+    monkeypatch.setattr(merge_module, "_MOST_RUNS", most)
+    records = [(b"%05d" % (number * 7919 % 3000), b"%d" % number) for number in range(6000)]
+    runs = runs_of(tmp_path, records, run_bytes=1)
+    assert len(runs) == 60
+    before = sorted(tmp_path.iterdir())
+    merge = Merge([run.path for run in runs], b"00100", b"02900", keep)
+    found = [
+        pair for table in merge.tables() for pair in zip(*map(_listed, (table["key"], table["value"])), strict=True)
+    ]
+    expected = dict(records) if keep == LAST else dict(reversed(records))
+    assert found == sorted((key, value) for key, value in expected.items() if b"00100" <= key < b"02900")
+    assert merge.duplicates == 2800
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def _listed(column: Any) -> list[bytes]:
+    found: list[bytes] = column.to_pylist()
+    return found

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 
 from engine.pipeline.load.input import columnar, endings, lines, splits
+from engine.pipeline.load.input.recipe import Recipe, SourceColumn
 from engine.pipeline.load.input.sources import Layout, layout_of
 from engine.pipeline.load.input.splits import Split
 
@@ -28,7 +29,8 @@ def ranges(path: Path, size: int) -> list[list[bytes]]:
     """The lines of a file, range by range."""
     cut = splits.splits_of("csv", "csv", (str(path),), size)
     return [
-        [line for found in lines.lines_of(one.path, one.start, one.stop) for line in found.to_pylist()] for one in cut
+        [line for block in lines.blocks_of(one.path, one.start, one.stop) for line in lines.lines_of(block).to_pylist()]
+        for one in cut
     ]
 
 
@@ -70,8 +72,61 @@ def test_compressed_text_is_one_split(tmp_path: Path, ending: str, packed: Any) 
     path.write_bytes(packed(b"id,v\n" + b"1,2\n" * 50_000))
     (split,) = splits.splits_of("csv", "csv", (str(path),), 100)
     assert (split.start, split.stop) == (0, None)
-    assert sum(len(found) for found in lines.lines_of(split.path, 0, None)) == 50_001
+    blocks = list(lines.blocks_of(split.path, 0, None))
+    assert [lines.count_of(block) for block in blocks] == [len(lines.lines_of(block)) for block in blocks]
+    assert sum(map(lines.count_of, blocks)) == 50_001
     assert lines.first_lines(str(path), 2) == [b"id,v", b"1,2"]
+
+
+LINES = (
+    b"a,b",
+    b"",
+    b"c,",
+    b'"d","e,f"',
+    b'"g',
+    b'h",i',
+    b"j",
+    b"k,l,m",
+    b"n,o\r",
+    b"p\0,\xc3\xa4",
+    b"\xef\xbb\xbfq,r",
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    written=st.lists(st.sampled_from(LINES), min_size=1, max_size=6),
+    names=st.sampled_from([("x", "y"), ("x",)]),
+    header=st.booleans(),
+    bound=st.integers(1, 40),
+    style=st.sampled_from(["utf8", "hex"]),
+)
+def test_a_block_gives_what_its_lines_give(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[bytes],
+    names: tuple[str, ...],
+    header: bool,
+    bound: int,
+    style: str,
+) -> None:
+    home = tmp_path_factory.mktemp("both")
+    (home / "a.csv").write_bytes(b"\n".join(written))
+    recipe = Recipe(
+        staging=str(home), run_bytes=1 << 20, keep="first", form="csv", names=names, delimiter=",", header=header,
+        keys=(SourceColumn("x", style),), values=(names[-1],), value_format="raw", value_style="utf8", order_by=None,
+        files=(str(home / "a.csv"),),
+    )  # fmt: skip
+
+    def read(block_parser: Any) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lines, "_READ_BYTES", bound)
+            patch.setattr(lines, "parse_block", block_parser)
+            part = splits.read_task(recipe, "csv", tuple(splits.splits_of("csv", "csv", recipe.files)))
+        rejects = None if part.rejects is None else Path(part.rejects).read_text()
+        records = [pa.ipc.open_file(run.path).read_all().to_pydict() for run in part.runs]
+        return [part.read, part.rejected, part.splits, rejects, records]
+
+    assert read(lines.parse_block) == read(lambda *_: None)
 
 
 @pytest.mark.parametrize("form", ["parquet", "orc"])

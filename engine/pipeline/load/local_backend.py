@@ -1,4 +1,8 @@
-"""The two jobs of a load without Spark: processes of this machine, files of this machine (``--engine local``)."""
+"""The two jobs of a load without Spark: processes of this machine, files of this machine (``--engine local``).
+
+The processes of the first job do the second, too: each takes a third of a second to begin with. They begin as soon as
+the source shows that they will be needed, while the environment is opened.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from engine.errors import UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load.input import splits
 from engine.pipeline.load.input.reading import PartRead
-from engine.pipeline.load.input.recipe import Recipe
+from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
@@ -24,7 +28,7 @@ U = TypeVar("U")
 
 
 class LocalBackend:
-    """Reads and writes with processes.
+    """Reads and writes with processes; a context, after which they have ended.
 
     Arguments:
         jobs: how many.
@@ -34,6 +38,17 @@ class LocalBackend:
     def __init__(self, jobs: int, listener: Listener) -> None:
         self.cores = jobs
         self._listener = listener
+        self._pool: ProcessPoolExecutor | None = None
+        self._workers = 0
+
+    def __enter__(self) -> LocalBackend:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # After an error or an interrupt the tasks that have not begun never do.
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def open(self, layout: Layout) -> OpenSource:
         """Look at a source: its files and columns.
@@ -48,31 +63,39 @@ class LocalBackend:
                 expected="files with the same columns, none of them in the names of directories",
                 hint="leave out --engine local",
             )
+        if found.layout.form != TABLE:
+            self._begin(len(self._tasks(found, found.layout.form)))
         return found
 
     def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Step 1: runs."""
-        name = opened.layout.name
-        tasks = splits.tasks_of(splits.splits_of(name, recipe.form, opened.files))
-        return self._map(partial(splits.read_task, recipe, name), tasks, attrgetter("read"), "read")
+        work = partial(splits.read_task, recipe, opened.layout.name)
+        return self._map(work, self._tasks(opened, recipe.form), attrgetter("read"), "read")
 
     def write(self, target: Target, shares: list[Share]) -> list[TaskOutput]:
         """Step 2: log files."""
         return self._map(partial(write_share, target), shares, attrgetter("records"), "write")
 
+    def _tasks(self, opened: OpenSource, form: str) -> list[tuple[splits.Split, ...]]:
+        return splits.tasks_of(splits.splits_of(opened.layout.name, form, opened.files))
+
     def _map(self, work: Callable[[T], U], items: list[T], records_of: Callable[[U], int], step: str) -> list[U]:
-        workers = min(self.cores, len(items))
-        if workers <= 1:
-            return self._heard(map(work, items), len(items), records_of, step)
-        # The products in ``blocks`` are too small to be worth threads.
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        # Spawn: a fork would inherit the threads' locks and the open environment.
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-        try:
-            return self._heard(pool.map(work, items), len(items), records_of, step)
-        finally:
-            # After an error or an interrupt the tasks that have not begun never do.
-            pool.shutdown(cancel_futures=True)
+        pool = self._begin(len(items))
+        return self._heard(map(work, items) if pool is None else pool.map(work, items), len(items), records_of, step)
+
+    def _begin(self, tasks: int) -> ProcessPoolExecutor | None:
+        """Processes for so many tasks; None where this one is enough."""
+        workers = min(self.cores, tasks)
+        if workers > max(self._workers, 1):
+            self.__exit__()
+            # The products in ``blocks`` are too small to be worth threads.
+            os.environ.setdefault("OMP_NUM_THREADS", "1")
+            # Spawn: a fork would inherit the threads' locks and the open environment.
+            self._pool, self._workers = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")), workers
+            # Each imports what it needs with its first task.
+            for _ in range(workers):
+                self._pool.submit(_begun)
+        return self._pool if workers > 1 else None
 
     def _heard(self, results: Iterator[U], total: int, records_of: Callable[[U], int], step: str) -> list[U]:
         found: list[U] = []
@@ -83,3 +106,7 @@ class LocalBackend:
             records += records_of(result)
             counted(self._listener, step, len(found), total, records)
         return found
+
+
+def _begun() -> None:
+    """The first task of a process: this module imports what tasks need."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
+from engine.pipeline.worker import release_arrow, settle_arrow
 
 # Less than of tasks: beside a run the reader has its records as objects.
 _RUN_BYTES: Final = 24 << 20
@@ -30,6 +31,7 @@ class PairRuns:
     """
 
     def __init__(self, directory: Path, keep: str) -> None:
+        settle_arrow()
         self._writer = RunWriter(str(directory), _RUN_BYTES, keep)
         self._keep = keep
         self._runs: list[SortedRun] = []
@@ -45,6 +47,8 @@ class PairRuns:
     def finish(self) -> ReadTotals:
         """All runs."""
         self._runs += self._writer.finish()
+        # Other processes write now, and this one waits for them.
+        release_arrow()
         return ReadTotals(self.read, 0, sum(run.duplicates for run in self._runs), self._runs, None)
 
     def different_keys(self) -> int:

@@ -9,20 +9,23 @@ an Arrow file with the columns ``key``, ``value`` and ``rank``. The rank says wh
 run's samples are keys at equal distances in bytes. Those of all runs together say where to cut them into parts of about
 equal size, however the keys are distributed (``cuts_of``).
 
-In a merge every run gives its records batch by batch. In a round a piece of every batch is looked at, and what lies up
-to the smallest of the pieces' last keys is taken, put together, sorted and resolved. At least one piece is used up, and
-no run holds another record with a key of this round, since a run holds a key once. Pieces are whole batches while the
-runs are few, and smaller ones when they are many: a round never holds more than ``_ROUND_BATCHES`` batches, however
-many runs there are. Batches are read one at a time. Where a range of keys begins in a run is looked for in a map of the
-file, of which few pages are touched.
+In a merge every run gives its records batch by batch. In a round a piece of every run is looked at, and what lies up
+to the smallest of the pieces' last keys is taken, put together, sorted and resolved. No run holds another record with a
+key of this round, since a run holds a key once. Pieces are of one size, whatever was left of a run's last batch, so
+that nearly all of each is used up in the round: about ``_ROUND_BATCHES`` batches, however many runs there are. Batches
+are small, so that many runs can each hold one. More than ``_MOST_RUNS`` runs are merged in two steps, the first of
+which makes larger runs of groups of them. Where a range of keys begins in a run is looked for in a map of the file, of
+which few pages are touched.
+
+Copies are made a piece at a time: an order is found for all rows of a run, and rows are taken in that order while they
+are written.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,29 +45,32 @@ class Binary:
 
     Arguments:
         column: an Arrow array of type ``large_binary`` without nulls.
-
-    Attributes:
-        lengths: of the values.
     """
 
-    __slots__ = ("_bytes", "_starts", "column", "lengths")
+    __slots__ = ("_bytes", "_ends", "_lengths", "column")
 
     def __init__(self, column: Any) -> None:
         self.column = column
         _, offsets, data = column.buffers()
         # A slice shares the buffers of the whole column and begins at its own offset.
-        ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
-        self._starts = ends[:-1]
-        self.lengths: Numbers = np.diff(ends)
+        self._ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
         self._bytes = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+        self._lengths: Numbers | None = None
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.column)
+
+    @property
+    def lengths(self) -> Numbers:
+        """Of the values."""
+        # Whoever looks at single values needs none.
+        if self._lengths is None:
+            self._lengths = np.diff(self._ends)
+        return self._lengths
 
     def at(self, row: int) -> bytes:
         """One value."""
-        start = int(self._starts[row])
-        return self._bytes[start : start + int(self.lengths[row])].tobytes()
+        return self._bytes[self._ends[row] : self._ends[row + 1]].tobytes()
 
     def cut(self, start: int, stop: int) -> Binary:
         """Some of the rows, without copying."""
@@ -73,26 +79,37 @@ class Binary:
     def matrix(self, rows: Numbers) -> npt.NDArray[np.uint8]:
         """Values of equal length, one a row."""
         length = int(self.lengths[rows[0]])
-        starts = self._starts[rows]
+        starts = self._ends[rows]
         # Neighbours in memory are a view; only scattered rows are copied.
         if int(starts[-1]) - int(starts[0]) == length * (len(rows) - 1) and (np.diff(starts) == length).all():
             first = int(starts[0])
             return self._bytes[first : first + length * len(rows)].reshape(len(rows), length)
-        found: npt.NDArray[np.uint8] = self._bytes[starts[:, None] + np.arange(length)]
-        return found
+        if not length:
+            return np.empty((len(rows), 0), np.uint8)
+        return self._windows(f"V{length}")[starts].view(np.uint8).reshape(len(rows), length)
 
     def words(self, skip: int) -> npt.NDArray[np.uint64]:
         """The eight bytes of every value after the first ``skip``, as big-endian numbers; short ones end in zeros."""
-        left = np.maximum(self.lengths - skip, 0)
+        left = np.clip(self.lengths - skip, 0, _WORD)
+        least = int(left.min()) if len(self) else _WORD
+        starts, ends = self._ends[:-1] + skip, self._ends[1:]
+        if least == _WORD:
+            return self._windows(">u8")[starts].astype(np.uint64) if len(self) else np.empty(0, np.uint64)
+        if int(self.lengths.min()) >= _WORD:
+            # The last eight bytes of a short one, less those that come too early; of all eight no shift is defined.
+            found = self._windows(">u8")[np.minimum(starts, ends - _WORD)].astype(np.uint64)
+            return np.where(left > 0, found << ((_WORD - left) * 8 % (_WORD * 8)).astype(np.uint64), np.uint64(0))
         columns = np.arange(_WORD)
-        if len(self) and int(left.min()) >= _WORD:
-            parts = self._bytes[(self._starts + skip)[:, None] + columns]
-        else:
-            # Indices past the last value must still be valid: what they read is masked out.
-            at = np.minimum((self._starts + skip)[:, None] + columns, max(len(self._bytes) - 1, 0))
-            known = columns < left[:, None]
-            parts = np.where(known, self._bytes[at] if len(self._bytes) else 0, 0).astype(np.uint8)
+        # Indices past the last value must still be valid: what they read is masked out.
+        at = np.minimum(starts[:, None] + columns, max(len(self._bytes) - 1, 0))
+        known = columns < left[:, None]
+        parts = np.where(known, self._bytes[at] if len(self._bytes) else 0, 0).astype(np.uint8)
         return np.ascontiguousarray(parts).view(">u8").reshape(-1).astype(np.uint64)
+
+    def _windows(self, kind: str) -> npt.NDArray[Any]:
+        """What stands at every byte, read as a type: elements overlap, so that one can be taken from anywhere."""
+        width = np.dtype(kind).itemsize
+        return np.ndarray((max(len(self._bytes) - width + 1, 0),), kind, self._bytes, 0, (1,))
 
 
 def order_of(keys: Binary, ranks: Numbers) -> Numbers:
@@ -141,9 +158,11 @@ FIRST: Final = "first"
 ERROR: Final = "error"
 SCHEMA: Final = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary()), ("rank", pa.int64())])
 
-# A merge holds a batch of each run; smaller ones cost it more rounds.
-_BATCH_ROWS: Final = 8192
-_BATCH_BYTES: Final = 2 << 20
+# A merge holds a batch of each run.
+_BATCH_ROWS: Final = 1024
+_BATCH_BYTES: Final = 256 << 10
+# Rows that are copied at a time where it is up to us.
+_PIECE_ROWS: Final = 8192
 _SAMPLES: Final = 64
 # Keys of samples are cut to this; a cut need not be a key.
 _SAMPLE_BYTES: Final = 64
@@ -205,44 +224,60 @@ class RunWriter:
 
     def _write(self) -> SortedRun:
         table = pa.concat_tables(self._tables).combine_chunks()
-        # The pieces go before the sort, which makes a copy of its own.
+        # The pieces go before the sort.
         self._tables, self._size = [], 0
         keys, ranks = Binary(one_chunk(table["key"])), one_chunk(table["rank"]).to_numpy()
-        kept, dropped = resolved(table.take(pa.array(order_of(keys, ranks))), self._keep)
+        order, dropped = resolved(keys, order_of(keys, ranks), self._keep)
         path = self._directory / f"run-{os.getpid()}-{time.time_ns():x}-{self._made}.arrow"
         self._made += 1
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
-            writer.write_table(kept, max_chunksize=_rows_a_batch(kept))
-        lengths = Binary(one_chunk(kept["key"])).lengths + Binary(one_chunk(kept["value"])).lengths
-        return SortedRun(str(path), len(kept), int(lengths.sum()), dropped, _samples(kept, np.cumsum(lengths)))
+        write_run(path, taken(table, order))
+        lengths = (keys.lengths + Binary(one_chunk(table["value"])).lengths)[order]
+        return SortedRun(str(path), len(order), int(lengths.sum()), dropped, _samples(keys, order, np.cumsum(lengths)))
 
 
-def resolved(table: Any, keep: str) -> tuple[Any, int]:
+def write_run(path: Path, tables: Iterable[Any]) -> None:
+    """Write a run.
+
+    Arguments:
+        tables: sorted tables of ``SCHEMA``.
+    """
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
+        for table in tables:
+            writer.write_table(table, max_chunksize=_rows_a_batch(table))
+
+
+def taken(table: Any, order: Numbers) -> Iterator[Any]:
+    """Rows of a table in an order, some thousand at a time."""
+    for at in range(0, len(order), _PIECE_ROWS):
+        yield table.take(pa.array(order[at : at + _PIECE_ROWS]))
+
+
+def resolved(keys: Binary, order: Numbers, keep: str) -> tuple[Numbers, int]:
     """Drop all but one of equal keys.
 
     Arguments:
-        table: sorted by key and rank.
+        keys: of all rows.
+        order: the rows, sorted by key and rank.
         keep: see ``RunWriter``.
 
     Returns:
-        The table, and how many records were dropped.
+        The rows that stay, and how many were dropped.
 
     Raises:
         JobError: there are equal keys, and none may be dropped.
     """
-    keys = Binary(one_chunk(table["key"]))
-    fresh = first_of_equals(keys)
+    fresh = first_of_equals(Binary(keys.column.take(pa.array(order))))
     dropped = len(fresh) - int(fresh.sum())
     if not dropped:
-        return table, 0
+        return order, 0
     if keep == ERROR:
-        key = keys.at(int(np.flatnonzero(~fresh)[0]))
+        key = keys.at(int(order[np.flatnonzero(~fresh)[0]]))
         shown = key[:_SHOWN_KEY_BYTES].hex() + ("..." if len(key) > _SHOWN_KEY_BYTES else "")
         raise JobError("two records have the same key", found=f"0x{shown}")
     # The last of equal keys is the row before the next fresh one.
     if keep == LAST:
         fresh = np.append(fresh[1:], True)
-    return table.filter(pa.array(fresh)), dropped
+    return order[fresh], dropped
 
 
 def cuts_of(runs: list[SortedRun], parts: int) -> list[bytes]:
@@ -275,18 +310,18 @@ def _rows_a_batch(table: Any) -> int:
     return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES // average)))
 
 
-def _samples(table: Any, ends: Any) -> tuple[bytes, ...]:
-    if not len(table):
+def _samples(keys: Binary, order: Numbers, ends: Any) -> tuple[bytes, ...]:
+    if not len(order):
         return ()
-    wanted = np.linspace(0, int(ends[-1]), min(_SAMPLES, len(table)) + 1)[1:]
+    wanted = np.linspace(0, int(ends[-1]), min(_SAMPLES, len(order)) + 1)[1:]
     # Rounding must not lead past the last row.
-    rows = np.minimum(np.searchsorted(ends, wanted), len(table) - 1)
-    keys = Binary(one_chunk(table["key"]))
-    return tuple(keys.at(int(row))[:_SAMPLE_BYTES] for row in rows)
+    rows = np.minimum(np.searchsorted(ends, wanted), len(order) - 1)
+    return tuple(keys.at(int(order[row]))[:_SAMPLE_BYTES] for row in rows)
 
 
-_ROUND_BATCHES: Final = 8
-_OWN_FILES: Final = 256
+_ROUND_BATCHES: Final = 32
+# Each has a file open, and a batch in memory.
+_MOST_RUNS: Final = 192
 
 
 class Merge:
@@ -301,89 +336,131 @@ class Merge:
         duplicates: records dropped so far.
     """
 
-    def __init__(self, paths: list[str], low: bytes | None, high: bytes | None, keep: str) -> None:
+    def __init__(self, paths: Sequence[str], low: bytes | None, high: bytes | None, keep: str) -> None:
         self._paths = paths
         self._low, self._high = low, high
         self._keep = keep
         self.duplicates = 0
 
     def tables(self) -> Iterator[Any]:
-        """Tables with the columns ``key`` and ``value``, ascending, every key once.
+        """Tables of ``SCHEMA`` with some thousand records at most, ascending, every key once.
 
         Raises:
             JobError: equal keys, where none may be dropped.
         """
-        # Every run stays open to the end.
-        _allow_files(len(self._paths))
-        cursors = [cursor for path in self._paths if (cursor := _Cursor(path, self._low, self._high)).ready()]
-        while cursors:
+        paths, made = self._paths, list[Path]()
+        try:
+            while len(paths) > _MOST_RUNS:
+                # As many groups as will do, of about one size each: whatever is in one is written once more.
+                groups = -(-len(paths) // _MOST_RUNS)
+                earlier = made
+                made = [self._made_of(paths[number::groups]) for number in range(groups)]
+                _remove(earlier)
+                paths = [str(path) for path in made]
+            yield from self._merged(paths)
+        finally:
+            _remove(made)
+
+    def _made_of(self, paths: Sequence[str]) -> Path:
+        """A run of what some runs hold in the range."""
+        path = Path(paths[0]).with_name(f"merged-{os.getpid()}-{time.time_ns():x}.arrow")
+        write_run(path, self._merged(paths))
+        return path
+
+    def _merged(self, paths: Sequence[str]) -> Iterator[Any]:
+        cursors = [_Cursor(path, self._low, self._high) for path in paths]
+        while cursors := [cursor for cursor in cursors if cursor.fill(len(cursors))]:
             if len(cursors) == 1:
                 # A run holds a key once, so the last one needs no comparison.
                 yield cursors[0].take_all()
             else:
-                # Up to the least of the last keys every run's records are in its present batch.
-                pivot = min(cursor.last_key(len(cursors)) for cursor in cursors)
-                found = pa.concat_tables([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
+                # Up to the least of the last keys every run's records are in memory.
+                pivot = min(cursor.last_key() for cursor in cursors)
+                found = pa.Table.from_batches([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
                 keys, ranks = Binary(one_chunk(found["key"])), one_chunk(found["rank"]).to_numpy()
-                table, dropped = resolved(found.take(pa.array(order_of(keys, ranks))), self._keep)
+                order, dropped = resolved(keys, order_of(keys, ranks), self._keep)
                 self.duplicates += dropped
-                yield table
-            cursors = [cursor for cursor in cursors if cursor.ready()]
+                yield from taken(found, order)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 class _Cursor:
-    """A place in one run."""
+    """A place in one run, and what was read from there on.
+
+    Arguments:
+        path: of the run.
+        low, high: the keys that are wanted.
+    """
 
     def __init__(self, path: str, low: bytes | None, high: bytes | None) -> None:
-        self._high = high
+        self._low, self._high = low, high
         self._next = 0
-        self._table: Any = pa.table({})
-        self._batch_rows = 0
+        self._batch_rows = self._piece = 1
         if low is not None:
             with pa.memory_map(path) as mapped:
                 self._next = _batch_of(pa.ipc.open_file(mapped), low)
         # Not mapped: pages of all that was read so far would stay in memory.
         self._reader = pa.ipc.open_file(pa.OSFile(path))
-        if low is not None and self._advance():
-            self._table = self._table.slice(position(Binary(one_chunk(self._table["key"])), low))
+        # Records from ``_at`` to ``_stop`` are still to be given.
+        self._batch: Any = _one_batch([], SCHEMA)
+        self._keys = Binary(self._batch["key"])
+        self._at = self._stop = 0
 
-    def ready(self) -> bool:
-        """Whether there is a record left; the next batch is read when this one is used up."""
-        return len(self._table) > 0 or self._advance()
-
-    def _advance(self) -> bool:
-        while self._next < self._reader.num_record_batches:
-            batch = self._reader.get_batch(self._next)
+    def fill(self, runs: int) -> bool:
+        """Read the piece that this run gives to a round of so many; whether there is a record left."""
+        count = self._reader.num_record_batches
+        batches: list[Any] = []
+        rows = self._stop - self._at
+        self._piece = max(self._batch_rows * _ROUND_BATCHES // runs, 1)
+        while self._next < count and rows < self._piece:
+            batches.append(batch := self._reader.get_batch(self._next))
+            self._batch_rows = len(batch)
+            self._piece = max(self._batch_rows * _ROUND_BATCHES // runs, 1)
+            rows += len(batch)
             self._next += 1
-            keys = Binary(batch["key"])
-            stop = len(keys) if self._high is None else position(keys, self._high)
-            # The first key beyond the range ends the run.
-            if stop < len(keys):
-                self._next = self._reader.num_record_batches
-            if stop:
-                self._table = pa.Table.from_batches([batch.slice(0, stop)])
-                self._batch_rows = stop
-                return True
-        return False
+        if batches:
+            self._take_in(batches)
+        return self._at < self._stop
 
-    def last_key(self, runs: int) -> bytes:
-        """The last key of the piece that this run gives to a round of so many runs."""
-        rows = min(max(self._batch_rows * _ROUND_BATCHES // runs, 1), len(self._table))
-        return Binary(one_chunk(self._table["key"])).at(rows - 1)
+    def _take_in(self, batches: list[Any]) -> None:
+        if self._at < self._stop:
+            batches.insert(0, self._batch.slice(self._at, self._stop - self._at))
+        self._batch = batches[0] if len(batches) == 1 else _one_batch(batches, SCHEMA)
+        self._keys = Binary(self._batch["key"])
+        self._at, self._stop = 0, len(self._keys)
+        if self._high is not None and self._keys.at(self._stop - 1) >= self._high:
+            # The first key beyond the range ends the run.
+            self._stop = position(self._keys, self._high, 0, self._stop)
+            self._next = self._reader.num_record_batches
+        # Only the first batch can hold keys below the range.
+        if self._low is not None:
+            self._at = position(self._keys, self._low, 0, self._stop)
+            self._low = None
+
+    def last_key(self) -> bytes:
+        """The last key of the piece."""
+        return self._keys.at(min(self._at + self._piece, self._stop) - 1)
 
     def take_to(self, pivot: bytes) -> Any:
-        """The records of the batch up to a key, inclusive."""
-        keys = Binary(one_chunk(self._table["key"]))
+        """The records up to a key, inclusive."""
         # The smallest key after the pivot: up to here the pivot itself is included.
-        stop = position(keys, pivot + b"\0")
-        taken = self._table.slice(0, stop)
-        self._table = self._table.slice(stop)
-        return taken
+        start, self._at = self._at, position(self._keys, pivot + b"\0", self._at, self._stop)
+        return self._batch.slice(start, self._at - start)
 
     def take_all(self) -> Any:
-        """The rest of the batch."""
-        taken, self._table = self._table, self._table.slice(len(self._table))
-        return taken
+        """The rest of the piece, as a table."""
+        start, self._at = self._at, self._stop
+        return pa.Table.from_batches([self._batch.slice(start, self._stop - start)])
+
+
+def _one_batch(batches: list[Any], schema: Any) -> Any:
+    """Batches as one."""
+    columns = [one_chunk(column) for column in pa.Table.from_batches(batches, schema).columns]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _batch_of(reader: Any, low: bytes) -> int:
@@ -400,18 +477,8 @@ def _batch_of(reader: Any, low: bytes) -> int:
     return first
 
 
-def _allow_files(count: int) -> None:
-    """Let this process open so many files beside its own, as far as the system lets it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + _OWN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-
-
-def position(keys: Binary, key: bytes) -> int:
-    """How many of sorted keys are smaller than a key."""
-    first, last = 0, len(keys)
+def position(keys: Binary, key: bytes, first: int, last: int) -> int:
+    """Where, among sorted keys from ``first`` to before ``last``, the first stands that is not smaller than a key."""
     while first < last:
         middle = (first + last) // 2
         if keys.at(middle) < key:

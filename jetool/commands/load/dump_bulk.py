@@ -63,7 +63,8 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
         if not run.dry_run:
             # Another process takes half a second to begin with.
             jobs = run.jobs if sum(one.size for one in found.runs) >= _PARALLEL_BYTES else 1
-            done = bulk.write_files(session, LocalBackend(jobs, run.listener), found, keep, None, run.listener)
+            with LocalBackend(jobs, run.listener) as backend:
+                done = bulk.write_files(session, backend, found, keep, None, run.listener)
             files, size = done.files, done.size
             records = records if overwrite else done.records
         elif not overwrite:

@@ -233,7 +233,8 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
     if request.engine == "local":
         from engine.pipeline.load.local_backend import LocalBackend
 
-        yield LocalBackend(run.jobs, run.listener)
+        with LocalBackend(run.jobs, run.listener) as local:
+            yield local
         return
     from engine.pipeline.load.spark_backend import SparkBackend
     from jetool.app.spark_session import session

@@ -2,7 +2,8 @@
 
 Lines come from a whole file, also a compressed one, or are those that begin in a range of its bytes. A batch of CSV
 lines is parsed as one block. When that does not give one row a line (a quote that is not closed swallows what follows),
-the batch is parsed line by line instead, so that the bad line is the one that is rejected.
+the batch is parsed line by line instead, so that the bad line is the one that is rejected. A block of a file is parsed
+as it is (``parse_block``) where that comes to the same: every line is a record, and nothing is wrong with any.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ _LOOK_BYTES: Final = 1 << 16
 _NEWLINE: Final = b"\n"
 
 
-def lines_of(path: str, start: int, stop: int | None) -> Iterator[Any]:
-    """Lines in order, without their ends, as arrays of ``large_binary``.
+def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
+    """Blocks of whole lines in order, without the end of the last one.
 
     Arguments:
         path: of the file.
@@ -37,9 +38,13 @@ def lines_of(path: str, start: int, stop: int | None) -> Iterator[Any]:
     Raises:
         OSError: it cannot be read, or its compression is damaged.
     """
-    for block in _whole_file(path) if stop is None else _range(path, start, stop):
-        # Blocks lack their last newline, which would make one more, empty line.
-        yield _bare(pc.split_pattern(pa.array([block], pa.large_binary()), _NEWLINE)[0].values)
+    return _whole_file(path) if stop is None else _range(path, start, stop)
+
+
+def lines_of(block: bytes) -> Any:
+    """The lines of a block, without their ends, as an array of ``large_binary``."""
+    # Blocks lack their last newline, which would make one more, empty line.
+    return _bare(pc.split_pattern(pa.array([block], pa.large_binary()), _NEWLINE)[0].values)
 
 
 def first_lines(path: str, count: int) -> list[bytes]:
@@ -153,15 +158,7 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
     # One block for all lines: a call of the parser for each would cost far more.
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
     try:
-        table = pacsv.read_csv(
-            pa.BufferReader(block),
-            read_options=pacsv.ReadOptions(use_threads=False, column_names=list(names), block_size=len(block) + 1),
-            parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.large_binary()), include_columns=list(needed),
-                strings_can_be_null=False,
-            ),
-        )  # fmt: skip
+        table = _parsed(block, names, needed, delimiter, skip)
     except pa.ArrowInvalid:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     # A quote that was left open has joined lines without an error.
@@ -169,6 +166,44 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     rows = np.delete(np.arange(count), [found.row for found in bad]) if bad else np.arange(count)
     return ParsedLines(table, rows, bad)
+
+
+def count_of(block: bytes) -> int:
+    """How many lines a block has."""
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE[0])) + 1
+
+
+def parse_block(
+    block: bytes, count: int, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str
+) -> Any:  # fmt: skip
+    """The records of a block of lines, one of each line; None where its lines have to be looked at.
+
+    Arguments:
+        count: of the lines.
+    """
+    # An empty line is no record, but the parser takes it for one where there is one column; what ends a line may have
+    # two bytes.
+    if len(names) < 2 or b"\r" in block:
+        return None
+    try:
+        table = _parsed(pa.py_buffer(block), names, needed, delimiter, None)
+    except pa.ArrowInvalid:
+        return None
+    return table if len(table) == count else None
+
+
+def _parsed(
+    block: Any, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str, skip: Callable[[Any], str] | None
+) -> Any:
+    return pacsv.read_csv(
+        pa.BufferReader(block),
+        read_options=pacsv.ReadOptions(use_threads=False, column_names=list(names), block_size=len(block) + 1),
+        parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.large_binary()), include_columns=list(needed),
+            strings_can_be_null=False,
+        ),
+    )  # fmt: skip
 
 
 def _columns(row: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
@@ -35,6 +35,23 @@ BLOCK_BITS: Final = 20
 _SHOWN_BYTES: Final = 1 << 20
 
 
+class TextBlock(NamedTuple):
+    """Lines of a file, as they stand there.
+
+    Attributes:
+        origin, block: as in ``WHERE``.
+        place: of the first line.
+        rows: how many lines.
+        text: the lines, without the end of the last one.
+    """
+
+    origin: int
+    block: int
+    place: int
+    rows: int
+    text: bytes
+
+
 class PartRead(NamedTuple):
     """What a task has read.
 
@@ -54,7 +71,7 @@ class PartRead(NamedTuple):
 
 
 def read(recipe: Recipe, batches: Iterable[Any]) -> PartRead:
-    """Make runs of batches.
+    """Make runs of batches, or of blocks of text.
 
     Raises:
         JobError: equal keys, where none may be dropped; the executors do not see the staging directory.
@@ -97,6 +114,12 @@ class _SourceReader:
 
     def _records(self, batch: Any) -> Iterator[Any]:
         """The records of a batch, as tables of ``runs.SCHEMA``."""
+        if isinstance(batch, TextBlock):
+            found = self._from_block(batch) if self._recipe.form == CSV else None
+            if found is not None:
+                yield found
+                return
+            batch = _batch_of(batch)
         if not len(batch):
             return
         # Before blank lines are dropped: a line's number counts them too.
@@ -140,12 +163,28 @@ class _SourceReader:
             self._last[split] = int(place[end - 1]) - self._splits[split]
         return splits << PLACE_BITS | place - starts
 
+    def _from_block(self, block: TextBlock) -> Any:
+        """The records of a block of CSV in which every line is one; None where its lines have to be looked at."""
+        recipe = self._recipe
+        # The first line of a file may be its header.
+        if recipe.header and not block.block and block.place == self._splits.get(
+            block.origin << recipe.split_bits(), block.place
+        ):  # fmt: skip
+            return None
+        table = lines.parse_block(block.text, block.rows, recipe.names, recipe.needed(), recipe.delimiter)
+        if table is None:
+            return None
+        self._read += len(table)
+        origin, start = np.full(2, block.origin), np.full(2, block.block)
+        first, last = self._ranks(origin, start, np.array([block.place, block.place + block.rows - 1])).tolist()
+        return self._encoded(table, np.arange(first, last + 1), lambda: lines.lines_of(block.text))
+
     def _from_csv(self, text: Any, ranks: Numbers) -> Any:
         recipe = self._recipe
         parsed = lines.parse_csv(text, recipe.names, recipe.needed(), recipe.delimiter)
         for bad in parsed.bad:
             self._reject(int(ranks[bad.row]), bad.column, bad.reason, text[bad.row].as_py())
-        return self._encoded(parsed.table, ranks[parsed.rows], text.take(pa.array(parsed.rows)))
+        return self._encoded(parsed.table, ranks[parsed.rows], lambda: text.take(pa.array(parsed.rows)))
 
     def _from_json(self, text: Any, ranks: Numbers) -> Any:
         recipe = self._recipe
@@ -164,10 +203,15 @@ class _SourceReader:
                 for record in records
             ]
             table["value of the record"] = pa.array(parts, pa.large_binary())
-        return self._encoded(pa.table(table), ranks[np.array(rows, np.int64)], text.take(pa.array(rows, pa.int64())))
+        kept = pa.array(rows, pa.int64())
+        return self._encoded(pa.table(table), ranks[np.array(rows, np.int64)], lambda: text.take(kept))
 
-    def _encoded(self, table: Any, ranks: Numbers, text: Any) -> Any:
-        """Keys, values and ranks of records whose columns are known; bad ones are rejected."""
+    def _encoded(self, table: Any, ranks: Numbers, text: Callable[[], Any] | None) -> Any:
+        """Keys, values and ranks of records whose columns are known; bad ones are rejected.
+
+        Arguments:
+            text: gives their lines, where they are lines.
+        """
         recipe = self._recipe
         # Rows are addressed by number below, across what were chunks.
         table = table.combine_chunks()
@@ -183,8 +227,9 @@ class _SourceReader:
         else:
             sorted_by = ranks
         if not good.all():
+            shown = None if text is None else text()
             for row in np.flatnonzero(~good).tolist():
-                line = text[row].as_py() if text is not None else None
+                line = None if shown is None else shown[row].as_py()
                 self._reject(int(ranks[row]), *self._why(found, parts, row), line or _shown(table, row))
             keep = pa.array(good)
             key, value, sorted_by = key.filter(keep), value.filter(keep), sorted_by[good]
@@ -228,6 +273,18 @@ class _SourceReader:
             self._rejects = self._rejects_path.open("w", encoding="utf-8", errors="backslashreplace")
         text = record.decode("utf-8", "backslashreplace") if isinstance(record, bytes) else record
         self._rejects.write(json.dumps([rank, column, reason, text[:_SHOWN_BYTES]]) + "\n")
+
+
+def with_places(batch: Any, origin: int, block: int, place: int) -> Any:
+    """A batch with the columns ``WHERE``: neighbours from one place of a file on."""
+    count = len(batch)
+    where = (np.full(count, origin), np.full(count, block), np.arange(place, place + count))
+    return pa.RecordBatch.from_arrays([*batch.columns, *map(pa.array, where)], [*batch.schema.names, *WHERE])
+
+
+def _batch_of(block: TextBlock) -> Any:
+    found = pa.record_batch([lines.lines_of(block.text)], [LINE])
+    return with_places(found, block.origin, block.block, block.place)
 
 
 def _texts(records: list[dict[str, Any]], name: str) -> Any:

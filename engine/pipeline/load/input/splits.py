@@ -8,8 +8,8 @@ make the work of a task. Example, three tasks for ``a.csv`` of 90 MB and a small
 
     (a.csv 0..32M) | (a.csv 32M..64M) | (a.csv 64M..90M, b.csv 0..1k)
 
-Batches get the three columns ``reading.WHERE``. The block of a split is where it begins, in bytes, or a megabyte for
-every row group before it, so that splits differ in it and are in order.
+Batches get the three columns ``reading.WHERE``; text comes in blocks that say the same. The block of a split is where
+it begins, in bytes, or a megabyte for every row group before it, so that splits differ in it and are in order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 from engine.pipeline.load.input import columnar, endings, lines, sources
-from engine.pipeline.load.input.reading import BLOCK_BITS, LINE, WHERE, PartRead, read
+from engine.pipeline.load.input.reading import BLOCK_BITS, PartRead, TextBlock, read, with_places
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.worker import settle_arrow, settle_worker
@@ -135,28 +132,22 @@ def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> PartRead:
 
 
 def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[Any]:
-    """Batches of all splits, with the columns that say where a record stands."""
+    """Batches of all splits, with the columns that say where a record stands, or blocks of lines."""
     place = 0
     for split in splits:
-        table = recipe.form == TABLE
-        # Row groups have numbers, not bytes: spread, so that the shift in ``reading`` gives them back.
-        block = split.start << BLOCK_BITS if table else split.start
-        for batch in _data(recipe, name, split):
-            count = len(batch)
-            where = (np.full(count, split.origin), np.full(count, block), np.arange(place, place + count))
-            columns = [*batch.columns, *(pa.array(column) for column in where)]
-            yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, *WHERE])
-            # Never reset: ``reading`` subtracts the first place of each split.
-            place += count
-
-
-def _data(recipe: Recipe, name: str, split: Split) -> Iterator[Any]:
-    with sources.readable(split.path):
-        if recipe.form == TABLE:
-            yield from columnar.batches(name, split.path, split.start, split.stop, recipe.needed())
-        else:
-            for block in lines.lines_of(split.path, split.start, split.stop):
-                yield pa.record_batch([block], [LINE])
+        with sources.readable(split.path):
+            if recipe.form != TABLE:
+                for block in lines.blocks_of(split.path, split.start, split.stop):
+                    count = lines.count_of(block)
+                    yield TextBlock(split.origin, split.start, place, count, block)
+                    # Never reset: ``reading`` subtracts the first place of each split.
+                    place += count
+                continue
+            # Row groups have numbers, not bytes: spread, so that the shift in ``reading`` gives them back.
+            start = split.start << BLOCK_BITS
+            for batch in columnar.batches(name, split.path, split.start, split.stop, recipe.needed()):
+                yield with_places(batch, split.origin, start, place)
+                place += len(batch)
 
 
 def _schema(name: str, path: str) -> Any:
