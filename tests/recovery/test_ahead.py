@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -210,3 +212,57 @@ def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.
     one.close()
     with pytest.raises(ChildProcessError):
         os.waitpid(made[0], os.WNOHANG)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cache_bytes", [TINY_CACHE, 64 << 20])
+def test_a_process_that_is_killed_at_any_moment(
+    case: tuple[MemoryStorage, State], cache_bytes: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, within or after whatever part it has at hand: what it has not handed over is found here."""
+    monkeypatch.setattr("engine.recovery.ahead.SHARE_BYTES", 1)
+    rng, parent, put = random.Random(seed), os.getpid(), ScratchFile.put
+    alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
+    for moment in sorted(rng.sample(range(60), 8)):
+        left = [moment]
+
+        def killed(self: ScratchFile, data: bytes, left: list[int] = left) -> int:
+            if os.getpid() != parent:
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return put(self, data)
+
+        monkeypatch.setattr(ScratchFile, "put", killed)
+        assert recovered(MemoryStorage(case[0].contents()), cache_bytes, 1)[1:] == alone[1:], moment
+
+
+@pytest.mark.parametrize("whose", ["here", "there", "anywhere"])
+def test_a_scratch_file_that_is_full_at_any_moment(
+    case: tuple[MemoryStorage, State], whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recovery does without what is found ahead; where it cannot do without the file it changes nothing."""
+    monkeypatch.setattr("engine.recovery.ahead.SHARE_BYTES", 1)
+    parent, put = os.getpid(), ScratchFile.put
+    alone = recovered(MemoryStorage(case[0].contents()), TINY_CACHE, 0)
+    refused = 0
+    for moment in (0, 1, 2, 5, 11, 23, 47, 95, 191):
+        left = [moment]
+
+        def full(self: ScratchFile, data: bytes, left: list[int] = left) -> int:
+            if whose == "anywhere" or (whose == "here") == (os.getpid() == parent):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise StorageError("no room")
+            return put(self, data)
+
+        monkeypatch.setattr(ScratchFile, "put", full)
+        storage = MemoryStorage(case[0].contents())
+        try:
+            assert recovered(storage, TINY_CACHE, 1)[1:] == alone[1:], moment
+        except StorageError:
+            refused += 1
+            kept = {path: data for path, data in storage.contents().items() if path.endswith(".jdb")}
+            assert kept == {path: data for path, data in case[0].contents().items() if path.endswith(".jdb")}
+    # Nodes go there too in a cache that is too small, and for them there is no other place.
+    assert (refused > 0) == (whose != "there")
