@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate, pairwise
+import re
+from itertools import accumulate, islice, pairwise
 from struct import Struct, pack, unpack
 from typing import Final, NamedTuple
 
@@ -29,6 +30,8 @@ _SINGLE: Final = Struct("<f")
 _MAX_LN_SIZE_AT: Final = 6
 # Bits of an offset's difference in one group.
 _GROUP: Final = 0x7FFF
+# The high byte of a group that another one follows.
+_MORE_FOLLOWS: Final = re.compile(rb"[\x80-\xff]")
 # The smallest entry that an LN of v16 and later can be: header, two bytes of flags, database id and a data length.
 _LEAST_LN_BYTES: Final = HEADER_BYTES + 4
 
@@ -294,24 +297,47 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
     count = reader.packed()
     # One call for all: a log that is cleaned holds hundreds of thousands of them.
     length = reader.count(2)
-    shorts = unpack(f"<{length}h", reader.raw(2 * length))
-    # Where nothing is 32 KiB away from the one before, which is almost always, these are the differences.
-    if length == count and (not length or min(shorts) >= 0):
-        return tuple(accumulate(shorts))
-    offsets = []
-    offset = difference = shift = 0
-    for value in shorts:
+    raw = reader.raw(2 * length)
+    shorts = unpack(f"<{length}h", raw)
+    high = raw[1::2]
+    offsets: list[int] = []
+    offset = at = 0
+    while at < length:
+        found = _MORE_FOLLOWS.search(high, at)
+        end = length if found is None else found.start()
+        if end > at:
+            # Where nothing is 32 KiB away from the one before, these are the differences.
+            offsets += islice(accumulate(shorts[at:end], initial=offset), 1, None)
+            offset, at = offsets[-1], end
+        if found is None:
+            break
+        difference, at = _grouped(shorts, at)
+        # Cut off within a group.
+        if at < 0:
+            raise _miscounted(count, len(offsets))
+        offset += difference
+        offsets.append(offset)
+    if len(offsets) != count:
+        raise _miscounted(count, len(offsets))
+    return tuple(offsets)
+
+
+def _grouped(shorts: tuple[int, ...], at: int) -> tuple[int, int]:
+    """A difference in several groups, and where the next one is; -1 when the last group is missing."""
+    difference = shift = 0
+    for pos in range(at, len(shorts)):
+        value = shorts[pos]
         difference |= (-1 - value if value < 0 else value) << shift
         shift += 15
         if value >= 0:
-            offset += difference
-            offsets.append(offset)
-            difference = shift = 0
-        elif shift > 60:
+            return difference, pos + 1
+        if shift > 60:
             raise FormatError("obsolete offset", expected="at most four groups", found="more")
-    if len(offsets) != count or shift:
-        raise FormatError("obsolete offsets", expected=str(count), found=str(len(offsets)))
-    return tuple(offsets)
+    return 0, -1
+
+
+def _miscounted(count: int, found: int) -> FormatError:
+    return FormatError("obsolete offsets", expected=str(count), found=str(found))
 
 
 def _write_offsets(writer: ByteWriter, offsets: tuple[int, ...]) -> None:
