@@ -11,8 +11,9 @@ So these modules keep to what mypyc compiles, and to what means the same compile
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
 annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
-Two modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time, and maps
-of files, which have to survive SIGBUS. Nothing needs them to be there.
+Five modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time; maps of
+files, which have to survive SIGBUS; and what look-ups and scans do most: the slots of a BIN, the search among keys, the
+data of a record. Nothing needs them to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
@@ -117,7 +118,13 @@ NATIVE = (
     "engine/verify/tree.py",
 )
 # What Python cannot say, or not as fast. The pure build does without.
-WRITTEN_IN_C = ("engine/format/fast/kernel.c", "engine/storage/file_map.c")
+WRITTEN_IN_C = (
+    "engine/format/fast/kernel.c",
+    "engine/format/fast/slots.c",
+    "engine/log/mapped_values.c",
+    "engine/storage/file_map.c",
+    "engine/tree/search.c",
+)
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"
 _FALSE = ("", "0", "no", "false")

@@ -8,7 +8,7 @@ that the damage never reaches the file. Files stay open, and their versions know
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
@@ -31,7 +31,12 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
 from engine.log.files import LogFile
+from engine.log.in_c import value_at, values_at
 from engine.storage.base import ReadFile, Storage
+from engine.storage.disk import map_of
+
+if TYPE_CHECKING:
+    from engine.storage import file_map
 
 _FIRST_READ_BYTES: Final = 2048
 # Entries that are read together: the widest gap between two of them, and how much at most.
@@ -66,7 +71,18 @@ class LogAccess:
         at_lsn: the entry that was read last, here or by a pass; messages about what went wrong then name it.
     """
 
-    __slots__ = ("_expected", "_files", "_open", "_storage", "_versions", "at_lsn", "on_damage", "reads", "unwritten")
+    __slots__ = (
+        "_expected",
+        "_files",
+        "_mapped",
+        "_open",
+        "_storage",
+        "_versions",
+        "at_lsn",
+        "on_damage",
+        "reads",
+        "unwritten",
+    )
 
     def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
         self._storage = storage
@@ -74,6 +90,8 @@ class LogAccess:
         # A file that so far is only in the writer's buffer.
         self._expected = -1
         self._open: dict[int, ReadFile] = {}
+        # Maps of them with their versions, for what ``mapped_values`` reads.
+        self._mapped: dict[int, tuple[file_map.FileMap, int]] = {}
         self._versions: dict[int, int] = {}
         self.unwritten: UnwrittenLog | None = None
         self.on_damage: Callable[[DamageError], None] | None = None
@@ -106,6 +124,7 @@ class LogAccess:
     def forget(self, number: int) -> None:
         """A file that is gone."""
         self._files.pop(number, None)
+        self._mapped.pop(number, None)
         handle = self._open.pop(number, None)
         if handle is not None:
             handle.close()
@@ -155,7 +174,36 @@ class LogAccess:
         data = unwritten.find(number, offset) if unwritten is not None else None
         if data is None:
             data = self.handle(number).read(offset, size)
+            self._note_map(number)
         return data if is_user_entry(data, size, self.version_of(number)) else None
+
+    def user_data(self, lsn: int, size: int, db_id: int) -> bytes | None:
+        """The data of a user's record, straight from the map of its file; None: go by ``user_entry``.
+
+        Arguments:
+            size: bytes of the entry; 0 when not known.
+            db_id: the database.
+        """
+        if value_at is None or not self._mapped or self._is_unwritten(lsn >> 32, lsn + 1):
+            return None
+        data = value_at(self._mapped, lsn, size, db_id)
+        if data is not None:
+            self.reads += 1
+        return data
+
+    def user_values(
+        self, lsns: list[int], sizes: list[int], chosen: list[int], db_id: int
+    ) -> list[bytes | None] | None:
+        """The same for chosen slots of a node; None as a whole: nothing of it is to be had that way."""
+        if values_at is None or not self._mapped:
+            return None
+        last = max([lsns[at] for at in chosen])
+        # Of a node that was just written to, what is in the files is read as it ever was.
+        if self._is_unwritten(last >> 32, last + 1):
+            return None
+        found = values_at(self._mapped, lsns, sizes, chosen, db_id)
+        self.reads += len(found) - found.count(None)
+        return found
 
     def user_entries(self, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
         """The same for ascending LSNs; what stands close together is read at once."""
@@ -178,12 +226,23 @@ class LogAccess:
                 found += [self.user_entry(lsns[one], sizes[one]) for one in range(at, following)]
             else:
                 data, version = self.handle(number).read(start & 0xFFFFFFFF, end - start), self.version_of(number)
+                self._note_map(number)
                 self.reads += following - at
                 for one in range(at, following):
                     entry = data[lsns[one] - start : lsns[one] - start + sizes[one]]
                     found.append(entry if is_user_entry(entry, sizes[one], version) else None)
             at = following
         return found
+
+    def _note_map(self, number: int) -> None:
+        """Something of a file was read: from now on ``user_data`` uses the map that the file has by now."""
+        if value_at is None:
+            return
+        found = map_of(self._open[number])
+        if found is not None:
+            self._mapped[number] = found, self.version_of(number)
+        else:
+            self._mapped.pop(number, None)
 
     def _is_unwritten(self, number: int, end: int) -> bool:
         """Whether something in front of an LSN, of the same file, may not be in the file yet."""
@@ -214,6 +273,7 @@ class LogAccess:
 
     def close(self) -> None:
         """Close all files."""
+        self._mapped.clear()
         for handle in self._open.values():
             handle.close()
         self._open.clear()

@@ -40,6 +40,11 @@ def allow_maps(size_bytes: int) -> None:
         file_map.keep_at_most(size_bytes)
 
 
+def map_of(file: ReadFile) -> file_map.FileMap | None:
+    """The map that small reads of a file come from, if there is one."""
+    return file.map if isinstance(file, _DiskFile) else None
+
+
 class DiskStorage:
     """The files under one directory.
 
@@ -179,6 +184,11 @@ class _DiskFile:
     @property
     def path(self) -> str:
         return self._path
+
+    @property
+    def map(self) -> file_map.FileMap | None:
+        """What small reads come from."""
+        return self._map
 
     def size(self) -> int:
         return os.fstat(self._handle).st_size

@@ -10,8 +10,7 @@
  * - What was touched counts as memory of the process. Chunks are counted over all maps; when there are too many, all
  *   maps let go of their pages, which stay in the page cache.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "file_map.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -104,6 +103,26 @@ static int was_seen(FileMap *map, size_t chunk)
     return 0;
 }
 
+static int is_within(const FileMap *map, size_t offset, size_t length)
+{
+    return map->base && length <= map->size && offset <= map->size - length;
+}
+
+/* See file_map.h. */
+static const char *place(PyObject *object, size_t offset, size_t length)
+{
+    FileMap *map = (FileMap *)object;
+    if (!length || !is_within(map, offset, length)) {
+        return NULL;
+    }
+    for (size_t chunk = offset >> CHUNK_BITS; chunk <= (offset + length - 1) >> CHUNK_BITS; chunk++) {
+        if (!map->seen[chunk]) {
+            return NULL;
+        }
+    }
+    return map->base + offset;
+}
+
 static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 2) {
@@ -115,8 +134,7 @@ static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t co
     if ((offset == -1 || length == -1) && PyErr_Occurred()) {
         return NULL;
     }
-    if (!map->base || offset < 0 || length <= 0 || (size_t)length > map->size
-        || (size_t)offset > map->size - (size_t)length) {
+    if (offset < 0 || length <= 0 || !is_within(map, (size_t)offset, (size_t)length)) {
         Py_RETURN_NONE;
     }
     size_t from = (size_t)offset >> CHUNK_BITS, to = (size_t)(offset + length - 1) >> CHUNK_BITS;
@@ -261,13 +279,19 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "file_map", .m_size = -1, .m_methods = functions,
 };
 
+static FileMapCalls calls = {.type = &FileMap_type, .place = place, .copied = copied};
+
 PyMODINIT_FUNC PyInit_file_map(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (!module || PyType_Ready(&FileMap_type) < 0
-        || PyModule_AddObjectRef(module, "FileMap", (PyObject *)&FileMap_type) < 0) {
+    PyObject *capsule = PyCapsule_New(&calls, FILE_MAP_CALLS, NULL);
+    if (!module || !capsule || PyType_Ready(&FileMap_type) < 0
+        || PyModule_AddObjectRef(module, "FileMap", (PyObject *)&FileMap_type) < 0
+        || PyModule_AddObjectRef(module, "calls", capsule) < 0) {
+        Py_XDECREF(capsule);
         Py_XDECREF(module);
         return NULL;
     }
+    Py_DECREF(capsule);
     return module;
 }

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.lsn import NULL_LSN
 from engine.tree.database_state import DatabaseState
+from engine.tree.in_c import find as find_in_c
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 
@@ -91,6 +92,10 @@ class BIN(IN):
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The slot of a key, or where it would go, and whether it is there."""
+        if find_in_c is not None:
+            place = find_in_c(self.keys, key)
+            if place is not None:
+                return (place, True) if place >= 0 else (~place, False)
         index = bisect_left(self.keys, key)
         return index, index < len(self.keys) and self.keys[index] == key
 

@@ -21,6 +21,7 @@ from typing import Final
 from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN
 from engine.tree.database_state import DatabaseState, Node
+from engine.tree.in_c import covering
 from engine.tree.keys import Key
 
 MAIN_LEVEL: Final = 0x10000
@@ -87,6 +88,10 @@ class IN(Node):
 
     def slot_for(self, key: Key) -> int:
         """The slot whose child covers a key."""
+        if covering is not None:
+            place = covering(self.keys, key)
+            if place is not None:
+                return place
         # Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6).
         return bisect_right(self.keys, key, 1) - 1
 

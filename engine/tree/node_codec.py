@@ -43,6 +43,7 @@ from engine.format.fast.bin import (
     NO_BASE,
     NO_EXPIRATION,
     PERSISTENT,
+    BINHead,
     add_children,
     add_records,
     compact_base,
@@ -54,6 +55,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, EXPIRATION, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES, WRITTEN_VERSION
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
+from engine.tree.in_c import read_slots
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
 
@@ -359,13 +361,24 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
         if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
             return None
         node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
-        states = bytearray()
-        data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
+        node.is_root = bool(head.flags & ROOT)
+        return node if _add_usual_slots(node, body, head) else None
     except (FormatError, IndexError):
         return None
-    if data_bytes < 0:
-        return None
-    node.is_root = bool(head.flags & ROOT)
-    node.data_bytes += data_bytes
+
+
+def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
+    """Read the slots of an empty node; False where they are not of the usual form."""
+    if read_slots is not None:
+        has_sizes, in_hours = bool(head.flags & HAS_SIZES), bool(head.flags & EXPIRES_IN_HOURS)
+        found = read_slots(
+            body, head.slots_at, head.slots, head.prefix, head.base, has_sizes, head.expiration_base, in_hours
+        )
+        if found is None:
+            return False
+        node.keys, node.lsns, node.states, node.values, node.sizes, node.expirations, node.data_bytes = found
+        return True
+    states = bytearray()
+    node.data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
     node.states = states
-    return node
+    return node.data_bytes >= 0

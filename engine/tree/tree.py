@@ -26,6 +26,7 @@ from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.tree.in_c import ascends
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
@@ -77,7 +78,10 @@ def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
     """Refuse a node in which nothing could be found."""
     keys = node.keys
     # The key of slot 0 of an upper node means nothing (R-TREE-6).
-    for at in range(1 if isinstance(node, BIN) else 2, len(keys)):
+    first = 0 if isinstance(node, BIN) else 1
+    if ascends is not None and ascends(keys, first):
+        return
+    for at in range(first + 1, len(keys)):
         if not keys[at - 1] < keys[at]:
             raise DamageError(
                 f"keys of a node of {db.label} are out of order",
@@ -274,7 +278,9 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
         return b""
     lsn, size = node.lsns[index], node.sizes[index]
     try:
-        data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
+        data = ctx.access.user_data(lsn, size, node.db.id)
+        if data is None:
+            data = _data_of(ctx, node.db, lsn, ctx.access.user_entry(lsn, size) if size else None)
     except DamageError:
         if not _was_discarded(ctx, node, index):
             raise
@@ -293,6 +299,11 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
     missing = [at for at in chosen if values[at] is None and not states[at] & SLOT_EMBEDDED]
     read: dict[int, bytes | None] = {}
     if missing:
+        mapped = ctx.access.user_values(lsns, sizes, missing, node.db.id)
+        if mapped is not None:
+            read = dict(zip(missing, mapped, strict=True))
+            missing = [at for at in missing if read[at] is None]
+    if missing:
         # In log order neighbours can be read at once, and the disk is read forward.
         missing.sort(key=lsns.__getitem__)
         try:
@@ -303,7 +314,8 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
             if ctx.may_be_extinct is None:
                 raise
             # One after the other, which tells where.
-            read = {at: slot_data(ctx, node, at) for at in missing}
+            for at in missing:
+                read[at] = slot_data(ctx, node, at)
     found: list[bytes | None] = []
     for at in chosen:
         value = values[at]

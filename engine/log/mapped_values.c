@@ -1,0 +1,257 @@
+/* Data of users' records straight from maps of log files: engine.log.mapped_values, described in mapped_values.pyi.
+ *
+ * An entry is copied to the stack first, then looked at: the file may change while it is read. What is asked of it is
+ * what the twins ask, access.is_user_entry and fast.ln.plain_data; whatever does not answer to that is left to them.
+ */
+#include "../format/fast/packed.h"
+#include "../storage/file_map.h"
+
+/* Longer entries gain nothing. Below 5,552 the sums of Adler-32 need no remainder on the way. */
+#define LONGEST 4096
+/* Bytes that the processor takes from memory at once. */
+#define LINE 64
+
+static const FileMapCalls *maps;
+static unsigned char is_common[256], is_transactional[256];
+static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, checksum_bytes;
+static long invisible, replicated, vlsn_present;
+static long flags_first, key_first, prior_version;
+static long uncommon, has_abort_lsn, has_prior_size, has_prior_file;
+
+static const struct {
+    const char *module, *name;
+    long *to;
+} numbers[] = {
+    {"engine.format.header", "HEADER_BYTES", &header_bytes},
+    {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &header_with_vlsn_bytes},
+    {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
+    {"engine.format.header", "TYPE_AT", &type_at},
+    {"engine.format.header", "FLAGS_AT", &flags_at},
+    {"engine.format.header", "SIZE_AT", &size_at},
+    {"engine.format.header", "INVISIBLE", &invisible},
+    {"engine.format.header", "REPLICATED", &replicated},
+    {"engine.format.header", "VLSN_PRESENT", &vlsn_present},
+    {"engine.format.versions", "LN_FLAGS_FIRST", &flags_first},
+    {"engine.format.versions", "LN_KEY_FIRST", &key_first},
+    {"engine.format.versions", "PRIOR_VERSION", &prior_version},
+    {"engine.format.fast.ln", "UNCOMMON_FLAGS", &uncommon},
+    {"engine.format.entry.ln", "HAS_ABORT_LSN", &has_abort_lsn},
+    {"engine.format.entry.ln", "HAS_PRIOR_SIZE", &has_prior_size},
+    {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
+};
+
+static uint32_t little(const unsigned char *bytes)
+{
+    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+/* Adler-32 of at most LONGEST bytes. */
+static uint32_t summed(const unsigned char *bytes, size_t length)
+{
+    uint32_t low = 1, high = 0;
+    for (; length >= 16; bytes += 16, length -= 16) {
+        uint32_t sum = 0, weighted = 0;
+        for (uint32_t byte = 0; byte < 16; byte++) {
+            sum += bytes[byte];
+            weighted += (16 - byte) * bytes[byte];
+        }
+        high += 16 * low + weighted;
+        low += sum;
+    }
+    for (; length; bytes++, length--) {
+        low += *bytes;
+        high += low;
+    }
+    return high % 65521 << 16 | low % 65521;
+}
+
+/* The data within a whole entry; NULL where the general way has to look at it. */
+static const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
+{
+    int type = entry[type_at], bits = entry[flags_at];
+    size_t head = (size_t)(bits & (replicated | vlsn_present) ? header_with_vlsn_bytes : header_bytes);
+    if (!is_common[type] || bits & invisible || size < head || little(entry + size_at) != size - head
+        || summed(entry + checksum_bytes, size - (size_t)checksum_bytes) != little(entry)) {
+        return NULL;
+    }
+    Fields from = {entry, (Py_ssize_t)head, (Py_ssize_t)size, 0};
+    int has_second = version >= prior_version;
+    if (from.end - from.at < 1 + has_second) {
+        return NULL;
+    }
+    int flags = entry[from.at++], second = has_second ? entry[from.at++] : 0;
+    if (flags & uncommon || unpack(&from) != db_id) {
+        return NULL;
+    }
+    int others = is_transactional[type] ? 2 + !!(flags & has_abort_lsn) : 0;
+    others += !!(second & has_prior_size) + !!(second & has_prior_file);
+    while (others--) {
+        unpack(&from);
+    }
+    int64_t bytes = unpack(&from);
+    if (from.is_bad || bytes < 0 || bytes > from.end - from.at) {
+        return NULL;
+    }
+    *length = (size_t)bytes;
+    return entry + from.at;
+}
+
+/* The data of the entry that is at a place of a map, or None. */
+static PyObject *data_at(const char *place, size_t size, long version, int64_t db_id)
+{
+    unsigned char entry[LONGEST];
+    size_t length;
+    if (maps->copied((char *)entry, place, size)) {
+        const unsigned char *data = data_of(entry, size, version, db_id, &length);
+        if (data) {
+            return PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)length);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* Where the entry of an LSN is in the map of its file, and of which version; NULL for one that is not here. */
+static const char *place_of(PyObject *files, PyObject *lsn, PyObject *size, long *version)
+{
+    if (!PyLong_Check(lsn) || !PyLong_Check(size)) {
+        return NULL;
+    }
+    int64_t where = PyLong_AsLongLong(lsn), bytes = PyLong_AsLongLong(size);
+    if (PyErr_Occurred() || where < 0 || bytes < header_with_vlsn_bytes || bytes > LONGEST) {
+        return NULL;
+    }
+    PyObject *number = PyLong_FromLongLong(where >> 32);
+    PyObject *file = number ? PyDict_GetItemWithError(files, number) : NULL;
+    Py_XDECREF(number);
+    if (!file || !PyTuple_CheckExact(file) || PyTuple_GET_SIZE(file) != 2
+        || !Py_IS_TYPE(PyTuple_GET_ITEM(file, 0), maps->type)) {
+        return NULL;
+    }
+    *version = PyLong_AsLong(PyTuple_GET_ITEM(file, 1));
+    if (*version < flags_first || *version >= key_first) {
+        return NULL;
+    }
+    return maps->place(PyTuple_GET_ITEM(file, 0), (size_t)(where & 0xFFFFFFFF), (size_t)bytes);
+}
+
+static int is_dict_and_lists(PyObject *files, PyObject *lsns, PyObject *sizes, PyObject *chosen)
+{
+    return PyDict_CheckExact(files) && PyList_CheckExact(lsns) && PyList_CheckExact(sizes)
+        && PyList_CheckExact(chosen) && PyList_GET_SIZE(lsns) == PyList_GET_SIZE(sizes);
+}
+
+static PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 4 || !PyDict_CheckExact(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "value_at takes files, an LSN, a size and a database id");
+        return NULL;
+    }
+    long version;
+    int64_t db_id = PyLong_AsLongLong(args[3]);
+    const char *place = PyErr_Occurred() ? NULL : place_of(args[0], args[1], args[2], &version);
+    if (!place) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    return data_at(place, (size_t)PyLong_AsSsize_t(args[2]), version, db_id);
+}
+
+static PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *files, *lsns, *sizes, *chosen;
+    long long db_id;
+    if (!PyArg_ParseTuple(args, "OOOOL", &files, &lsns, &sizes, &chosen, &db_id)) {
+        return NULL;
+    }
+    if (!is_dict_and_lists(files, lsns, sizes, chosen)) {
+        PyErr_SetString(PyExc_TypeError, "values_at takes a dict, and lists of LSNs, sizes and slots");
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(chosen);
+    /* Nothing of Python's runs after this: no map goes away while its places are kept. */
+    PyObject *found = PyList_New(count);
+    struct Entry {
+        const char *place;
+        size_t size;
+        long version;
+    } *entries = PyMem_Calloc((size_t)count + 1, sizeof *entries);
+    int is_good = found && entries;
+    if (found && !entries) {
+        PyErr_NoMemory();
+    }
+    for (Py_ssize_t at = 0; is_good && at < count; at++) {
+        Py_ssize_t slot = PyLong_AsSsize_t(PyList_GET_ITEM(chosen, at));
+        if (slot < 0 || slot >= PyList_GET_SIZE(lsns)) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_IndexError, "no such slot");
+            }
+            is_good = 0;
+            break;
+        }
+        struct Entry *entry = &entries[at];
+        entry->place = place_of(files, PyList_GET_ITEM(lsns, slot), PyList_GET_ITEM(sizes, slot), &entry->version);
+        is_good = !PyErr_Occurred();
+        if (entry->place) {
+            entry->size = (size_t)PyLong_AsSsize_t(PyList_GET_ITEM(sizes, slot));
+            /* Records of one node are spread over the log: their memory is asked for before it is needed. */
+            for (size_t line = 0; line < entry->size && line < 4 * LINE; line += LINE) {
+                __builtin_prefetch(entry->place + line);
+            }
+        }
+    }
+    for (Py_ssize_t at = 0; is_good && at < count; at++) {
+        struct Entry *entry = &entries[at];
+        PyObject *data = entry->place ? data_at(entry->place, entry->size, entry->version, db_id) : Py_NewRef(Py_None);
+        is_good = data != NULL;
+        PyList_SET_ITEM(found, at, data);
+    }
+    PyMem_Free(entries);
+    if (!is_good) {
+        Py_CLEAR(found);
+    }
+    return found;
+}
+
+static PyMethodDef functions[] = {
+    {"value_at", (PyCFunction)(void (*)(void))value_at, METH_FASTCALL, NULL},
+    {"values_at", values_at, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "mapped_values", .m_size = -1, .m_methods = functions,
+};
+
+/* Note which types are in a set of Python's; 0 when that has failed. */
+static int take_types(const char *name, unsigned char *types)
+{
+    PyObject *home = PyImport_ImportModule("engine.format.entry_types");
+    PyObject *set = home ? PyObject_GetAttrString(home, name) : NULL;
+    for (long type = 0; set && type < 256; type++) {
+        PyObject *number = PyLong_FromLong(type);
+        int is_there = number ? PySequence_Contains(set, number) : -1;
+        Py_XDECREF(number);
+        if (is_there < 0) {
+            break;
+        }
+        types[type] = (unsigned char)is_there;
+    }
+    Py_XDECREF(set);
+    Py_XDECREF(home);
+    return !PyErr_Occurred();
+}
+
+PyMODINIT_FUNC PyInit_mapped_values(void)
+{
+    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
+        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
+            return NULL;
+        }
+    }
+    if (!take_types("COMMON_LNS", is_common) || !take_types("TRANSACTIONAL", is_transactional)) {
+        return NULL;
+    }
+    PyObject *storage = PyImport_ImportModule("engine.storage.file_map");
+    Py_XDECREF(storage);
+    maps = storage ? PyCapsule_Import(FILE_MAP_CALLS, 0) : NULL;
+    return maps ? PyModule_Create(&definition) : NULL;
+}

@@ -1,0 +1,27 @@
+"""What of the inner loops of trees is C in the native build; None each in the pure one, whose twins stand beside it.
+
+A module of its own, since compiled modules cannot ask whether another one is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.format.fast import slots
+    from engine.tree import search
+else:
+    try:
+        from engine.format.fast import slots
+        from engine.tree import search
+    except ImportError:
+        slots = search = None
+
+_Slots = tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int]
+find: Callable[[list[Any], Any], int | None] | None = None if search is None else search.find
+covering: Callable[[list[Any], Any], int | None] | None = None if search is None else search.covering
+ascends: Callable[[list[Any], int], bool | None] | None = None if search is None else search.ascends
+read_slots: Callable[[bytes, int, int, bytes, int | None, bool, int, bool], _Slots | None] | None = (
+    None if slots is None else slots.read_slots
+)

@@ -1,0 +1,144 @@
+"""Data that is read from a map is what the general way reads; whatever is uncommon or wrong is left to that."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import adler32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.format.bytecursor import pack
+from engine.format.entry_types import COMMON_LNS, TRANSACTIONAL
+from engine.format.fast.header import sealed
+from engine.format.fast.ln import encode_user_fields, plain_data
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import NEWEST_VERSION, VLSN_PRESENT_BIT
+from engine.format.vlsn import NULL_VLSN
+from engine.log.access import is_user_entry
+from engine.storage.disk import allow_maps
+from tests.tools import needs
+
+if TYPE_CHECKING:
+    from engine.log import mapped_values
+    from engine.storage import file_map
+else:
+    needs("native build")
+    file_map = importlib.import_module("engine.storage.file_map")
+    mapped_values = importlib.import_module("engine.log.mapped_values")
+
+
+@pytest.fixture(autouse=True)
+def bound() -> Iterator[None]:
+    """What an environment allows when it is open."""
+    before = file_map.most_bytes()
+    allow_maps(64 << 20)
+    yield
+    file_map.keep_at_most(before)
+
+
+def map_with(directory: Path, content: bytes) -> file_map.FileMap:
+    """A map of a file, of which each chunk was read once."""
+    path = directory / "00000005.jdb"
+    path.write_bytes(content)
+    handle = os.open(path, os.O_RDONLY)
+    made = file_map.FileMap(handle)
+    os.close(handle)
+    for chunk in range(0, len(content), 64 << 10):
+        made.read(chunk, 1)
+    return made
+
+
+def by_twin(entry: bytes, size: int, version: int, db_id: int) -> bytes | None:
+    return plain_data(entry, version, db_id) if is_user_entry(entry, size, version) else None
+
+
+@settings(deadline=None)
+@given(
+    number=st.sampled_from(sorted(COMMON_LNS)),
+    version=st.integers(VLSN_PRESENT_BIT, NEWEST_VERSION),
+    bits=st.sampled_from((0, 0, 0x80, 0x40, 0x10)),
+    vlsn=st.sampled_from((NULL_VLSN, 7)),
+    flags=st.sampled_from((0, 0, 0x20, 0x21, 0x80, 0x04, 0x40)),
+    flags2=st.sampled_from((0, 0, 1, 2, 3)),
+    db_id=st.sampled_from((3, 119, 120, 70_000, -1)),
+    data=st.one_of(st.none(), st.binary(max_size=20), st.sampled_from((bytes(118), bytes(130), bytes(5000)))),
+    change=st.one_of(st.none(), st.none(), st.tuples(st.integers(0, 200), st.integers(0, 255), st.booleans())),
+    wrong=st.sampled_from((0, 0, 0, 0, -1, 1)),
+)
+def test_both_read_the_same(
+    tmp_path_factory: pytest.TempPathFactory, number: int, version: int, bits: int, vlsn: int, flags: int, flags2: int,
+    db_id: int, data: bytes | None, change: tuple[int, int, bool] | None, wrong: int,
+) -> None:  # fmt: skip
+    txn = 0x500000100, 12 if number in TRANSACTIONAL else None, NULL_LSN
+    rare = pack(1000) * (bool(flags2 & 1) + bool(flags2 & 2))
+    body = encode_user_fields(flags, flags2, db_id, txn, rare, data, b"key")
+    entry = bytearray(sealed(number, bits, 0, body, vlsn))
+    if change is not None:
+        at = 4 + change[0] % (len(entry) - 4)
+        entry[at] = change[1]
+        # Damage, or a strange entry with the right checksum.
+        if change[2]:
+            entry[:4] = adler32(entry[4:]).to_bytes(4, "little")
+    made = map_with(tmp_path_factory.mktemp("log"), bytes(100) + entry + bytes(100))
+    size = len(entry) + wrong
+    there = (bytes(entry) + bytes(100))[:size]
+    found = mapped_values.value_at({5: (made, version)}, 0x500000064, size, db_id)
+    expected = by_twin(there, size, version, db_id)
+    # Long ones are left to the twin.
+    assert found == (expected if size <= 4096 else None)
+    if change is None and not wrong and vlsn == NULL_VLSN and version == 17 and not bits and flags in (0, 0x20):
+        assert found == (data if len(entry) <= 4096 else None)
+    assert mapped_values.value_at({5: (made, version)}, 0x500000064, size, db_id + 1) is None
+    made.close()
+
+
+def test_entries_of_a_node(tmp_path: Path) -> None:
+    """Several at once, in any order, with some that are not to be had."""
+    entries = [
+        sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"%d" % n * 40, b"k")) for n in range(9)
+    ]
+    made = map_with(tmp_path, b"".join(entries))
+    offsets = [sum(map(len, entries[:n])) for n in range(9)]
+    lsns, sizes = [5 << 32 | offset for offset in offsets], [len(entry) for entry in entries]
+    expected: list[bytes | None] = [b"%d" % n * 40 for n in range(9)]
+    files = {5: (made, 17)}
+    assert mapped_values.values_at(files, lsns, sizes, [8, 0, 3], 3) == [expected[8], expected[0], expected[3]]
+    lsns[2], lsns[4], sizes[5], sizes[6], sizes[7] = NULL_LSN, 6 << 32, 0, 1 << 40, sizes[7] - 1
+    for slot in (2, 4, 5, 6, 7):
+        expected[slot] = None
+    assert mapped_values.values_at(files, lsns, sizes, list(range(9)), 3) == expected
+    assert mapped_values.values_at(files, lsns, sizes, list(range(9)), 4) == [None] * 9
+    assert mapped_values.values_at({}, lsns, sizes, [0], 3) == [None]
+    assert mapped_values.values_at({5: (b"", 17)}, lsns, sizes, [0], 3) == [None]  # type: ignore[dict-item]
+    for slot in (-1, 9):
+        with pytest.raises(IndexError):
+            mapped_values.values_at(files, lsns, sizes, [0, slot], 3)
+    with pytest.raises(TypeError):
+        mapped_values.values_at(files, lsns, sizes[1:], [0], 3)
+    made.close()
+    assert mapped_values.values_at(files, lsns, sizes, [0], 3) == [None]
+
+
+def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) -> None:
+    entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"data", b"k"))
+    path = tmp_path / "00000005.jdb"
+    path.write_bytes(bytes(70_000) + entry)
+    handle = os.open(path, os.O_RDONLY)
+    made = file_map.FileMap(handle)
+    lsn, files = 5 << 32 | 70_000, {5: (made, 17)}
+    # The first read is the file's, so that nobody waits for the disk here.
+    assert mapped_values.value_at(files, lsn, len(entry), 3) is None
+    assert mapped_values.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
+    made.read(70_000, 4)
+    assert mapped_values.value_at(files, lsn, len(entry), 3) == b"data"
+    os.truncate(path, 1000)
+    assert mapped_values.value_at(files, lsn, len(entry), 3) is None
+    assert mapped_values.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
+    os.close(handle)
+    made.close()
