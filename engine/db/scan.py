@@ -450,8 +450,11 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
     ``walker_of(...).exact`` says the same, slower: this is the common case of it, a live record that does not expire
     while nobody holds a lock, and asks that for all others.
     """
-    ctx = engine.ctx
-    with ctx.latch:
+    ctx: TreeContext = engine.ctx
+    latch = ctx.latch
+    # As ``with``, which costs three times as much in compiled code.
+    latch.acquire()
+    try:
         node = find_bin(ctx, state, key)
         index, exact = node.find(key) if node is not None else (0, False)
         if node is None or not exact:
@@ -462,6 +465,8 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
                 data = slot_data(ctx, node, index, cache=True)
                 ctx.account(node)
             return data
+    finally:
+        latch.release()
     found = walker_of(engine, state, None, mode).exact(key)
     return None if found is None else found.data
 

@@ -38,7 +38,8 @@ from engine.storage.disk import map_of
 if TYPE_CHECKING:
     from engine.storage import file_map
 
-_FIRST_READ_BYTES: Final = 2048
+# A node of 128 slots, as a rule.
+_FIRST_READ_BYTES: Final = 4096
 # Entries that are read together: the widest gap between two of them, and how much at most.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
@@ -202,7 +203,7 @@ class LogAccess:
         if self._is_unwritten(last >> 32, last + 1):
             return None
         found = values_at(self._mapped, lsns, sizes, chosen, db_id)
-        self.reads += len(found) - found.count(None)
+        self.reads += len([data for data in found if data is not None])
         return found
 
     def user_entries(self, lsns: list[int], sizes: list[int]) -> list[bytes | None]:

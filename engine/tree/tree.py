@@ -301,8 +301,11 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
     if missing:
         mapped = ctx.access.user_values(lsns, sizes, missing, node.db.id)
         if mapped is not None:
+            rest = [at for at, data in zip(missing, mapped, strict=True) if data is None]
+            if not rest and len(missing) == len(chosen):
+                return mapped
             read = dict(zip(missing, mapped, strict=True))
-            missing = [at for at in missing if read[at] is None]
+            missing = rest
     if missing:
         # In log order neighbours can be read at once, and the disk is read forward.
         missing.sort(key=lsns.__getitem__)
