@@ -25,7 +25,8 @@ from engine.verify.lost import LostFile
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
 from engine.verify.report import Report, Rule
-from engine.verify.trees import TreeReport, verify_trees
+from engine.verify.tree import ShareOfTrees
+from engine.verify.trees import TreeReport, verify_trees, walk_share
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)
@@ -60,6 +61,7 @@ def verify_environment(
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
     results: Sequence[FileResult] | None = None,
+    shares: Sequence[ShareOfTrees] = (),
     recovered: Callable[[EnvironmentParts], None] | None = None,
 ) -> Report:
     """Check an environment.
@@ -71,6 +73,7 @@ def verify_environment(
         comparators: sort keys by Java class name.
         listener: hears ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
         results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
+        shares: what ``share_of_trees`` has seen, where somebody else has walked over trees.
         recovered: looks at the recovered environment where trees are walked over.
 
     Raises:
@@ -90,6 +93,7 @@ def verify_environment(
             recovered=recovered,
             listener=listener,
             results=results or (),
+            shares=shares,
         )
 
     def lost() -> Mapping[int, LostFile] | None:
@@ -125,6 +129,17 @@ def verify_environment(
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted), *left),
     )
+
+
+def share_of_trees(
+    storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
+) -> ShareOfTrees | None:  # fmt: skip
+    """Walk over one of so many shares of the trees, for ``verify_environment`` of the same levels.
+
+    Raises:
+        UnsupportedError, StorageError: as ``verify_environment``.
+    """
+    return walk_share(storage, files, _with_implied(levels), number, count)
 
 
 def files_to_read(files: LogFiles, levels: Sequence[str]) -> LogFiles:

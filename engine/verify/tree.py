@@ -30,8 +30,10 @@ from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.spill import is_spilled
 from engine.verify import tree_rules as rules
-from engine.verify.collector import Collector, at
+from engine.verify.collector import Collector, FoundPart, at
+from engine.verify.lost import LostFile
 from engine.verify.node_reader import NodeReader
+from engine.verify.space import SpaceTally
 
 Visitor = Callable[[DatabaseState, IN], None]
 
@@ -92,12 +94,13 @@ class Ids:
         return added
 
     def join(self, parts: Sequence[IdPages]) -> bool:
-        """Add the ids of parts; False, and nothing is added, when two parts have one in common."""
+        """Add the ids of parts; False, and nothing is added, when two parts have one in common, or one is there."""
         whole: dict[int, int] = {}
         for part in parts:
             for page, bits in part.items():
                 number, known = int.from_bytes(bits, "little"), whole.get(page, 0)
-                if number & known:
+                # Who walked over a part elsewhere did not know what was there.
+                if number & known or number & int.from_bytes(self._pages.get(page, b""), "little"):
                     return False
                 whole[page] = number | known
         for page, number in whole.items():
@@ -314,3 +317,39 @@ def newest_version(node: IN) -> int:
     if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
         return node.delta_lsn
     return node.full_lsn
+
+
+class Seen(NamedTuple):
+    """What was seen in a walk."""
+
+    found: FoundPart | None
+    tally: WalkTally
+    lost: dict[int, LostFile] | None
+    space: SpaceTally | None
+
+
+class Part(NamedTuple):
+    """What was seen below one branch of a tree, apart from everything else.
+
+    Attributes:
+        is_put: slots that wait were put where other processes find them; of a share, they are right.
+    """
+
+    seen: Seen
+    ids: IdPages
+    is_put: bool
+
+
+class ShareOfTrees(NamedTuple):
+    """What was seen below some of the branches of the trees of an environment.
+
+    Attributes:
+        number, of: which of how many shares.
+        end_lsn: the end of the log, as recovery found it.
+        parts: by database its branches of this share: their places among all of them, and what was seen below each.
+    """
+
+    number: int
+    of: int
+    end_lsn: int
+    parts: dict[int, dict[int, Part]]

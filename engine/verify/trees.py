@@ -6,12 +6,19 @@ JE's own included. Temporary databases are left out: recovery removes them (R-RE
 
 What is held in memory is what recovery needs within the default cache, one path of a tree, a bit per node id and
 bounded lists; so the size of the environment does not matter.
+
+Branches of a large tree are walked over apart from each other, and what was seen in each is joined in their order:
+forked processes do that here, and ``walk_share`` does it elsewhere, where nothing but the files is shared. Who does a
+share there recovers the environment himself, walks over every so-manieth branch, looks at the records of these, and
+hands over what he saw. Whoever joins the shares takes them for a tree only when all are of the log as he found it.
+
+Example: a root with the branches 0 to 126, three shares: the second walks over 1, 4, ..., 124.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
@@ -48,8 +55,8 @@ from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
-from engine.verify.space import UTILIZATION, SpaceCheck, SpaceTally
-from engine.verify.tree import NOTHING_WALKED, Branch, IdPages, Ids, TreeWalk, Visitor, WalkTally
+from engine.verify.space import UTILIZATION, SpaceCheck
+from engine.verify.tree import NOTHING_WALKED, Branch, Ids, Part, Seen, ShareOfTrees, TreeWalk, Visitor
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
@@ -92,6 +99,30 @@ class TreeReport(NamedTuple):
     lost: Mapping[int, LostFile]
 
 
+def walk_share(
+    storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
+) -> ShareOfTrees | None:  # fmt: skip
+    """Walk over one of so many shares of the trees; None where recovery fails, which ``verify_trees`` reports.
+
+    Raises:
+        UnsupportedError, StorageError: as ``verify_trees``.
+    """
+    found: list[ShareOfTrees] = []
+
+    def prepare(check: _Check) -> None:
+        _follow(check, levels)
+        if "space" in levels:
+            check.compare_space(files, {})
+        check.share = number, count
+
+    def taken(check: _Check) -> TreeReport:
+        found.append(check.run_share())
+        return _unwalked()
+
+    _recovered(storage, files, None, SILENT, prepare, run=taken)
+    return found[0] if found else None
+
+
 def verify_trees(
     storage: Storage,
     files: LogFiles,
@@ -102,6 +133,7 @@ def verify_trees(
     recovered: Callable[[EnvironmentParts], None] | None = None,
     listener: Listener = SILENT,
     results: Sequence[FileResult] = (),
+    shares: Sequence[ShareOfTrees] = (),
 ) -> TreeReport:
     """Check the trees of an environment.
 
@@ -115,6 +147,7 @@ def verify_trees(
         recovered: looks at the recovered environment, after the walk.
         listener: hears ``trees`` steps in thousandths of databases.
         results: what is known of files that were read from end to end.
+        shares: of these levels, where somebody else has walked over branches of the trees.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -123,13 +156,18 @@ def verify_trees(
 
     def prepare(check: _Check) -> None:
         check.jobs = jobs
-        if "refs" in levels or "data" in levels:
-            check.follow_references(data="data" in levels)
+        _follow(check, levels)
+        check.take_over(shares)
         if "space" in levels:
             checks = {one.file.number: one.check for one in results if one.check is None or one.check.has_sizes}
             check.compare_space(files, checks)
 
     return _recovered(storage, files, comparators, listener, prepare, recovered)
+
+
+def _follow(check: _Check, levels: Sequence[str]) -> None:
+    if "refs" in levels or "data" in levels:
+        check.follow_references(data="data" in levels)
 
 
 def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT) -> Mapping[int, LostFile] | None:
@@ -172,6 +210,7 @@ def _recovered(
     listener: Listener,
     prepare: Callable[[_Check], None],
     recovered: Callable[[EnvironmentParts], None] | None = None,
+    run: Callable[[_Check], TreeReport] | None = None,
 ) -> TreeReport:
     """Recover in memory, prepare a check, and run it."""
     findings = Collector(files)
@@ -195,7 +234,7 @@ def _recovered(
     try:
         check = _Check(ctx, catalog, recovery, findings)
         prepare(check)
-        report = check.run(listener)
+        report = check.run(listener) if run is None else run(check)
         if recovered is not None:
             config = EnvironmentConfig(read_only=True)
             recovered(EnvironmentParts(config, ctx, catalog, UtilizationTracker(ctx), recovery.result, listener))
@@ -226,27 +265,6 @@ def _close(ctx: TreeContext) -> None:
         ctx.spill.close()
 
 
-class _Seen(NamedTuple):
-    """What was seen in a walk."""
-
-    found: FoundPart | None
-    tally: WalkTally
-    lost: dict[int, LostFile] | None
-    space: SpaceTally | None
-
-
-class _Part(NamedTuple):
-    """What was seen below one branch of a tree, apart from everything else.
-
-    Attributes:
-        is_put: slots that wait were put where other processes find them.
-    """
-
-    seen: _Seen
-    ids: IdPages
-    is_put: bool
-
-
 class _Check:
     """One check of one recovered environment."""
 
@@ -273,6 +291,10 @@ class _Check:
         self._is_put = True
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self._suspects: tuple[Sequence[int], int] | None = None
+        # By database what others have seen below all of its branches.
+        self._given: dict[int, dict[int, Part]] = {}
+        self._shared: dict[int, dict[int, Part]] = {}
+        self.share: tuple[int, int] | None = None
         self.jobs = 1
         self.observers: list[Observer] = []
 
@@ -293,15 +315,40 @@ class _Check:
         self._space, self._log = space, (files, checks)
         self._visitors.append(space.visit)
 
+    def take_over(self, shares: Sequence[ShareOfTrees]) -> None:
+        """Use what others have seen, where all shares are of this log."""
+        count = len(shares)
+        # One of another end saw other trees, and without one of them a part of each is not known.
+        if sorted((one.number, one.of, one.end_lsn) for one in shares) != [
+            (number, count, self._end_lsn) for number in range(count)
+        ]:  # fmt: skip
+            return
+        for one in shares:
+            for db_id, parts in one.parts.items():
+                self._given.setdefault(db_id, {}).update(parts)
+
+    def run_share(self) -> ShareOfTrees:
+        """Walk over the branches of a share."""
+        assert self.share is not None
+        for db in self._databases():
+            if not db.old_duplicates:
+                self._walk_one(db)
+        return ShareOfTrees(*self.share, self._end_lsn, self._shared)
+
+    def _databases(self) -> list[DatabaseState]:
+        """All databases but the two that say which there are; those are walked over."""
+        share, self.share = self.share, None
+        for db in (self._catalog.naming, self._catalog.mapping):
+            self._walk_one(db)
+        self.share = share
+        # Recovery removes temporary ones (R-REC-60).
+        return [db for db in self._catalogue.databases() if not db.temporary]
+
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""
         if self._suspects is not None and not self._is_suspicious(*self._suspects):
             return _unwalked()._replace(recovered=True)
-        # These two first: they say which databases there are.
-        for db in (self._catalog.naming, self._catalog.mapping):
-            self._walk_one(db)
-        # Recovery removes temporary ones (R-REC-60).
-        databases = [db for db in self._catalogue.databases() if not db.temporary]
+        databases = self._databases()
         skipped = []
         for done, db in enumerate(databases):
 
@@ -364,7 +411,10 @@ class _Check:
             self._piles.close()
             self._piles = None
         seen = self._swap(before)
-        if is_right:
+        if self.share is not None:
+            parts = self._shared.get(db.id, {})
+            self._shared[db.id] = {place: part._replace(is_put=is_right) for place, part in parts.items()}
+        elif is_right:
             self._walk.swap()
             self._join(seen)
         else:
@@ -372,17 +422,17 @@ class _Check:
             self._ids.go_back(ids)
             self._walk_over(db)
 
-    def _swap(self, seen: _Seen | None = None) -> _Seen:
+    def _swap(self, seen: Seen | None = None) -> Seen:
         """Go on from something else that was seen, from nothing by default; what was seen until now."""
-        found, tally, lost, space = seen or _Seen(None, NOTHING_WALKED, None, None)
-        return _Seen(
+        found, tally, lost, space = seen or Seen(None, NOTHING_WALKED, None, None)
+        return Seen(
             self._findings.swap(found),
             self._walk.swap(tally),
             self._lost.swap(lost),
             None if self._space is None else self._space.swap(space),
         )
 
-    def _join(self, seen: _Seen) -> None:
+    def _join(self, seen: Seen) -> None:
         """Add what was seen later in the walk."""
         self._findings.join(seen.found or FoundPart([], Counter()))
         self._walk.join(seen.tally)
@@ -417,9 +467,14 @@ class _Check:
         # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
         # counts in another: not an order that is learned from the keys, not JE's own records.
         is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
-        shared = self.jobs > 1 and not self.observers and (is_tall or len(branches) >= _SHARED_BRANCHES)
-        if shared and not db.internal and db.order.comparator is None:
-            is_put = self._in_parts(db, branches)
+        shared = is_tall or len(branches) >= _SHARED_BRANCHES
+        shared = shared and not db.internal and db.order.comparator is None and not self.observers
+        if self.share is not None:
+            return not shared or bool(self._in_parts(db, branches))
+        # What others have seen counts once: where it is not enough, this process looks at everything.
+        given = self._given.pop(db.id, {})
+        if shared and (self.jobs > 1 or given):
+            is_put = self._in_parts(db, branches, given)
             if is_put is not None:
                 return is_put
             if self._piles is not None:
@@ -432,8 +487,13 @@ class _Check:
                 self._walk.below(db, [child], self._visit)
         return self._is_put
 
-    def _in_parts(self, db: DatabaseState, branches: list[Branch]) -> bool | None:
-        """Walk over the branches of a tree in several processes.
+    def _in_parts(
+        self, db: DatabaseState, branches: list[Branch], given: Mapping[int, Part] | None = None
+    ) -> bool | None:  # fmt: skip
+        """Walk over the branches of a tree in several processes, or over those of a share.
+
+        Arguments:
+            given: what others have seen below each branch.
 
         Returns:
             Whether all slots that wait were put; None when so many walks tell less than one.
@@ -441,7 +501,7 @@ class _Check:
         # One file for all processes.
         if self._piles is not None and not self._piles.share():
             return None
-        steps: list[Branch | _Part] = []
+        steps: list[Branch | Part] = []
         for branch in reversed(branches):
             if len(branches) >= _SHARED_BRANCHES:
                 steps.append(branch)
@@ -450,8 +510,16 @@ class _Check:
             part, below = self._apart(partial(self._walk.node, db, branch, self._visit))
             steps += [part, *reversed(below)]
         shares = [step for step in steps if isinstance(step, Branch)]
-        walked = map_small(partial(self._part, db), shares, self.jobs)
-        parts: list[_Part] = []
+        if self.share is not None:
+            mine = range(self.share[0], len(shares), self.share[1])
+            self._shared[db.id] = {place: self._part(db, shares[place]) for place in mine}
+            return self._put()
+        walked: Iterator[Part]
+        if given and sorted(given) == list(range(len(shares))):
+            walked = (given[place] for place in range(len(shares)))
+        else:
+            walked = map_small(partial(self._part, db), shares, self.jobs)
+        parts: list[Part] = []
         records = self._walk.records
         for step in steps:
             parts.append(next(walked) if isinstance(step, Branch) else step)
@@ -464,18 +532,18 @@ class _Check:
             self._join(part.seen)
         return all(part.is_put for part in parts)
 
-    def _part(self, db: DatabaseState, branch: Branch) -> _Part:
+    def _part(self, db: DatabaseState, branch: Branch) -> Part:
         """Walk over all that hangs on one branch."""
         return self._apart(partial(self._walk.below, db, [branch], self._visit))[0]
 
-    def _apart(self, walk: Callable[[], Walked]) -> tuple[_Part, Walked]:
+    def _apart(self, walk: Callable[[], Walked]) -> tuple[Part, Walked]:
         """Walk, and hand over what was seen apart from everything else."""
         # The parts together are told, by the process that asked for them.
         told, self._told = self._told, _tell_nobody
         before = self._swap()
         self._ids.begin_part()
         result = walk()
-        part = _Part(self._swap(before), self._ids.end_part(), self._put())
+        part = Part(self._swap(before), self._ids.end_part(), self._put())
         self._told = told
         return part, result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,35 @@ def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
             assert one.report == verify_environment(storage, list_log_files(storage), levels), one.env
     # Alone an environment has all cores for its trees.
     assert verify.verify_fleet(session, fleet[:1], LEVELS) == found[:1]
+
+
+def test_the_trees_of_one_environment_are_several_tasks_on_a_cluster(
+    session: Session, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = tmp_path / "env"
+    assert run("create", env).code == 0
+    for name in ("a", "b"):
+        (tmp_path / "rows.csv").write_text("k,v\n" + "".join(f"{number:06d},{name * 90}\n" for number in range(9000)))
+        words = ("load", env, tmp_path / "rows.csv", "--db", name, "--create", "--key", "k", "--engine", "local")
+        assert run(*words).code == 0
+    spoiled = tmp_path / "spoiled"
+    copy(env, spoiled)
+    file = spoiled / "00000001.jdb"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    cut = partial(verify.tree_shares, cores=8)
+    monkeypatch.setattr(verify, "LEAST_SHARE_BYTES", 1 << 18)
+    monkeypatch.setattr(verify, "tree_shares", lambda known, _: cut(known))
+    for path, errors in ((env, False), (spoiled, True), (fixtures / "txn-crash/env", False)):
+        fleet = list_members(members([str(path)]))
+        assert fleet[0].files is not None
+        assert len(cut([(str(path), fleet[0].files)])) > 3 or path not in (env, spoiled)
+        storage = DiskStorage(str(path))
+        (found,) = verify.verify_fleet(session, fleet, LEVELS)
+        assert found.report == verify_environment(storage, list_log_files(storage), LEVELS)
+        assert bool(found.report.findings) >= errors
+    assert cut([(str(number), list_log_files(DiskStorage(str(env)))) for number in range(8)]) == []
 
 
 def test_the_journals_of_frontends_are_in_the_report(session: Session, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,9 +15,9 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.database_state import DatabaseState
 from engine.verify import trees
 from engine.verify.collector import Collector
-from engine.verify.tree import Branch, Ids
+from engine.verify.tree import Branch, Ids, Part
 from engine.verify.tree_rules import KEY_RANGE, TOO_FULL
-from engine.verify.trees import LEVELS, TreeReport, verify_trees
+from engine.verify.trees import LEVELS, TreeReport, verify_trees, walk_share
 from tests.db.workload import SMALL
 
 _RECORDS = 900
@@ -45,14 +47,25 @@ def verified(files: dict[str, bytes], jobs: int) -> TreeReport:
     return verify_trees(storage, list_log_files(storage), LEVELS, jobs=jobs)
 
 
+def in_shares(files: dict[str, bytes], count: int) -> TreeReport:
+    """As processes find it that have nothing but the files in common."""
+    storage = MemoryStorage(files)
+    listed = list_log_files(storage)
+    walked = [walk_share(storage, listed, LEVELS, number, count) for number in reversed(range(count))]
+    shares = [pickle.loads(pickle.dumps(share)) for share in walked if share is not None]
+    return verify_trees(storage, listed, LEVELS, shares=shares)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = []
     in_parts = trees._Check._in_parts
 
-    def noted(check: trees._Check, db: DatabaseState, branches: list[Branch]) -> bool | None:
-        shared.append(db.name)
-        return in_parts(check, db, branches)
+    def noted(
+        check: trees._Check, db: DatabaseState, branches: list[Branch], given: Mapping[int, Part] | None = None
+    ) -> bool | None:
+        shared.append((db.name, bool(given)))
+        return in_parts(check, db, branches, given)
 
     monkeypatch.setattr(trees._Check, "_in_parts", noted)
     # So that the children of the root are shared, or theirs.
@@ -60,6 +73,7 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
     files = environment(seed)
     whole = verified(files, 2)
     assert whole == verified(files, 1)
+    assert {in_shares(files, count) == whole for count in (1, 3)} == {True}
     assert whole.records > _RECORDS
     assert not [finding for finding in whole.findings if finding.severity == "error"]
     rng = random.Random(seed)
@@ -73,9 +87,26 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
             damaged[path] = bytes(data)
         one = verified(damaged, 1)
         assert verified(damaged, 2) == one
+        assert in_shares(damaged, 3) == one
         found += len(one.findings)
     assert found > 0
-    assert {"many", "items"} <= set(shared)
+    assert {(name, given) for name in ("many", "items") for given in (False, True)} <= set(shared)
+
+
+def test_shares_of_another_log_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "_SHARED_BRANCHES", 2)
+    storage = MemoryStorage(environment(1))
+    before = list_log_files(storage)
+    shares = [walk_share(storage, before, LEVELS, number, 2) for number in range(2)]
+    with Environment(storage, SMALL) as env, env.open_database("many") as db:
+        for number in range(0, 100_000, 100):
+            db.put(b"%06d" % number, b"new")
+    whole = verify_trees(storage, list_log_files(storage), LEVELS)
+    known = [share for share in shares if share is not None]
+    assert len(known) == 2
+    assert verify_trees(storage, list_log_files(storage), LEVELS, shares=known) == whole
+    # One of two is not enough, either.
+    assert verify_trees(storage, list_log_files(storage), LEVELS, shares=known[:1]) == whole
 
 
 def test_findings_of_parts_are_bounded_as_those_of_a_whole() -> None:

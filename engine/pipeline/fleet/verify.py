@@ -2,10 +2,13 @@
 
 1. Files. What reads every byte of a log goes file by file (``engine.verify.log.check_one``), so files are shared out
    among tasks: a large environment keeps as many cores busy as many small ones do.
+   So are the trees of large environments on a cluster, where there are fewer of them than cores: a task recovers the
+   environment in memory, walks over every so-manieth branch of its trees and looks at the records of these.
 2. Environments. A task gets what was found in all files of some, in order, judges how they hang together, reads their
-   rollback periods, and checks their trees where that is wanted. Recovery and the walk over trees are one task: they
-   need the whole log. On this machine, with fewer environments than cores, each task takes its share of them for its
-   trees.
+   rollback periods, and checks their trees where that is wanted: what others have not seen of them. On this machine,
+   with fewer environments than cores, each task takes its share of them for its trees, which are recovered once then.
+
+Example: one environment of 1 GB on eight executors with a core each is 16 tasks of files and 16 shares of its trees.
 """
 
 from __future__ import annotations
@@ -15,16 +18,20 @@ from functools import partial
 from typing import Final
 
 from engine.events import SILENT, Listener
+from engine.log.files import LogFiles
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.jobs import UNCHANGED, parallel
-from engine.pipeline.fleet.verify_tasks import Checked, EnvironmentVerdict, NumberedPart, WholeLog, check_files, judge
+from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict, NumberedPart, TreeShare, WholeLog, check_parts, judge
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, pack, parts_of
 from engine.pipeline.session import Session
 from engine.verify import trees
 from engine.verify.environment import files_to_read
+from engine.verify.tree import ShareOfTrees
 
 # For each core, so that one that is late leaves the others something to do.
 _SHARES: Final = 2
+# Each share of trees costs a recovery and a walk over the roots.
+LEAST_SHARE_BYTES: Final = 64 << 20
 
 
 def verify_fleet(
@@ -45,20 +52,38 @@ def verify_fleet(
     """
     known = [(one.member.env, one.files) for one in fleet if one.files is not None]
     numbers = {env: number for number, (env, _) in enumerate(known)}
-    tasks = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], LEAST_TASK_BYTES)
-    work = [[NumberedPart(numbers[part.env], part) for part in task] for task in tasks]
+    packed = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], LEAST_TASK_BYTES)
+    work: list[list[NumberedPart | TreeShare]] = [
+        [NumberedPart(numbers[part.env], part) for part in task] for task in packed
+    ]
+    shares = tree_shares(known, 1 if session.local else session.cores) if set(levels) & set(trees.LEVELS) else []
     tally = session.tally()
-    by_file = parallel(session, work).flatMap(partial(check_files, tally))
+    # These take longest.
+    tasks = parallel(session, [*([share] for share in shares), *work])
+    parts = tasks.flatMap(partial(check_parts, tally, tuple(levels)))
     # Elsewhere a task has the one core that Spark gives it.
     jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
     with explained("the verification failed", consequence=UNCHANGED):
-        checked: list[list[Checked]] = [[] for _ in known]
-        for number, result in session.run(by_file.collect, "verify", listener, tally):
-            checked[number].append(result)
-        whole = [WholeLog(env, files, found) for (env, files), found in zip(known, checked, strict=True)]
+        whole = [WholeLog(env, files, [], []) for env, files in known]
+        for number, result in session.run(parts.collect, "verify", listener, tally):
+            if isinstance(result, ShareOfTrees):
+                whole[number].shares.append(result)
+            else:
+                whole[number].checked.append(result)
         # To judge a log takes a few milliseconds, to walk over trees as long as there are records.
         together = 1 if set(levels) & set(trees.LEVELS) else len(whole) // (_SHARES * session.cores) + 1
-        shares = [whole[at : at + together] for at in range(0, len(whole), together)]
-        judged = parallel(session, shares).flatMap(partial(judge, tuple(levels), jobs))
+        judging = parallel(session, [whole[at : at + together] for at in range(0, len(whole), together)])
+        judged = judging.flatMap(partial(judge, tuple(levels), jobs))
         verdicts = {one.env: one for one in session.run(judged.collect, "verify", listener, tally)}
     return [verdicts.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]
+
+
+def tree_shares(known: Sequence[tuple[str, LogFiles]], cores: int) -> list[TreeShare]:
+    """The trees of large environments as shares, so many that all cores have something to do."""
+    most = -(-cores * _SHARES // max(len(known), 1))
+    found = []
+    for environment, (env, files) in enumerate(known):
+        count = min(most, sum(file.size_bytes for file in files.files) // LEAST_SHARE_BYTES)
+        if cores > len(known) and count > 1:
+            found += [TreeShare(environment, env, files, number, count) for number in range(count)]
+    return found

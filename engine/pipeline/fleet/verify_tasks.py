@@ -15,6 +15,7 @@ from engine.verify.log import FileResult, check_one
 if TYPE_CHECKING:
     from engine.pipeline.running import Tally
     from engine.verify.report import Report
+    from engine.verify.tree import ShareOfTrees
 
 Checked = FileResult | JetoolError
 
@@ -26,12 +27,23 @@ class NumberedPart(NamedTuple):
     part: LogPart
 
 
+class TreeShare(NamedTuple):
+    """One of so many shares of the trees of the environment of a number."""
+
+    environment: int
+    env: str
+    files: LogFiles
+    number: int
+    of: int
+
+
 class WholeLog(NamedTuple):
-    """An environment, and what was found in its files."""
+    """An environment, what was found in its files, and what was seen in shares of its trees."""
 
     env: str
     files: LogFiles
     checked: list[Checked]
+    shares: list[ShareOfTrees]
 
 
 class EnvironmentVerdict(NamedTuple):
@@ -42,19 +54,42 @@ class EnvironmentVerdict(NamedTuple):
     error: JetoolError | None
 
 
-def check_files(tally: Tally, parts: Sequence[NumberedPart]) -> Iterator[tuple[int, Checked]]:
-    """Check each file alone; the number of its environment with what was found, or why it cannot be checked."""
+def check_parts(
+    tally: Tally, levels: tuple[str, ...], parts: Sequence[NumberedPart | TreeShare]
+) -> Iterator[tuple[int, Checked | ShareOfTrees]]:
+    """Check each file alone, walk over each share of trees; what was found, with the number of its environment."""
     settle_worker()
-    for number, part in parts:
-        storage = DiskStorage(part.env)
-        for file in part.files:
-            try:
-                result = check_one(storage, part.end_file, file)
-            except JetoolError as error:
-                yield number, error
-                continue
-            tally.add(0 if result.check is None else result.check.entries)
-            yield number, result
+    for part in parts:
+        if isinstance(part, TreeShare):
+            yield from _walk(levels, part)
+        else:
+            yield from _check_files(tally, part)
+
+
+def _check_files(tally: Tally, part: NumberedPart) -> Iterator[tuple[int, Checked]]:
+    """What was found in each file, or why it cannot be checked."""
+    number, log = part
+    storage = DiskStorage(log.env)
+    for file in log.files:
+        try:
+            result = check_one(storage, log.end_file, file)
+        except JetoolError as error:
+            yield number, error
+            continue
+        tally.add(0 if result.check is None else result.check.entries)
+        yield number, result
+
+
+def _walk(levels: tuple[str, ...], part: TreeShare) -> Iterator[tuple[int, ShareOfTrees]]:
+    from engine.verify.environment import share_of_trees
+
+    try:
+        found = share_of_trees(DiskStorage(part.env), part.files, levels, part.number, part.of)
+    except JetoolError:
+        # Who judges the environment comes upon the same, and says so.
+        return
+    if found is not None:
+        yield part.environment, found
 
 
 def judge(levels: tuple[str, ...], jobs: int, logs: Sequence[WholeLog]) -> Iterator[EnvironmentVerdict]:
@@ -72,7 +107,9 @@ def judge(levels: tuple[str, ...], jobs: int, logs: Sequence[WholeLog]) -> Itera
                 results.append(found)
             # Tasks share the files of an environment.
             results.sort(key=lambda result: result.file.number)
-            report = verify_environment(DiskStorage(one.env), one.files, levels, jobs=jobs, results=results)
+            report = verify_environment(
+                DiskStorage(one.env), one.files, levels, jobs=jobs, results=results, shares=one.shares
+            )
             yield EnvironmentVerdict(one.env, report, None)
         except JetoolError as error:
             yield EnvironmentVerdict(one.env, None, error)

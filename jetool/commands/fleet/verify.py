@@ -41,7 +41,8 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     """Check every environment as jetool verify does, and print the findings of all.
 
     Without an option the whole log of each is read. Files are shared out among all cores, those of a large environment
-    too; trees (--full) are one task for each environment. Nothing is changed.
+    too. Trees (--full) are one task for each environment, or several on a cluster of more cores than environments.
+    Nothing is changed.
     """
     from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels
