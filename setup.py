@@ -109,6 +109,7 @@ NATIVE = (
     "engine/txn/lock_entry.py",
     "engine/txn/locks.py",
     "engine/txn/manager.py",
+    "engine/txn/payload.py",
     "engine/txn/records.py",
     "engine/txn/txn.py",
     "engine/verify/lost.py",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from engine.db.sequence import Sequence, SequenceConfig
     from engine.db.transaction import Transaction
     from engine.derby.store.page_store import PageStore, StoreOptions
-    from engine.txn.records import PutMode
+    from engine.txn.payload import PutMode
     from engine.txn.txn import Durability, Isolation, LockMode
 
 __all__ = [
@@ -90,7 +90,7 @@ _WHERE = {
     "Isolation": "engine.txn.txn",
     "LockMode": "engine.txn.txn",
     "PageStore": "engine.derby.store.page_store",
-    "PutMode": "engine.txn.records",
+    "PutMode": "engine.txn.payload",
     "SecondaryConfig": "engine.db.secondary",
     "SecondaryDatabase": "engine.db.secondary",
     "Sequence": "engine.db.sequence",

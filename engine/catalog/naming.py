@@ -38,7 +38,8 @@ from engine.tree.database_state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, Dat
 from engine.tree.keys import serialized_comparator, unknown_order
 from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
-from engine.txn.records import MAP, NAME, Payload, PutMode, Records
+from engine.txn.payload import MAP, NAME, Payload, PutMode
+from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
 _NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME = range(5)

@@ -28,7 +28,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.database_state import DatabaseState
-from engine.txn.records import NAME, Payload
+from engine.txn.payload import NAME, Payload
 from engine.txn.txn import Txn
 
 _LEAST_ENTRIES: Final = 4

@@ -36,7 +36,8 @@ from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.txn.records import USER, Payload, PutMode, Records
+from engine.txn.payload import USER, Payload, PutMode
+from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
 DATABASE_NAME: Final = "_jeExpiration"

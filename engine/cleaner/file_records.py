@@ -25,7 +25,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import bins, find_bin, next_bin, read_ln, slot_data
 from engine.txn.manager import TxnManager
-from engine.txn.records import FILE_SUMMARY, USER, LeafKind, Payload, PutMode, Records
+from engine.txn.payload import FILE_SUMMARY, USER, LeafKind, Payload, PutMode
+from engine.txn.records import Records
 from engine.txn.txn import Durability
 
 RESERVED_FILES: Final = "_jeReservedFilesDb"

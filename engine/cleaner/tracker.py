@@ -42,7 +42,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, read_ln
 from engine.txn.manager import TxnManager
-from engine.txn.records import FILE_SUMMARY, Payload, PutMode, Records
+from engine.txn.payload import FILE_SUMMARY, Payload, PutMode
+from engine.txn.records import Records
 from engine.txn.txn import Durability
 
 DATABASE_NAME: Final = "_jeUtilization"

@@ -32,7 +32,7 @@ from engine.db.writes import Handle
 from engine.errors import RefusedError
 from engine.tree.keys import Key
 from engine.txn.lock_types import LockType
-from engine.txn.records import PutMode, user_payload
+from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import Isolation, LockMode, Txn
 
 Record = tuple[bytes, bytes]

@@ -31,7 +31,7 @@ from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import read_ln, share_before
-from engine.txn.records import PutMode, user_payload
+from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import LockMode
 
 # Records between two reports of how many were counted.

@@ -64,7 +64,8 @@ from engine.tree.keys import Key, comparator_name
 from engine.tree.tree import bins, child_of, root_of, slot_data
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
-from engine.txn.records import LeafKind, Payload, PutMode, Records
+from engine.txn.payload import LeafKind, Payload, PutMode
+from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
 DATABASE_NAME: Final = "_jeExtinctScansDb"

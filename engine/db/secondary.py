@@ -42,7 +42,7 @@ from engine.db.writes import Handle, PrimaryChange, expiration_of
 from engine.errors import DamageError, RefusedError, UsageError
 from engine.tree.keys import Key
 from engine.txn.lock_types import LockType
-from engine.txn.records import USER, Payload, PutMode, user_payload
+from engine.txn.payload import USER, Payload, PutMode, user_payload
 from engine.txn.txn import LockMode, Txn
 
 KeyCreator = Callable[[bytes, bytes], bytes | None]

@@ -24,7 +24,7 @@ from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.format.sequence_record import SequenceRecord, decode_sequence, encode_sequence
 from engine.tree.database_state import DatabaseState
 from engine.txn.lock_types import LockType
-from engine.txn.records import PutMode, user_payload
+from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import Durability, Txn
 
 _LONG_MIN: Final = -(1 << 63)

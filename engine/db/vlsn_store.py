@@ -19,7 +19,7 @@ from engine.recovery.hooks import RecoveryHook
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, slot_data
-from engine.txn.records import USER, Payload, PutMode
+from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex

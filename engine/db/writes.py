@@ -23,7 +23,7 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
 from engine.txn.lock_types import LockType
-from engine.txn.records import USER, Payload, PutMode
+from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Txn
 
 

@@ -32,7 +32,7 @@ from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
 from engine.rep.peers import PeerError
 from engine.rep.status import NodeStatus, Role
 from engine.rep.wire.records import RecordAnswer, RecordRequest
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import TxnState
 
 INCOMPLETE: Final = 7

@@ -42,7 +42,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
-from engine.txn.records import LeafKind, Payload, PutMode
+from engine.txn.payload import LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn
 
 _LOCK_TIMEOUT_MS: Final = 500

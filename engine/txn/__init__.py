@@ -10,6 +10,7 @@ Also here:
 * ``chain``: the chain of one transaction's LNs
 * ``lock_errors``: errors of locking
 * ``manager``: all transactions of an environment: ids, registration, commit, abort, prepare
+* ``payload``: what a put or a deletion writes, and the entry types of each kind of record
 * ``records``: reading and writing single records under locks
 * ``rollback``: taking open transactions back to a matchpoint: what recovery and a running replica share
 * ``txn``: one transaction: its id, its chain in the log, its locks, what its writes replaced

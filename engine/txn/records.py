@@ -15,26 +15,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from enum import Enum
 from typing import Final
 
 from engine.errors import RefusedError
 from engine.format.codecs import encode_body
 from engine.format.entry import ln as ln_codec
-from engine.format.entry.ln import Content, Tail
+from engine.format.entry.ln import Content
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.entry_types import (
-    DEL_LN,
-    DEL_LN_TX,
-    FILE_SUMMARY_LN,
-    INS_LN,
-    INS_LN_TX,
-    MAP_LN,
-    NAME_LN,
-    NAME_LN_TX,
-    UPD_LN,
-    UPD_LN_TX,
-)
 from engine.format.fast.ln import encode_rare, encode_user_fields
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
@@ -49,6 +36,7 @@ from engine.tree.split import bin_for_insert
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
+from engine.txn.payload import USER, Payload, PutMode, user_payload
 from engine.txn.txn import GapLocker, Txn, note_lock
 
 _NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
@@ -58,6 +46,8 @@ _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
 _WRITE: Final = LockType.WRITE
 _DENIED: Final = Grant.DENIED
 _RESTART: Final = Grant.RESTART
+_INSERT_ONLY: Final = PutMode.INSERT_ONLY
+_UPDATE_ONLY: Final = PutMode.UPDATE_ONLY
 
 
 def _is_granted(answer: Grant) -> bool:
@@ -70,115 +60,6 @@ def _never() -> bool:
 
 def _now() -> int:
     return int(time.time() * 1000)
-
-
-class PutMode(Enum):
-    """What a put does where a record is, or is not; NEW_KEY is for callers of ``engine.db``, which resolves it."""
-
-    OVERWRITE = "overwrite"
-    INSERT_ONLY = "insert only"
-    UPDATE_ONLY = "update only"
-    NEW_KEY = "new key"
-
-
-_INSERT_ONLY: Final = PutMode.INSERT_ONLY
-_UPDATE_ONLY: Final = PutMode.UPDATE_ONLY
-
-
-class LeafKind:
-    """The entry types of a kind of record: insertion, update, deletion, each without and with a transaction.
-
-    No NamedTuple, and neither is ``Payload``: every put asks for their fields, which of a compiled class costs nothing.
-    """
-
-    __slots__ = ("delete", "delete_tx", "embeds", "insert", "insert_tx", "update", "update_tx")
-
-    def __init__(
-        self, *, insert: int, insert_tx: int, update: int, update_tx: int, delete: int, delete_tx: int, embeds: bool
-    ) -> None:
-        self.insert = insert
-        self.insert_tx = insert_tx
-        self.update = update
-        self.update_tx = update_tx
-        self.delete = delete
-        self.delete_tx = delete_tx
-        self.embeds = embeds
-
-
-USER: Final = LeafKind(
-    insert=INS_LN,
-    insert_tx=INS_LN_TX,
-    update=UPD_LN,
-    update_tx=UPD_LN_TX,
-    delete=DEL_LN,
-    delete_tx=DEL_LN_TX,
-    embeds=True,
-)
-MAP: Final = LeafKind(
-    insert=MAP_LN,
-    insert_tx=MAP_LN,
-    update=MAP_LN,
-    update_tx=MAP_LN,
-    delete=MAP_LN,
-    delete_tx=MAP_LN,
-    embeds=False,
-)
-NAME: Final = LeafKind(
-    insert=NAME_LN,
-    insert_tx=NAME_LN_TX,
-    update=NAME_LN,
-    update_tx=NAME_LN_TX,
-    delete=NAME_LN,
-    delete_tx=NAME_LN_TX,
-    embeds=False,
-)
-FILE_SUMMARY: Final = LeafKind(
-    insert=FILE_SUMMARY_LN,
-    insert_tx=FILE_SUMMARY_LN,
-    update=FILE_SUMMARY_LN,
-    update_tx=FILE_SUMMARY_LN,
-    delete=FILE_SUMMARY_LN,
-    delete_tx=FILE_SUMMARY_LN,
-    embeds=False,
-)
-
-
-class Payload:
-    """What a put writes; nobody changes it.
-
-    Attributes:
-        data: None is a deletion.
-        expiration: days, or negative hours, since 1970; 0 for none.
-        content, tail: of internal records.
-        keeps_expiration: an update leaves the expiration as it is, unless the record has expired.
-        refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
-            entry itself; its encoded size must not depend on when it is called.
-    """
-
-    __slots__ = ("content", "data", "expiration", "keeps_expiration", "kind", "refresh", "tail")
-
-    def __init__(
-        self,
-        data: bytes | None,
-        kind: LeafKind = USER,
-        expiration: int = 0,
-        content: Content | None = None,
-        tail: Tail | None = None,
-        refresh: Callable[[], Content] | None = None,
-        keeps_expiration: bool = False,
-    ) -> None:
-        self.data = data
-        self.kind = kind
-        self.expiration = expiration
-        self.content = content
-        self.tail = tail
-        self.refresh = refresh
-        self.keeps_expiration = keeps_expiration
-
-
-def user_payload(data: bytes, expiration: int, update_expiration: bool = False) -> Payload:
-    """A user's record."""
-    return Payload(data, USER, expiration, keeps_expiration=not update_expiration)
 
 
 class Records:

@@ -9,7 +9,7 @@ import click
 from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.format.lsn import NULL_LSN
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database

@@ -22,7 +22,7 @@ from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from tests import corpus
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=16, file_max_bytes=10_000, checkpoint_bytes=0)

@@ -9,7 +9,7 @@ from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import DatabaseExtinction, RecordExtinction, encode_extinct_scan
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
-from engine.txn.records import Payload, PutMode
+from engine.txn.payload import Payload, PutMode
 
 
 def tasks(env: Environment) -> list[bytes]:

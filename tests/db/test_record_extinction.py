@@ -16,7 +16,7 @@ from engine.format.entry.internal_db import RecordExtinction, encode_extinct_sca
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.keys import serialized_comparator
-from engine.txn.records import Payload, PutMode
+from engine.txn.payload import Payload, PutMode
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from tests.rep.pairs import catch_up, lead

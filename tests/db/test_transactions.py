@@ -16,7 +16,7 @@ from engine.errors import RefusedError
 from engine.format.entry.ln import LN
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import DeadlockError, LockConflictError, LockTimeoutError
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import Durability, Isolation, TxnState
 from tests.db.logs import entries
 from tests.support.decoded import record_of

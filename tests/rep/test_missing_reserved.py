@@ -12,7 +12,7 @@ from engine.format.entry.internal_db import ReservedFile, encode_reserved_file
 from engine.format.tuples import long_key
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.txn.records import USER, Payload, PutMode
+from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Durability
 from engine.vlsn.vlsn_range import VLSNRange
 from tests.rep.streams import open_alone, open_replicated

@@ -21,7 +21,7 @@ from engine.rep.stream import StreamEntry, StreamReader, entry_at, to_stream
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_types import LockType
-from engine.txn.records import NAME, Payload
+from engine.txn.payload import NAME, Payload
 from tests.cli.fixtures import copy_of
 from tests.db.workload import Workload, contents
 from tests.oracle.environments import named

@@ -16,7 +16,7 @@ from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import SalvagedRecord
 from engine.rescue.salvage.sources import look_at, sources_of
 from engine.tree.keys import serialized_comparator
-from engine.txn.records import Payload, PutMode
+from engine.txn.payload import Payload, PutMode
 
 FILTER = serialized_comparator("com.example.Filter")
 

@@ -19,7 +19,7 @@ from engine.pipeline.load import staging
 from engine.pipeline.load.bulk import LoadResult, ReadTotals
 from engine.pipeline.load.runs import Merge, SortedRun
 from engine.storage.base import Storage
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
 
 _STATE: Final = "merge.json"

@@ -20,7 +20,7 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError, plural
 from engine.pipeline.installed import has
 from engine.storage.disk import DiskStorage
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
 from jetool.app import exits
 from jetool.app.opening import lead_if_replicated, open_to_write, require_database

@@ -17,7 +17,7 @@ from engine.errors import RefusedError
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import find_bin
 from engine.txn.lock_errors import LockConflictError
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import Isolation, LockMode
 
 HOUR = int(time.time() // 3600)

@@ -26,7 +26,7 @@ from engine.db.secondary_cursor import SecondaryRecord, join
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError, UsageError
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import LockConflictError
-from engine.txn.records import PutMode
+from engine.txn.payload import PutMode
 from engine.txn.txn import Isolation, LockMode
 from tests.db.face.people import OF_CITY, People, city, tags
 
