@@ -6,7 +6,7 @@
 #include "../format/fast/packed.h"
 #include "../storage/file_map.h"
 
-/* Longer entries gain nothing. Below 5,552 the sums of Adler-32 need no remainder on the way. */
+/* Longer entries gain nothing. */
 #define LONGEST 4096
 /* Bytes that the processor takes from memory at once. */
 #define LINE 64
@@ -40,38 +40,13 @@ static const struct {
     {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
 };
 
-static uint32_t little(const unsigned char *bytes)
-{
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-/* Adler-32 of at most LONGEST bytes. */
-static uint32_t summed(const unsigned char *bytes, size_t length)
-{
-    uint32_t low = 1, high = 0;
-    for (; length >= 16; bytes += 16, length -= 16) {
-        uint32_t sum = 0, weighted = 0;
-        for (uint32_t byte = 0; byte < 16; byte++) {
-            sum += bytes[byte];
-            weighted += (16 - byte) * bytes[byte];
-        }
-        high += 16 * low + weighted;
-        low += sum;
-    }
-    for (; length; bytes++, length--) {
-        low += *bytes;
-        high += low;
-    }
-    return high % 65521 << 16 | low % 65521;
-}
-
 /* The data within a whole entry; NULL where the general way has to look at it. */
 static const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
 {
     int type = entry[type_at], bits = entry[flags_at];
     size_t head = (size_t)(bits & (replicated | vlsn_present) ? header_with_vlsn_bytes : header_bytes);
-    if (!is_common[type] || bits & invisible || size < head || little(entry + size_at) != size - head
-        || summed(entry + checksum_bytes, size - (size_t)checksum_bytes) != little(entry)) {
+    if (!is_common[type] || bits & invisible || size < head || u32_at(entry + size_at) != size - head
+        || adler32_of(entry + checksum_bytes, size - (size_t)checksum_bytes) != u32_at(entry)) {
         return NULL;
     }
     Fields from = {entry, (Py_ssize_t)head, (Py_ssize_t)size, 0};

@@ -5,24 +5,18 @@
  * what to do with a pair of type and flags. Where a header's fields stand is read from engine.format.header when the
  * module is imported: layouts are written once, there.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "entries.h"
 
 typedef const unsigned char *Bytes;
 
 /* Of engine.format.header, engine.format.fast.header and engine.format.fast.loops. */
-static long long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
-static long long replicated_in_pair, pairs, keep, count, stop, tally_numbers;
+static long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
+static long replicated_in_pair, pairs, keep, count, stop, tally_numbers;
 
 static const struct {
     const char *module, *name;
-    long long *number;
-} facts[] = {
+    long *to;
+} numbers[] = {
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &long_header_bytes},
@@ -39,11 +33,6 @@ static const struct {
     {"engine.format.fast.loops", "TALLY", &tally_numbers},
 };
 
-static uint32_t u32_at(Bytes at)
-{
-    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
 static int64_t i64_at(Bytes at)
 {
     return (int64_t)(u32_at(at) | (uint64_t)u32_at(at + 4) << 32);
@@ -52,64 +41,6 @@ static int64_t i64_at(Bytes at)
 static unsigned pair_at(Bytes header)
 {
     return header[type_at] | (unsigned)header[flags_at] << 8;
-}
-
-/* Adler-32 as zlib has it: a is 1 and all bytes, b the sum of a after each byte, both modulo 65521. */
-#define ADLER_MODULO 65521u
-
-#ifdef __SSE2__
-static uint32_t sum_of_lanes(__m128i lanes)
-{
-    lanes = _mm_add_epi32(lanes, _mm_shuffle_epi32(lanes, 0x4E));
-    lanes = _mm_add_epi32(lanes, _mm_shuffle_epi32(lanes, 0xB1));
-    return (uint32_t)_mm_cvtsi128_si32(lanes);
-}
-
-/* Whole blocks of 16 bytes, at most 256 of them, so that nothing overflows. Byte i of a block adds 16 - i times itself
- * to b, and every earlier byte 16 times. */
-static void add_blocks(Bytes data, size_t blocks, uint32_t *a, uint32_t *b)
-{
-    const __m128i zero = _mm_setzero_si128();
-    const __m128i low_weights = _mm_set_epi16(9, 10, 11, 12, 13, 14, 15, 16);
-    const __m128i high_weights = _mm_set_epi16(1, 2, 3, 4, 5, 6, 7, 8);
-    __m128i sum = zero, earlier = zero, weighted = zero;
-    for (size_t block = 0; block < blocks; block++) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(data + 16 * block));
-        earlier = _mm_add_epi32(earlier, sum);
-        sum = _mm_add_epi32(sum, _mm_sad_epu8(bytes, zero));
-        weighted = _mm_add_epi32(weighted, _mm_madd_epi16(_mm_unpacklo_epi8(bytes, zero), low_weights));
-        weighted = _mm_add_epi32(weighted, _mm_madd_epi16(_mm_unpackhi_epi8(bytes, zero), high_weights));
-    }
-    *b += (uint32_t)(16 * blocks) * *a % ADLER_MODULO;
-    *b = (*b + sum_of_lanes(earlier) % ADLER_MODULO * 16 + sum_of_lanes(weighted)) % ADLER_MODULO;
-    *a = (*a + sum_of_lanes(sum)) % ADLER_MODULO;
-}
-#else
-static void add_blocks(Bytes data, size_t blocks, uint32_t *a, uint32_t *b)
-{
-    for (size_t at = 0; at < 16 * blocks; at++) {
-        *a += data[at];
-        *b += *a;
-    }
-    *a %= ADLER_MODULO;
-    *b %= ADLER_MODULO;
-}
-#endif
-
-static uint32_t adler32_of(Bytes data, size_t length)
-{
-    uint32_t a = 1, b = 0;
-    while (length >= 16) {
-        size_t blocks = length / 16 < 256 ? length / 16 : 256;
-        add_blocks(data, blocks, &a, &b);
-        data += 16 * blocks;
-        length -= 16 * blocks;
-    }
-    while (length--) {
-        a += *data++;
-        b += a;
-    }
-    return a % ADLER_MODULO | b % ADLER_MODULO << 16;
 }
 
 /* What a walk is called with: bytes, whole numbers, lists of a number for each pair of type and flags, and arrays. */
@@ -318,21 +249,6 @@ static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
     return pos < 0 ? NULL : PyLong_FromLongLong(pos);
 }
 
-static int read_facts(void)
-{
-    for (size_t at = 0; at < sizeof facts / sizeof *facts; at++) {
-        PyObject *module = PyImport_ImportModule(facts[at].module);
-        PyObject *number = module ? PyObject_GetAttrString(module, facts[at].name) : NULL;
-        *facts[at].number = number ? PyLong_AsLongLong(number) : -1;
-        Py_XDECREF(number);
-        Py_XDECREF(module);
-        if (PyErr_Occurred()) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 static PyMethodDef functions[] = {
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, NULL},
     {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, NULL},
@@ -346,5 +262,10 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_kernel(void)
 {
-    return read_facts() ? PyModule_Create(&definition) : NULL;
+    for (size_t number = 0; number < sizeof numbers / sizeof *numbers; number++) {
+        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
+            return NULL;
+        }
+    }
+    return PyModule_Create(&definition);
 }

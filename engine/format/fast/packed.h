@@ -1,9 +1,7 @@
 /* Packed integers (engine.format.bytecursor), for the modules that are C. */
 #ifndef JETOOL_PACKED_H
 #define JETOOL_PACKED_H
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
+#include "entries.h"
 
 /* -119 to 119 are one byte; of others it says how many follow. */
 #define ONE_BYTE 119
@@ -43,17 +41,6 @@ static inline int64_t unpack(Fields *from)
     magnitude += ONE_BYTE;
     /* The most extreme values wrap around in 64 bits, as the writer's arithmetic does. */
     return (int64_t)(is_negative ? 0 - magnitude : magnitude);
-}
-
-/* A number of the format from the Python module that is its home; 0 when that has failed. */
-static inline int take_number(const char *module, const char *name, long *to)
-{
-    PyObject *home = PyImport_ImportModule(module);
-    PyObject *number = home ? PyObject_GetAttrString(home, name) : NULL;
-    *to = number ? PyLong_AsLong(number) : -1;
-    Py_XDECREF(number);
-    Py_XDECREF(home);
-    return !PyErr_Occurred();
 }
 
 #endif
