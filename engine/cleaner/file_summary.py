@@ -117,6 +117,13 @@ class Counters:
         if offset is not None:
             self.new_offsets.append(offset)
 
+    def count_obsolete_lns(self, entries: int, sized: int, size_bytes: int) -> None:
+        """So many LNs of the file are obsolete, of which some have a size that is known."""
+        self.changed = True
+        self.obsolete_ln_count += entries
+        self.obsolete_ln_size += size_bytes
+        self.obsolete_ln_size_counted += sized
+
     def count_obsolete_node(self, offset: int | None) -> None:
         """A node version of the file is obsolete."""
         self.changed = True

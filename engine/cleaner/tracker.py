@@ -159,6 +159,14 @@ class UtilizationTracker:
         elif not is_null(record.abort_lsn) and commit_lsn != NULL_LSN:
             self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
 
+    def is_obsolete(self, lsn: int, made_by: int) -> bool:
+        """Whether a replaced version is in no summary yet (R-REC-19, as for nodes)."""
+        return self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by
+
+    def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
+        """LNs that are obsolete, without offsets."""
+        self.counters(file_number).count_obsolete_lns(versions, sized, size_bytes)
+
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """An LN was taken back (R-REC-46)."""
         if record.data is not None and not record.flags & EMBEDDED and (db is None or not db.duplicates):
@@ -300,8 +308,7 @@ class UtilizationTracker:
             self.counters(file_of(lsn)).count_obsolete_node(None)
 
     def _uncounted_ln(self, lsn: int, size: int, made_by: int) -> None:
-        # As for nodes (R-REC-19).
-        if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
+        if self.is_obsolete(lsn, made_by):
             self.counters(file_of(lsn)).count_obsolete_ln(size, None)
 
     def _exists(self, lsn: int) -> bool:

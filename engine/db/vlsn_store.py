@@ -125,6 +125,8 @@ class HookGroup:
         self.saw_entries = utilization.saw_entries
         self.saw_summary = utilization.saw_summary
         self.redone = utilization.redone
+        self.is_obsolete = utilization.is_obsolete
+        self.replaced = utilization.replaced
         self.undone = utilization.undone
 
     @property

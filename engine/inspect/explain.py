@@ -269,6 +269,13 @@ class _Recorder:
         """An LN is done again."""
         self.redone_lsns.add(raw.lsn)
 
+    def is_obsolete(self, lsn: int, made_by: int) -> bool:  # noqa: ARG002
+        """Nothing is counted."""
+        return False
+
+    def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
+        """Nothing to note."""
+
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:  # noqa: ARG002
         """An LN is taken back."""
         self.undone_lsns.add(raw.lsn)

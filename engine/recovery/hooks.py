@@ -27,7 +27,7 @@ class RecoveryHook(Protocol):
 
     Attributes:
         hears_all: ``redone`` is called for every LN; otherwise plain insertions, which make nothing obsolete, may be
-            left out.
+            left out, and plain updates summed up (``replaced``).
     """
 
     @property
@@ -50,6 +50,21 @@ class RecoveryHook(Protocol):
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
         """An LN was eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
+
+    def is_obsolete(self, lsn: int, made_by: int) -> bool:
+        """Whether a version that an LN has replaced is to be counted; changes nothing.
+
+        Arguments:
+            made_by: the LSN since which it is obsolete: of the LN, or of the Commit.
+        """
+
+    def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
+        """Plain updates, of which ``redone`` has not been told, have replaced so many versions that are to be counted.
+
+        Arguments:
+            file_number: where these versions are.
+            sized, size_bytes: how many of them have a size that is known, and their bytes together.
+        """
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """An LN was taken back, and not before the checkpoint."""

@@ -2,8 +2,9 @@
 
 Both passes look at every LN of the range, and of most they need a few fields: undo the transaction id, to see that it
 has committed; redo that, database, key and LSN. These are read where the entry lies; a record is made of what is
-uncommon only, or where the hook has to hear of it. Redo collects and brings in a batch of records at once, sorted
-(``redo_sorted``). Once the trees have outgrown the cache, batches wait as runs until all are known (``redo_runs``).
+uncommon only, or where the hook has to hear of it. What plain updates have replaced is summed up for the hook by file.
+Redo collects and brings in a batch of records at once, sorted (``redo_sorted``). Once the trees have outgrown the
+cache, batches wait as runs until all are known (``redo_runs``).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import COMMON_PUTS, REDO_LNS, TRANSACTIONAL, UNDO_LNS
 from engine.format.fast.header import header_lengths, item_size
-from engine.format.fast.ln import plain_fields, transaction_of
+from engine.format.fast.ln import plain_fields, replaced_version, transaction_of
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
-from engine.format.lsn import NULL_LSN, file_of, offset_of
+from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.log.passes import (
     LogRange,
     RangePiece,
@@ -56,8 +57,9 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 
 _new_tuple: Final = tuple.__new__
-# Versions that the hook has to hear of, or of which redo needs more than key and LSN.
-_NOT_PLAIN: Final = EMBEDDED | HAS_PRIOR_SIZE << 8
+# Versions of which redo needs more than key and LSN, and those that say what they replace.
+_NOT_PLAIN: Final = EMBEDDED
+_REPLACES: Final = HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
 # Records that are sorted together, what each takes while it waits, and how much of the cache all of them may take.
 _BATCH: Final = 200_000
@@ -66,9 +68,11 @@ _BATCH_PART: Final = 4
 _NEVER_FULL: Final = 1 << 62
 # Entries of a part found ahead that need a closer look, two numbers for each.
 _MOST_OTHERS: Final = 40_000
-# What is found ahead: LNs that count and are not brought in; LSN and size of those that need a closer look; by database
-# how many plain versions there are, and the chunks that hold them.
-Found = tuple[int, list[int], list[tuple[int, int, list[int]]]]
+# By file what has been replaced there: versions, those of a size that is known, bytes of these.
+Replaced = dict[int, tuple[int, int, int]]
+# What is found ahead: LNs that count and are not brought in; LSN and size of those that need a closer look; what has
+# been replaced; by database how many plain versions there are, and the chunks that hold them.
+Found = tuple[int, list[int], Replaced, list[tuple[int, int, list[int]]]]
 _KEY: Final = itemgetter(0)
 _LSN: Final = itemgetter(1)
 
@@ -112,6 +116,8 @@ class LNPasses:
         self._waiting: dict[int, list[Redo]] = {}
         self._runs: RedoRuns | None = None
         self._in_batch = self._waiting_bytes = 0
+        # By plain updates; the hook has not heard of it yet.
+        self._replaced: Replaced = {}
         # While something is found ahead: entries that need a closer look.
         self._others: list[int] | None = None
         self._holds_back = False
@@ -242,6 +248,13 @@ class LNPasses:
         self._apply_batch()
         self._apply_runs(listener)
 
+    def _tell_replaced(self) -> None:
+        """What plain updates have replaced becomes known to the hook."""
+        replaced, self._replaced = self._replaced, {}
+        if self._hook is not None:
+            for number, (versions, sized, size_bytes) in replaced.items():
+                self._hook.replaced(number, versions, sized, size_bytes)
+
     def _redo_range(self, extent: LogRange, count: PassCount, progress: Progress, closely: bool) -> None:
         for piece in forward_pieces(self._ctx.access, extent):
             found = positions(piece, REDO_LNS)
@@ -251,12 +264,14 @@ class LNPasses:
             else:
                 self._redo_piece(piece, found, count)
             progress.add(len(piece.data))
+        self._tell_replaced()
 
     def _bring_in(self, part: Found, scratch: ScratchFile, runs: RedoRuns, count: PassCount) -> None:
         """Keep what was found ahead."""
         access = self._ctx.access
-        read, others, batches = part
+        read, others, self._replaced, batches = part
         count.read += read
+        self._tell_replaced()
         # Before the batch is whole none of it may be kept: a deletion must not come before the insertion.
         self._holds_back = True
         for at in range(0, len(others), 2):
@@ -283,6 +298,7 @@ class LNPasses:
         In this process or in a fork; nothing is changed, and nothing waits before or afterwards.
         """
         assert not self._waiting
+        assert not self._replaced
         parts: list[Found] = []
         self._others = []
         try:
@@ -294,7 +310,7 @@ class LNPasses:
             parts.append(self._found(count, scratch))
         finally:
             self._others = None
-            self._waiting, self._in_batch, self._waiting_bytes = {}, 0, 0
+            self._waiting, self._in_batch, self._waiting_bytes, self._replaced = {}, 0, 0, {}
         return parts
 
     def _found(self, count: PassCount, scratch: ScratchFile) -> Found:
@@ -304,8 +320,8 @@ class LNPasses:
         for db_id, rows in self._waiting.items():
             rows.sort(key=_KEY)
             batches.append((db_id, len(rows), put_plain(scratch, rows)))
-        found = count.read - count.processed, self._others, batches
-        self._waiting, self._in_batch, self._waiting_bytes, self._others = {}, 0, 0, []
+        found = count.read - count.processed, self._others, self._replaced, batches
+        self._waiting, self._in_batch, self._waiting_bytes, self._others, self._replaced = {}, 0, 0, [], {}
         count.read = count.processed = 0
         return found
 
@@ -320,7 +336,7 @@ class LNPasses:
         for pos in found:
             lsn = access.at_lsn = lsn_base + pos
             number, header_flags = data[pos + TYPE_AT], data[pos + FLAGS_AT]
-            at = pos + lengths[number | header_flags << 8]
+            at = body = pos + lengths[number | header_flags << 8]
             end = at + item_size(data, pos)
             flags, db_id, txn_id, length, in_txn = -1, 0, 0, 0, False
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
@@ -343,9 +359,22 @@ class LNPasses:
                 waiting = self._waiting.setdefault(db_id, [])
             count.read += 1
             count.processed += 1
+            if flags & _REPLACES and self._hook is not None:
+                # An obsolete version counts as of the Commit, not as of the LN that replaced it (R-REC-57).
+                abort_lsn, file, size = replaced_version(data, body, in_txn)
+                if file >= 0:
+                    self._note_replaced(file << 32, size, lsn)
+                elif in_txn and not is_null(abort_lsn):
+                    self._note_replaced(abort_lsn, size, committed.get(txn_id))
             key = data[at + length : end]
             waiting.append((db.order.wrap(key), lsn, end - pos, None))
             self._has_come(len(key))
+
+    def _note_replaced(self, lsn: int, size: int, made_by: int) -> None:
+        """A version has been replaced, of which the hook has to know."""
+        if self._hook is not None and self._hook.is_obsolete(lsn, made_by):
+            versions, sized, size_bytes = self._replaced.get(file_of(lsn), (0, 0, 0))
+            self._replaced[file_of(lsn)] = versions + 1, sized + (1 if size else 0), size_bytes + size
 
     def _plain(self, before: DatabaseState | None, db_id: int) -> DatabaseState | None:
         """The database of an id, if all there is to do for a plain LN of it is to bring it in."""

@@ -10,7 +10,9 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.parts import make_context
 from engine.errors import JetoolError
-from engine.format.entry.ln import LN
+from engine.format.entry.ln import HAS_PRIOR_SIZE, LN
+from engine.format.lsn import NULL_LSN, is_null
+from engine.format.versions import PRIOR_VERSION
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -38,6 +40,7 @@ class Listening:
         self.largest: dict[tuple[int, int], int] = {}
         self.one_by_one: list[int] = []
         self.redone_lsns: list[int] = []
+        self.obsolete: Counter[tuple[int, str]] = Counter()
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
         self._count(file_number, type_number, entries, size_bytes, largest)
@@ -51,6 +54,27 @@ class Listening:
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
         self.redone_lsns.append(raw.lsn)
+        # As the tracker of utilization has it (R-REC-57).
+        if raw.version < PRIOR_VERSION or not record.flags2 & HAS_PRIOR_SIZE:
+            return
+        if record.prior_file >= 0:
+            self._obsolete(record.prior_file << 32, record.prior_size, raw.lsn)
+        elif not is_null(record.abort_lsn) and commit_lsn != NULL_LSN:
+            self._obsolete(record.abort_lsn, record.prior_size, commit_lsn)
+
+    def is_obsolete(self, lsn: int, made_by: int) -> bool:
+        """About half of them."""
+        return bool((lsn >> 32) + made_by & 1)
+
+    def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
+        """Of plain updates."""
+        self.obsolete += Counter(
+            {(file_number, "versions"): versions, (file_number, "sized"): sized, (file_number, "bytes"): size_bytes}
+        )
+
+    def _obsolete(self, lsn: int, size: int, made_by: int) -> None:
+        if self.is_obsolete(lsn, made_by):
+            self.replaced(lsn >> 32, 1, 1 if size else 0, size)
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """Not counted here."""
@@ -99,6 +123,7 @@ def test_the_hook_hears_of_every_entry_once(environment: Fixture) -> None:
     assert trees == same
     assert [counts(one) for one in result.passes] == [counts(one) for one in closely.passes]
     assert set(numbers.redone_lsns) <= set(each.redone_lsns)
+    assert numbers.obsolete == each.obsolete
 
 
 def counts(one: PassCount) -> dict[str, int | str]:

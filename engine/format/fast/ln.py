@@ -261,6 +261,34 @@ def plain_fields(
     return flags, db_id, txn_id, length, pos
 
 
+def replaced_version(data: bytes, at: int, transactional: bool) -> tuple[int, int, int]:
+    """What an LN says of the version that it replaces, where ``plain_fields`` has found nothing uncommon.
+
+    Arguments:
+        data, at: where the body is, of a log version since PRIOR_VERSION.
+        transactional: what its type says.
+
+    Returns:
+        The LSN of the version before the transaction (NULL_LSN for none), the file of the version that is replaced (-1
+        where the LN does not say), and the size of its entry (0 where the LN does not say).
+    """
+    flags, flags2 = data[at], data[at + 1]
+    abort_lsn, prior_file, prior_size = NULL_LSN, -1, 0
+    _, pos = unpack(data, at + 2)
+    if transactional:
+        if flags & HAS_ABORT_LSN:
+            abort_lsn, pos = unpack(data, pos)
+        _, pos = unpack(data, pos)
+        _, pos = unpack(data, pos)
+    if flags & HAS_EXPIRATION:
+        _, pos = unpack(data, pos)
+    if flags2 & HAS_PRIOR_SIZE:
+        prior_size, pos = unpack(data, pos)
+    if flags2 & HAS_PRIOR_FILE:
+        prior_file, pos = unpack(data, pos)
+    return abort_lsn, prior_file, prior_size
+
+
 def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
     """The data of a record of a database, from its whole log entry; None: decode it the general way.
 
