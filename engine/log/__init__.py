@@ -9,6 +9,7 @@ Modules:
 * ``files``: the files of an environment directory, and their log versions
 * ``group_commit``: group commit: one fsync for everybody who asked while the one before was under way
 * ``marker``: the restore marker: a file that says that an environment must not be opened
+* ``native_values``: data of records out of maps of files, in C, where the native build has it
 * ``passes``: forward and backward passes over a stretch of the log, for recovery
 * ``reader``: reading the log: one file forward, with every stretch that is no entry; all files in both directions
 * ``tail``: finding the end of the log and what stands near it

@@ -31,7 +31,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
 from engine.log.files import LogFile
-from engine.log.in_c import value_at, values_at
+from engine.log.native_values import value_at, values_at
 from engine.storage.base import ReadFile, Storage
 from engine.storage.disk import map_of
 

@@ -15,6 +15,7 @@ Also here:
 * ``database_state``: what the trees know of one database
 * ``in_node``: an internal node in memory
 * ``keys``: key order: how stored keys become values that Python compares as the database does
+* ``native_nodes``: searches and slots of nodes in C, where the native build has them
 * ``node_log``: logging one node: delta or full, its slot in the parent, what becomes obsolete
 * ``order``: learning the order of a database from its nodes, where the order is that of a Java class that nobody
   registered

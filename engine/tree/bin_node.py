@@ -20,9 +20,9 @@ from typing import Final, NamedTuple
 from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.lsn import NULL_LSN
 from engine.tree.database_state import DatabaseState
-from engine.tree.in_c import find as find_in_c
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
+from engine.tree.native_nodes import find as find_in_c
 
 DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 BIN_HEIGHT: Final = 1

@@ -55,9 +55,9 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, EXPIRATION, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES, WRITTEN_VERSION
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
-from engine.tree.in_c import read_slots
 from engine.tree.in_node import IN
 from engine.tree.keys import PLAIN, Key
+from engine.tree.native_nodes import read_slots
 
 _HOURS_A_DAY: Final = 24
 # compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.

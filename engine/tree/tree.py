@@ -26,9 +26,9 @@ from engine.log.entry import LogEntry
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.in_c import ascends
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
+from engine.tree.native_nodes import ascends
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
 from engine.tree.spill import is_spilled
 
