@@ -18,10 +18,7 @@ static long invisible, replicated, vlsn_present;
 static long flags_first, key_first, prior_version;
 static long uncommon, has_abort_lsn, has_prior_size, has_prior_file;
 
-static const struct {
-    const char *module, *name;
-    long *to;
-} numbers[] = {
+static const Number numbers[] = {
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &header_with_vlsn_bytes},
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
@@ -217,12 +214,7 @@ static int take_types(const char *name, unsigned char *types)
 
 PyMODINIT_FUNC PyInit_mapped_values(void)
 {
-    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
-        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
-            return NULL;
-        }
-    }
-    if (!take_types("COMMON_LNS", is_common) || !take_types("TRANSACTIONAL", is_transactional)) {
+    if (!TAKE_NUMBERS(numbers) || !take_types("COMMON_LNS", is_common) || !take_types("TRANSACTIONAL", is_transactional)) {
         return NULL;
     }
     PyObject *storage = PyImport_ImportModule("engine.storage.file_map");

@@ -8,9 +8,9 @@ What is held in memory is what recovery needs within the default cache, one path
 bounded lists; so the size of the environment does not matter.
 
 Branches of a large tree are walked over apart from each other, and what was seen in each is joined in their order:
-forked processes do that here, and ``walk_share`` does it elsewhere, where nothing but the files is shared. Who does a
-share there recovers the environment himself, walks over every so-manieth branch, looks at the records of these, and
-hands over what he saw. Whoever joins the shares takes them for a tree only when all are of the log as he found it.
+forked processes do that here, and ``walk_share`` does it elsewhere, where nothing but the files is shared. A share
+recovers the environment for itself, walks over every n-th branch, looks at the records below these, and hands over what
+it saw. Shares are joined into a tree only when all of them are of the log as the joining process found it.
 
 Example: a root with the branches 0 to 126, three shares: the second walks over 1, 4, ..., 124.
 """

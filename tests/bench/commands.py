@@ -1,11 +1,12 @@
 """``python -m tests.bench --commands``: command lines with their defaults, as a user types them.
 
 No option is given that the command does not have by default, but what names the work (a key, a database, a source).
-Logs are written by the engine: so many random transactions of one record, once left as a crash leaves them (no
-checkpoint), once with a checkpoint at the end. Beside each command runs JE's tool for the same job where there is one
-(``--je-classpath``); "opening" is DbDump -l, which opens the environment and so recovers it. Commands that write get a
-fresh copy before each run. A command whose peer JE does not have is measured alone. ``fleet verify`` runs where pyspark
-is installed.
+Logs are written by the engine or, with ``--writer JE``, by JE (``tests.bench.logs``): random transactions of one
+record, once left as a crash leaves them (no checkpoint), once with a checkpoint at the end. Beside each command runs
+JE's tool for the same job where there is one (``--je-classpath``): ``recover`` stands beside DbRunAction, which opens
+the environment and takes a checkpoint, ``recover -n`` beside DbDump -l, which opens it to read. Commands that write get
+a fresh copy before each run. A command whose peer JE does not have is measured alone. ``fleet verify`` runs where
+pyspark is installed.
 
 Generated logs go when the bench ends, unless ``--logs`` (or JETOOL_BENCH_LOGS) names a place to keep them.
 
@@ -19,10 +20,8 @@ import argparse
 import importlib.util
 import json
 import os
-import random
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,20 +32,13 @@ from typing import Any, Final, NamedTuple
 from tabulate import tabulate
 
 from tests.bench import report
-from tests.bench.builds import NATIVE, PURE, REPOSITORY, Build, builds
+from tests.bench.builds import NATIVE, PURE, Build, builds
+from tests.bench.logs import DB, JE, JETOOL, Logs, logs_at, make
 from tests.bench.measure import Run, peak_bytes, run_and_watch
 
 _UTIL: Final = "com.sleepycat.je.util"
-_DB: Final = "t"
-_JE: Final = "JE"
-_VALUE_BYTES: Final = 100
-_SEED: Final = 1
-# Bytes of log that one transaction leaves.
-_TRANSACTION_BYTES: Final = 235
 # Ended well, or with what a command finds: diff, dump-log after a crash.
 _GOOD_CODES: Final = (0, 1)
-_CACHE_BYTES: Final = 1 << 30
-_COPIES: Final = ("copy1", "copy2")
 
 
 class CommandLine(NamedTuple):
@@ -63,97 +55,55 @@ class CommandLine(NamedTuple):
     words: str
     theirs: str = ""
 
-    @property
-    def writes(self) -> bool:
-        """Whether a run changes what the next one would see."""
-        return any(word in self.words.split() for word in ("CRASHED_COPY", "NEW"))
-
 
 LINES: Final = (
     CommandLine("recover (crashed)", "recover CRASHED_COPY", "DbRunAction -h CRASHED_COPY -a checkpoint"),
     CommandLine("recover -n (crashed)", "recover -n CRASHED", "DbDump -h CRASHED -l"),
     CommandLine("verify", "verify LOG", "DbVerifyLog -h LOG"),
     CommandLine("verify --full", "verify --full LOG", "DbVerify -q -h LOG ; DbVerifyLog -h LOG"),
-    CommandLine("history", f"history LOG KEY --db {_DB}"),
+    CommandLine("history", f"history LOG KEY --db {DB}"),
     CommandLine("rollbacks", "rollbacks LOG"),
     CommandLine("txns", "txns LOG"),
     CommandLine("dump-log", "dump-log LOG", "DbPrintLog -h LOG"),
     CommandLine("dump-log --format ndjson", "dump-log LOG --format ndjson"),
     CommandLine("dump-log --key", "dump-log LOG --key KEY"),
     CommandLine("diff (one record differs)", "diff LOG OTHER"),
-    CommandLine("dbs --count", "dbs --count LOG", f"DbStat -h LOG -s {_DB}"),
+    CommandLine("dbs --count", "dbs --count LOG", f"DbStat -h LOG -s {DB}"),
     CommandLine("vlsn range", "vlsn range LOG"),
     CommandLine("vlsn map", "vlsn map LOG", "DbPrintLog -h LOG -vd"),
     CommandLine("info", "info LOG"),
     CommandLine("info (crashed)", "info CRASHED"),
     CommandLine("space", "space LOG", "DbSpace -h LOG"),
-    CommandLine("scan", f"scan LOG --db {_DB}", f"DbDump -h LOG -s {_DB}"),
-    CommandLine("load (a dump)", f"load NEW DUMP --db {_DB} --create", f"DbLoad -h NEW -s {_DB} -f DUMP"),
+    CommandLine("scan", f"scan LOG --db {DB}", f"DbDump -h LOG -s {DB}"),
+    CommandLine("load (a dump)", f"load NEW DUMP --db {DB} --create", f"DbLoad -h NEW -s {DB} -f DUMP"),
     CommandLine("fleet verify (four copies)", "fleet verify LOG OTHER COPY1 COPY2"),
     CommandLine("verify (four copies in turn)", "verify LOG ; verify OTHER ; verify COPY1 ; verify COPY2"),
 )
 
 
-class Logs(NamedTuple):
-    """The environments of one size.
-
-    Attributes:
-        log, crashed, other: with a checkpoint; without one; a copy of the first with one record more.
-        copies: more of the first, by other names.
-        dump: its records as DbDump prints them.
-        key: one of its keys.
-        scratch: where copies and new environments go.
-    """
-
-    log: Path
-    crashed: Path
-    other: Path
-    copies: tuple[Path, Path]
-    dump: Path
-    key: str
-    scratch: Path
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the log with a checkpoint."""
-        return sum(path.stat().st_size for path in self.log.glob("*.jdb"))
-
-    def prepare(self, line: CommandLine, *, theirs: bool) -> None:
-        """Fresh copies for a command that writes; JE's tools make an environment by themselves."""
-        if line.writes:
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            (self.scratch / "new").mkdir(parents=True)
-            if "CRASHED_COPY" in line.words:
-                shutil.copytree(self.crashed, self.scratch / "copy")
-            elif not theirs:
-                made = [sys.executable, "-m", "jetool", "create", str(self.scratch / "new")]
-                subprocess.run(made, cwd=REPOSITORY, check=True, stdout=subprocess.DEVNULL)
-
-    def placed(self, words: str) -> list[str]:
-        """A command line with paths and values in it."""
-        places = {
-            "LOG": self.log, "CRASHED": self.crashed, "OTHER": self.other, "DUMP": self.dump, "KEY": self.key,
-            "CRASHED_COPY": self.scratch / "copy", "NEW": self.scratch / "new", "COPY1": self.copies[0],
-            "COPY2": self.copies[1],
-        }  # fmt: skip
-        return [str(places.get(word, word)) for word in words.split()]
-
-
 def main(args: Sequence[str] | None = None) -> int:
     """Run the whole of it."""
-    options = _parser().parse_args(args)
+    parser = _parser()
+    options = parser.parse_args(args)
     if options.make:
-        make(Path(options.make[0]), int(options.make[1]))
+        directory, records, class_path = options.make
+        make(Path(directory), int(records), class_path)
         return 0
+    if options.writer == JE and not options.je_classpath:
+        parser.error("--writer JE: name JE's classes with --je-classpath")
     before = report.load()
     with tempfile.TemporaryDirectory(prefix="jetool-bench-") as directory:
         found = builds((options.build,) if options.build else (NATIVE, PURE), Path(directory) / "build")
         table: list[dict[str, Any]] = []
         for megabytes in sorted(options.sizes):
-            with _GeneratedLogs(Path(directory), found[0], megabytes, options) as logs:
-                measured = [one for one in found if one.name == NATIVE or megabytes <= (options.pure_mb or megabytes)]
-                with_je = bool(options.je_classpath) and (options.je_mb is None or megabytes <= options.je_mb)
-                table += _rows(options, logs, measured, with_je=with_je)
+            kept = Path(options.logs or directory) / f"{megabytes:g}{'-je' if options.writer == JE else ''}"
+            made = logs_at(kept, megabytes, options.writer, found[0], options.je_classpath)
+            logs = Logs(made=made, log=options.env or made / "log", scratch=Path(directory) / "copies")
+            measured = [one for one in found if one.name == NATIVE or megabytes <= (options.pure_mb or megabytes)]
+            with_je = bool(options.je_classpath) and (options.je_mb is None or megabytes <= options.je_mb)
+            table += _rows(options, logs, measured, with_je=with_je)
+            if not options.logs:
+                shutil.rmtree(made)
     java = report.java_version() if options.je_classpath else ""
     machine = {
         "cores": os.cpu_count() or 1, "cpu": report.cpu_model(), "java": java, "load_before": round(before, 1),
@@ -170,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sizes", type=float, nargs="+", default=[300.0], metavar="MB", help="sizes of the logs  [default: 300]"
     )
+    parser.add_argument("--writer", choices=(JETOOL, JE), default=JETOOL, help="who writes the logs  [default: jetool]")
     parser.add_argument("--runs", type=int, default=5, help="runs of each command line  [default: 5]")
     parser.add_argument(
         "--seconds", type=float, default=600.0, metavar="S", help="no more runs of a line after that  [default: 600]"
@@ -188,82 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=names, help="only this line; repeat for more")
     parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--make", nargs=2, metavar=("DIR", "RECORDS"), help=argparse.SUPPRESS)
+    parser.add_argument("--make", nargs=3, metavar=("DIR", "RECORDS", "PATH"), help=argparse.SUPPRESS)
     return parser
-
-
-def make(directory: Path, records: int) -> None:
-    """Write the environments of one size below a directory: ``log``, ``crashed``, ``other``; and ``dump``."""
-    from engine.catalog.naming import DatabaseOptions
-    from engine.db.config import EnvironmentConfig
-    from engine.db.environment import Environment
-    from engine.storage.disk import DiskStorage
-    from engine.txn.txn import Durability
-
-    config = EnvironmentConfig(create=True, cache_bytes=_CACHE_BYTES, checkpoint_bytes=1 << 60)
-    rng = random.Random(_SEED)
-    log = directory / "log"
-    log.mkdir(parents=True)
-    env = Environment(DiskStorage(str(log)), config)
-    db = env.create_database(_DB, DatabaseOptions())
-    for _ in range(records):
-        with env.begin(durability=Durability.NO_SYNC) as txn:
-            db.put(b"%016x" % rng.getrandbits(64), rng.randbytes(_VALUE_BYTES), txn)
-    env.sync()
-    # As a crash leaves it: the log so far, and nobody who closes it.
-    shutil.copytree(log, directory / "crashed", ignore=shutil.ignore_patterns("je.*"))
-    env.checkpoint(force=True)
-    db.close()
-    env.close()
-    shutil.copytree(log, directory / "other", ignore=shutil.ignore_patterns("je.*"))
-    with Environment(DiskStorage(str(directory / "other")), config) as other, other.open_database(_DB) as changed:
-        changed.put(b"one more", b"record")
-    for name in _COPIES:
-        # Nobody writes to them.
-        shutil.copytree(log, directory / name, ignore=shutil.ignore_patterns("je.*"), copy_function=os.link)
-    with (directory / "dump").open("wb") as out:
-        out.write(b"VERSION=3\nformat=bytevalue\ntype=btree\ndupsort=0\nHEADER=END\n")
-        for _ in range(records):
-            out.write(b" %s\n %s\n" % ((b"%016x" % rng.getrandbits(64)).hex().encode(), b"61" * _VALUE_BYTES))
-        out.write(b"DATA=END\n")
-
-
-class _GeneratedLogs:
-    """The logs of one size while they are measured: generated ones, or one that was given."""
-
-    def __init__(self, directory: Path, build: Build, megabytes: float, options: argparse.Namespace) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="logs-", dir=directory))
-        self._build, self._megabytes, self._env = build, megabytes, options.env
-        self._made = options.logs / f"{megabytes:g}" if options.logs else self._directory / "made"
-
-    def __enter__(self) -> Logs:
-        made, key = self._made, f"{random.Random(_SEED).getrandbits(64):016x}"
-        if not made.exists():
-            self._make()
-        return Logs(
-            log=self._env or made / "log",
-            crashed=made / "crashed",
-            other=made / "other",
-            copies=(made / _COPIES[0], made / _COPIES[1]),
-            dump=made / "dump",
-            key=key,
-            scratch=self._directory / "copies",
-        )
-
-    def _make(self) -> None:
-        records = int(self._megabytes * 1e6 / _TRANSACTION_BYTES)
-        environ = {**os.environ, **self._build.environ}
-        # The engine of the build that is measured first, and after it the bench of this checkout.
-        environ["PYTHONPATH"] = f"{environ['PYTHONPATH']}{os.pathsep}{REPOSITORY}"
-        # Under its name only when it is whole.
-        begun = self._made.with_name(f"{self._made.name}.new")
-        shutil.rmtree(begun, ignore_errors=True)
-        words = ["--commands", "--make", str(begun), str(records)]
-        subprocess.run([sys.executable, "-m", "tests.bench", *words], env=environ, check=True)
-        begun.rename(self._made)
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class _Contender(NamedTuple):
@@ -285,7 +162,7 @@ def _rows(
         if with_je and line.theirs:
             tools = [logs.placed(words) for words in line.theirs.split(";")]
             theirs = [["java", "-cp", options.je_classpath, f"{_UTIL}.{tool}", *rest] for tool, *rest in tools]
-            contenders.append(_Contender(_JE, theirs, {}))
+            contenders.append(_Contender(JE, theirs, {}))
         # Of a large log without a native build there may be none.
         if contenders:
             yield from _measured(line, logs, contenders, options.runs, options.seconds)
@@ -300,18 +177,18 @@ def _measured(
     # In turn, so that a busy moment meets all of them.
     while len(done[0]) < runs and (not done[0] or time.perf_counter() - began < seconds):
         for contender, made, seen in zip(contenders, done, peaks, strict=True):
-            logs.prepare(line, theirs=contender.build == _JE)
+            logs.prepare(line.words, theirs=contender.build == JE)
             each = [run_and_watch(words, contender.environ) for words in contender.lines]
             for words, (one, _) in zip(contender.lines, each, strict=True):
                 if one.code not in _GOOD_CODES:
                     raise SystemExit(f"{line.name} ended with {one.code}: {' '.join(words)}")
             made.append(Run(sum(one.wall_s for one, _ in each), sum(one.cpu_s for one, _ in each), each[-1][0].code))
             seen += [peak for _, peak in each]
-    theirs = statistics.median(one.wall_s for one in done[-1]) if contenders[-1].build == _JE else None
+    theirs = statistics.median(one.wall_s for one in done[-1]) if contenders[-1].build == JE else None
     for contender, made, seen in zip(contenders, done, peaks, strict=True):
         known = [peak for peak in seen if peak is not None]
         if not known:
-            logs.prepare(line, theirs=contender.build == _JE)
+            logs.prepare(line.words, theirs=contender.build == JE)
             known = [peak_bytes(words, contender.environ) for words in contender.lines]
         wall = statistics.median(one.wall_s for one in made)
         yield {
@@ -322,7 +199,7 @@ def _measured(
             "cpu_s": round(statistics.median(one.cpu_s for one in made), 2),
             "peak_mb": round(max(known) / 1e6),
             "runs": len(made),
-            "of_je": None if theirs is None or contender.build == _JE else round(wall / theirs, 2),
+            "of_je": None if theirs is None or contender.build == JE else round(wall / theirs, 2),
         }
 
 
@@ -352,11 +229,11 @@ def as_text(machine: Mapping[str, Any], table: Sequence[Mapping[str, Any]]) -> s
 
 def as_markdown(table: Sequence[Mapping[str, Any]]) -> str:
     """What the README shows: the native build beside JE's tools, on the largest log that they were measured on."""
-    most = max((row["megabytes"] for row in table if row["build"] == _JE), default=0)
+    most = max((row["megabytes"] for row in table if row["build"] == JE), default=0)
     found = {(row["line"], row["build"]): row for row in table if row["megabytes"] == most}
     rows = []
     for name in dict.fromkeys(row["line"] for row in table):
-        ours, theirs = found.get((name, NATIVE)), found.get((name, _JE))
+        ours, theirs = found.get((name, NATIVE)), found.get((name, JE))
         if ours is not None and theirs is not None:
             seconds = (f"{value:.1f}" for value in (ours["wall_s"], theirs["wall_s"], ours["cpu_s"], theirs["cpu_s"]))
             rows.append([f"`{name}`", *seconds, ours["peak_mb"], theirs["peak_mb"]])

@@ -27,7 +27,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from tests.bench.builds import NATIVE, PURE, Build, builds
 from tests.bench.measure import tree_bytes
 
 KEY_BYTES: Final = 16
@@ -100,14 +102,14 @@ def generate(directory: Path, count: int, order: str) -> None:
         dump.write(b"DATA=END\n")
 
 
-def load(directory: Path, engine: str, form: str, count: int) -> Line:
-    """One load by jetool; the records that it says it has loaded must be all."""
+def load(directory: Path, engine: str, form: str, count: int, build: Build) -> Line:
+    """One load by a build of jetool; the records that it says it has loaded must be all."""
     env = _empty(directory)
     jetool = [sys.executable, "-m", "jetool"]
     subprocess.run([*jetool, "create", env, "--quiet"], check=True, stdout=subprocess.DEVNULL)
     words = ["--db", "d", "--create", "--key", "key", "--value", "value", "--engine", engine]
     command = [*jetool, "load", str(env), str(directory / f"data.{form}"), *words, "--progress", "json", "--json"]
-    wall, peak, out, err = _run(command)
+    wall, peak, out, err = _run(command, build.environ)
     if json.loads(out)["records"] != count:
         raise SystemExit(f"jetool has not loaded all records:\n{out}{err}")
     return Line(f"{engine}, {form}", wall, _parts(err, wall), peak, _size(env))
@@ -118,7 +120,7 @@ def dbload(directory: Path, class_path: str) -> Line:
     env = _empty(directory)
     env.mkdir()
     words = ["java", "-cp", class_path, "com.sleepycat.je.util.DbLoad", "-h", str(env), "-s", "d"]
-    wall, peak, _, _ = _run([*words, "-f", str(directory / "data.dump")])
+    wall, peak, _, _ = _run([*words, "-f", str(directory / "data.dump")], {})
     return Line("DbLoad", wall, {}, peak, _size(env))
 
 
@@ -141,9 +143,15 @@ def main(args: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(args)
     with tempfile.TemporaryDirectory(prefix="jetool-bench-", dir=options.directory) as made:
         directory = Path(made)
+        build = builds((options.build,), directory / "build")[0]
         generate(directory, options.records, options.order)
-        lines = [dbload(directory, options.je_classpath)] if options.je_classpath else []
-        lines += [load(directory, engine, form, options.records) for engine, form in _LINES]
+        loads: list[Callable[[], Line]] = []
+        if options.je_classpath:
+            loads.append(partial(dbload, directory, options.je_classpath))
+        loads += [partial(load, directory, engine, form, options.records, build) for engine, form in _LINES]
+        # In turn, so that a busy moment meets all of them.
+        rounds = [[one() for one in loads] for _ in range(options.runs)]
+        lines = [_median(runs) for runs in zip(*rounds, strict=True)]
         disk = plain_write_s(directory, lines[-1].size)
     for text in table(lines, options.records, options.order, disk):
         print(text)
@@ -193,10 +201,17 @@ def _parts(err: str, wall_s: float) -> dict[str, float]:
     return {name: limits[at + 1] - limits[at] for at, name in enumerate(PARTS)}
 
 
-def _run(command: Sequence[str]) -> tuple[float, int, str, str]:
+def _median(runs: Sequence[Line]) -> Line:
+    """The run that took the median time, with the most memory of any."""
+    by_time = sorted(runs, key=lambda line: line.wall_s)
+    return by_time[len(runs) // 2]._replace(peak=max(line.peak for line in runs))
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[float, int, str, str]:
     """Run to the end: wall seconds, peak bytes, both outputs."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    full = {**os.environ, **environ}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=full)
     peaks = [0]
     ended = threading.Event()
 
@@ -248,6 +263,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.bench.load", description=__doc__)
     parser.add_argument("--records", type=int, default=5_000_000, help="how many  [default: 5000000]")
     parser.add_argument("--order", choices=("shuffled", "ascending"), default="shuffled")
+    parser.add_argument("--build", choices=(NATIVE, PURE), default=NATIVE, help="of jetool  [default: native]")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each load; the median one is shown  [default: 1]")
     parser.add_argument("--directory", type=Path, help="where the data go  [default: the temporary directory]")
     parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
     return parser

@@ -12,6 +12,7 @@ from tests.bench import commands
 
 def test_lines_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--sizes", "0.2", "--runs", "1", "--build", "pure", "--only", "info", "--only", "recover (crashed)"]
+    words += ["--je-classpath", ""]
     assert commands.main([*words, "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert [row["line"] for row in made["lines"]] == ["recover (crashed)", "info"]
@@ -43,6 +44,7 @@ def test_the_readme_shows_the_largest_log_beside_je() -> None:
 
 def test_logs_are_kept_and_taken_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--runs", "1", "--build", "pure", "--only", "info", "--logs", str(tmp_path), "--json"]
+    words += ["--je-classpath", ""]
     assert commands.main(["--sizes", "0.1", *words]) == 0
     made = tmp_path / "0.1"
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
@@ -52,3 +54,9 @@ def test_logs_are_kept_and_taken_again(tmp_path: Path, capsys: pytest.CaptureFix
     assert small["growth"] == 1
     rates = [one["wall_s"] / one["megabytes"] for one in (small, large)]
     assert large["growth"] == round(rates[1] / rates[0], 2)
+
+
+def test_a_log_by_je_needs_its_classes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        commands.main(["--writer", "JE", "--je-classpath", ""])
+    assert "--writer JE: name JE's classes with --je-classpath" in capsys.readouterr().err

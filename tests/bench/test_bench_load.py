@@ -11,6 +11,7 @@ from tests.tools import needs
 needs("Spark")
 
 from tests.bench import load
+from tests.bench.builds import PURE, builds
 from tests.bench.load import Line
 from tests.harness import run
 
@@ -34,12 +35,28 @@ def test_all_formats_hold_the_same_records(tmp_path: Path, order: str) -> None:
 
 def test_a_load_is_taken_apart(tmp_path: Path) -> None:
     load.generate(tmp_path, 5000, "shuffled")
-    line = load.load(tmp_path, "local", "csv", 5000)
+    line = load.load(tmp_path, "local", "csv", 5000, builds((PURE,), tmp_path / "build")[0])
     assert sum(line.parts.values()) == pytest.approx(line.wall_s)
     assert line.size > 5000 * 116
     assert line.peak > 10_000_000
     text = load.table([line], 5000, "shuffled", 0.1)[-1]
     assert text.split()[:2] == ["local,", "csv"]
+
+
+def test_the_median_run_is_shown_with_the_most_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = iter([3.0, 9.0, 4.0])
+
+    def one(directory: Path, engine: str, form: str, count: int, build: object) -> Line:
+        return Line(f"{engine}, {form}", seconds := next(taken), {}, int(seconds * 1e6), 0)
+
+    monkeypatch.setattr(load, "load", one)
+    monkeypatch.setattr(load, "_LINES", (("local", "csv"),))
+    monkeypatch.setattr(load, "table", lambda lines, *_: [f"{line.who} {line.wall_s} {line.peak}" for line in lines])
+    words = ["--records", "10", "--runs", "3", "--build", "pure", "--directory", str(tmp_path), "--je-classpath", ""]
+    assert load.main(words) == 0
+    assert capsys.readouterr().out == "local, csv 4.0 9000000\n"
 
 
 def test_the_bounds() -> None:

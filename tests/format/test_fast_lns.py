@@ -20,10 +20,13 @@ from engine.format.fast.ln import (
     moved_body,
     plain_data,
     plain_fields,
+    replaced_version,
     transaction_of,
 )
 from engine.format.fast.txn_end import ended_transaction
 from engine.format.header import EntryHeader, encode_entry
+from engine.format.lsn import NULL_LSN
+from engine.format.versions import PRIOR_VERSION
 from tests.format.test_codec_properties import lns, txn_ends, versions_of
 from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
@@ -129,6 +132,9 @@ def assert_read_alike(number: int, version: int, body: bytes) -> None:
         assert (flags, db, txn) == (record.flags | record.flags2 << 8, record.db_id, record.txn_id or 0)
         assert length == (-1 if record.data is None else len(record.data))
         assert body[at - 3 :] == (record.data or b"") + record.key
+        if version >= PRIOR_VERSION:
+            found = replaced_version(b"xyz" + body, 3, tx)
+            assert found == (record.abort_lsn if tx else NULL_LSN, record.prior_file, record.prior_size)
     entry = encode_entry(EntryHeader(0, number, 0, 0, 0, -1), body, version)
     assert plain_data(entry, version, record.db_id) == (None if flags == -1 else record.data)
     rare = ln.HAS_ABORT_KEY | ln.HAS_ABORT_VLSN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 
@@ -41,6 +42,7 @@ class Listening:
         self.one_by_one: list[int] = []
         self.redone_lsns: list[int] = []
         self.obsolete: Counter[tuple[int, str]] = Counter()
+        self.in_bulk = 0
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
         self._count(file_number, type_number, entries, size_bytes, largest)
@@ -68,6 +70,7 @@ class Listening:
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
         """Of plain updates."""
+        self.in_bulk += versions
         self.obsolete += Counter(
             {(file_number, "versions"): versions, (file_number, "sized"): sized, (file_number, "bytes"): size_bytes}
         )
@@ -75,6 +78,7 @@ class Listening:
     def _obsolete(self, lsn: int, size: int, made_by: int) -> None:
         if self.is_obsolete(lsn, made_by):
             self.replaced(lsn >> 32, 1, 1 if size else 0, size)
+            self.in_bulk -= 1
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
         """Not counted here."""
@@ -124,6 +128,19 @@ def test_the_hook_hears_of_every_entry_once(environment: Fixture) -> None:
     assert [counts(one) for one in result.passes] == [counts(one) for one in closely.passes]
     assert set(numbers.redone_lsns) <= set(each.redone_lsns)
     assert numbers.obsolete == each.obsolete
+
+
+def test_plain_updates_are_among_the_environments() -> None:
+    """What replaces versions of plain records is summed up by file on some of them."""
+    heard = Counter[str]()
+    for parameters in environments():
+        numbers, environment = Listening(hears_all=False), parameters.values[0]
+        assert isinstance(environment, Fixture)
+        with contextlib.suppress(JetoolError):
+            recovered(DiskStorage(environment.path / "env"), numbers)
+        heard += Counter({"in bulk": numbers.in_bulk, "files": len(numbers.obsolete)})
+    assert heard["in bulk"] > 100
+    assert heard["files"] > 10
 
 
 def counts(one: PassCount) -> dict[str, int | str]:

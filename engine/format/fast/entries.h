@@ -21,6 +21,24 @@ static inline int take_number(const char *module, const char *name, long *to)
     return !PyErr_Occurred();
 }
 
+/* A number of the format and where it goes. */
+typedef struct {
+    const char *module, *name;
+    long *to;
+} Number;
+
+#define TAKE_NUMBERS(numbers) take_numbers(numbers, sizeof(numbers) / sizeof *(numbers))
+
+static inline int take_numbers(const Number *numbers, size_t count)
+{
+    for (size_t at = 0; at < count; at++) {
+        if (!take_number(numbers[at].module, numbers[at].name, numbers[at].to)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 static inline uint32_t u32_at(const unsigned char *at)
 {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;

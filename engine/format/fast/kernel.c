@@ -13,10 +13,7 @@ typedef const unsigned char *Bytes;
 static long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
 static long replicated_in_pair, pairs, keep, count, stop, tally_numbers;
 
-static const struct {
-    const char *module, *name;
-    long *to;
-} numbers[] = {
+static const Number numbers[] = {
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &long_header_bytes},
@@ -262,10 +259,5 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_kernel(void)
 {
-    for (size_t number = 0; number < sizeof numbers / sizeof *numbers; number++) {
-        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
-            return NULL;
-        }
-    }
-    return PyModule_Create(&definition);
+    return TAKE_NUMBERS(numbers) ? PyModule_Create(&definition) : NULL;
 }

@@ -8,10 +8,7 @@
 
 static long null_offset, null_lsn, least_slot_bytes, slot_embedded, slot_no_data, persistent, most_files, no_base;
 
-static const struct {
-    const char *module, *name;
-    long *to;
-} numbers[] = {
+static const Number numbers[] = {
     {"engine.format.entry.node", "NULL_OFFSET", &null_offset},
     {"engine.format.entry.node", "LEAST_SLOT_BYTES", &least_slot_bytes},
     {"engine.format.entry.node", "SLOT_EMBEDDED", &slot_embedded},
@@ -178,10 +175,5 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit_slots(void)
 {
-    for (size_t number = 0; number < sizeof numbers / sizeof numbers[0]; number++) {
-        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
-            return NULL;
-        }
-    }
-    return PyModule_Create(&definition);
+    return TAKE_NUMBERS(numbers) ? PyModule_Create(&definition) : NULL;
 }

@@ -3,7 +3,7 @@
 1. Files. What reads every byte of a log goes file by file (``engine.verify.log.check_one``), so files are shared out
    among tasks: a large environment keeps as many cores busy as many small ones do.
    So are the trees of large environments on a cluster, where there are fewer of them than cores: a task recovers the
-   environment in memory, walks over every so-manieth branch of its trees and looks at the records of these.
+   environment in memory, walks over every n-th branch of its trees and looks at the records below these.
 2. Environments. A task gets what was found in all files of some, in order, judges how they hang together, reads their
    rollback periods, and checks their trees where that is wanted: what others have not seen of them. On this machine,
    with fewer environments than cores, each task takes its share of them for its trees, which are recovered once then.
