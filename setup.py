@@ -11,9 +11,9 @@ So these modules keep to what mypyc compiles, and to what means the same compile
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
 annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
-Five modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time; maps of
-files, which have to survive SIGBUS; and what look-ups and scans do most: the slots of a BIN, the search among keys, the
-data of a record. Nothing needs them to be there.
+Six modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time; what of a
+log may expire; maps of files, which have to survive SIGBUS; and what look-ups and scans do most: the slots of a BIN,
+the search among keys, the data of a record. Nothing needs them to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
@@ -120,6 +120,7 @@ NATIVE = (
 )
 # What Python cannot say, or not as fast. The pure build does without.
 WRITTEN_IN_C = (
+    "engine/format/fast/expirations.c",
     "engine/format/fast/kernel.c",
     "engine/format/fast/slots.c",
     "engine/log/mapped_values.c",

@@ -15,36 +15,43 @@ Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes fo
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import pack, sorted_pack, unpack
 from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
-from engine.format.entry.node import EXPIRES_IN_HOURS, LEAST_SLOT_BYTES, decode_node
-from engine.format.entry_types import BINS, BOTTOM_NODES, LNS
-from engine.format.fast.bin import NO_BASE, decode_head
-from engine.format.fast.filters import may_expire
-from engine.format.fast.header import header_lengths
+from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
+from engine.format.entry_types import BOTTOM_NODES
+from engine.format.fast import expiring
+from engine.format.fast.bin import NO_BASE
 from engine.format.header import is_invisible
 from engine.format.lsn import file_of, make_lsn, offset_of
-from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
+from engine.format.versions import EXPIRATION
 from engine.log.access import LogAccess
-from engine.log.passes import LogRange, RawEntry, forward_pieces, positions, raw_at
+from engine.log.passes import LogRange, RawEntry, picked_pieces, raw_at
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
+if TYPE_CHECKING:
+    from engine.format.fast import expirations
+else:
+    try:
+        from engine.format.fast import expirations
+    except ImportError:
+        # The pure build.
+        expirations = None
+
 DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
 _HOUR_MS: Final = 3_600_000
-_EXPIRING: Final = LNS | BOTTOM_NODES
+_sift: Final = expiring.sift if expirations is None else expirations.sift
 
 
 class Lockers(Protocol):
@@ -150,9 +157,13 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
     found: dict[int, int] = {}
     version = access.version_of(number)
     if version >= EXPIRATION:
-        lengths = header_lengths(version)
-        for piece in forward_pieces(access, LogRange(make_lsn(number, 0), make_lsn(number + 1, 0))):
-            for pos in may_expire(piece.data, positions(piece, _EXPIRING), lengths):
+        layout = expiring.head_layout(version)
+
+        def pick(data: bytes, lengths: list[int], places: list[int]) -> int:
+            return _sift(data, expiring.KINDS, layout, lengths, places)
+
+        for piece, places in picked_pieces(access, LogRange(make_lsn(number, 0), make_lsn(number + 1, 0)), pick):
+            for pos in places:
                 raw = raw_at(piece, pos)
                 if not is_invisible(raw.flags, raw.version):
                     _add_hours(raw, found)
@@ -161,7 +172,8 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if raw.type_number in BOTTOM_NODES:
-        if not _node_expires(raw):
+        # Most of those that were kept by a head that does not fit are told by the head alone.
+        if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == NO_BASE:
             return
         node = decode_node(raw.body, raw.version, raw.type_number)
         for slot in node.slots:
@@ -174,17 +186,6 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if isinstance(record, LN) and record.expiration:
         hour = record.expiration * _HOURS_A_DAY if record.expiration > 0 else -record.expiration
         found[hour] = found.get(hour, 0) + raw.size
-
-
-def _node_expires(raw: RawEntry) -> bool:
-    """Whether anything in a bottom node expires."""
-    # Almost nowhere: the first fields say so, without a record of the node.
-    if raw.type_number in BINS and EXPIRATION <= raw.version < LONG_LSNS_ONLY:
-        with contextlib.suppress(FormatError, IndexError):
-            head = decode_head(raw.body)
-            if head is not None and 0 <= head.slots * LEAST_SLOT_BYTES <= len(raw.body) - head.slots_at:
-                return head.expiration_base != NO_BASE
-    return decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base != NO_BASE
 
 
 class ExpiredBytes(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.format.bytecursor import unpack
-from engine.format.entry.ln import HAS_EXPIRATION
 from engine.format.entry_types import COMMON_LNS, NODES, TRANSACTIONAL, TXN_ENDS
 from engine.format.fast.header import item_size
 from engine.format.fast.ln import plain_fields
@@ -18,24 +17,6 @@ from engine.format.fast.txn_end import ended_transaction
 from engine.format.header import FLAGS_AT, TYPE_AT
 
 _FEW_KEYS: Final = 4
-
-
-def may_expire(data: bytes, positions: list[int], lengths: list[int]) -> list[int]:
-    """The positions of entries that may hold something that expires, in a log that knows of that.
-
-    The flags of a user's record come first, and almost always say that it does not.
-
-    Arguments:
-        data, positions: where LNs and nodes begin in a buffer.
-        lengths: from ``header_lengths``.
-    """
-    kept: list[int] = []
-    for pos in positions:
-        number = data[pos + TYPE_AT]
-        if number in COMMON_LNS and not data[pos + lengths[number | data[pos + FLAGS_AT] << 8]] & HAS_EXPIRATION:
-            continue
-        kept.append(pos)
-    return kept
 
 
 class ByteFilter:
