@@ -13,7 +13,7 @@ annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their t
 
 Six modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time; what of a
 log may expire; maps of files, which have to survive SIGBUS; and what look-ups and scans do most: the slots of a BIN,
-the search among keys, the data of a record. Nothing needs them to be there.
+the search among keys and the way from a root to a record, the data of a record. Nothing needs them to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.

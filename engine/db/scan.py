@@ -20,7 +20,8 @@ from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import AFTER_ALL, Key, RegisteredKey, unknown_order
-from engine.tree.tree import edge_bin, find_bin, next_bin, slot_data, slot_values
+from engine.tree.native_nodes import records_of
+from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, LockMode, Txn
@@ -287,8 +288,11 @@ def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> 
     """The live records of a stretch of slots, ascending."""
     keys, lsns, expirations = node.keys, node.lsns, node.expirations
     chosen = [at for at in range(first, behind) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    values = slot_values(ctx, node, chosen)
+    if records_of is not None:
+        return records_of(ScannedRecord, keys, values, lsns, chosen)
     found: list[ScannedRecord] = []
-    for at, data in zip(chosen, slot_values(ctx, node, chosen), strict=True):
+    for at, data in zip(chosen, values, strict=True):
         if data is not None:
             found.append(_new_tuple(ScannedRecord, (keys[at], data, lsns[at])))
     return found
@@ -455,11 +459,18 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
     # As ``with``, which costs three times as much in compiled code.
     latch.acquire()
     try:
+        idle = engine.locks.is_idle()
+        node, index, data = find_plain(ctx, state, key) if idle else (None, -1, None)
+        if node is not None:
+            if data is None and index >= 0:
+                data = slot_data(ctx, node, index, cache=True)
+                ctx.account(node)
+            return data
         node = find_bin(ctx, state, key)
         index, exact = node.find(key) if node is not None else (0, False)
         if node is None or not exact:
             return None
-        if node.is_live(index) and node.expirations[index] == 0 and engine.locks.is_idle():
+        if node.is_live(index) and node.expirations[index] == 0 and idle:
             data = node.values[index]
             if data is None:
                 data = slot_data(ctx, node, index, cache=True)

@@ -75,6 +75,7 @@ class LogAccess:
     __slots__ = (
         "_expected",
         "_files",
+        "_in_files",
         "_mapped",
         "_open",
         "_storage",
@@ -94,6 +95,8 @@ class LogAccess:
         # Maps of them with their versions, for what ``mapped_values`` reads.
         self._mapped: dict[int, tuple[file_map.FileMap, int]] = {}
         self._versions: dict[int, int] = {}
+        # Every LSN below is in the files: what has been written stays written.
+        self._in_files = 0
         self.unwritten: UnwrittenLog | None = None
         self.on_damage: Callable[[DamageError], None] | None = None
         self.reads = 0
@@ -185,8 +188,12 @@ class LogAccess:
             size: bytes of the entry; 0 when not known.
             db_id: the database.
         """
-        if value_at is None or not self._mapped or self._is_unwritten(lsn >> 32, lsn + 1):
+        if value_at is None or not self._mapped:
             return None
+        if lsn >= self._in_files:
+            if self._is_unwritten(lsn >> 32, lsn + 1):
+                return None
+            self._in_files = lsn + 1
         data = value_at(self._mapped, lsn, size, db_id)
         if data is not None:
             self.reads += 1

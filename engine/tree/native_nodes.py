@@ -22,6 +22,13 @@ _Slots = tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int],
 find: Callable[[list[Any], Any], int | None] | None = None if search is None else search.find
 covering: Callable[[list[Any], Any], int | None] | None = None if search is None else search.covering
 ascends: Callable[[list[Any], int], bool | None] | None = None if search is None else search.ascends
+prepare: Callable[[type, type], bool] | None = None if search is None else search.prepare
+record_at: Callable[[object, Any], tuple[Any, int, bytes | None] | None] | None = (
+    None if search is None else search.record_at
+)
+records_of: Callable[[Any, list[Any], list[bytes | None], list[int], list[int]], list[Any]] | None = (
+    None if search is None else search.records_of
+)
 read_slots: Callable[[bytes, int, int, bytes, int | None, bool, int, bool], _Slots | None] | None = (
     None if slots is None else slots.read_slots
 )

@@ -1,15 +1,19 @@
-/* Binary search among keys that are bytes: engine.tree.search, described in search.pyi. General twin: bisect.
+/* Binary search among keys that are bytes, and the way from a root to a record: engine.tree.search, described in
+ * search.pyi. General twins: bisect, tree.find_bin.
  *
  * Keys are compared where they are: no call, no reference counts, which would write to the memory of every key that
  * a search looks at. Most of the rest is waiting for memory.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "../format/fast/entries.h"
 #include <stddef.h>
 #include <string.h>
 
 /* So many references are in what the processor takes from memory at once. */
 #define REFERENCES 8
+/* So many steps of a search in a bottom node are asked for before the first: most of its keys that will be looked at. */
+#define STEPS_AHEAD 4
+/* Deeper trees are damaged ones. */
+#define MOST_LEVELS 64
 
 /* Less than 0, 0 or more than 0, as in Python: unsigned bytes, the shorter first. */
 static inline int compared(PyObject *one, PyObject *other)
@@ -23,6 +27,17 @@ static inline int compared(PyObject *one, PyObject *other)
 static inline void ask_for(PyObject *key)
 {
     __builtin_prefetch((const char *)key + offsetof(PyBytesObject, ob_sval));
+}
+
+/* Have the keys brought that the next steps of a search between two places may look at: 2 ** steps - 1 of them. */
+static void ask_ahead(PyObject *keys, Py_ssize_t low, Py_ssize_t high, int steps)
+{
+    if (low < high && steps) {
+        Py_ssize_t middle = low + (high - low) / 2;
+        ask_for(PyList_GET_ITEM(keys, middle));
+        ask_ahead(keys, low, middle, steps - 1);
+        ask_ahead(keys, middle + 1, high, steps - 1);
+    }
 }
 
 /* The first place from ``low`` on whose key is above ``key``, or, with ``or_equal``, not below it; -1 where something
@@ -107,7 +122,226 @@ static PyObject *ascends(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return PyBool_FromLong(is_ascending);
 }
 
+/* An attribute of a compiled class, as its own code reads it: no look-up by name. */
+typedef struct {
+    getter get;
+    void *closure;
+} Attribute;
+
+enum { KEYS, KIDS, LSNS, STATES, VALUES, SIZES, EXPIRATIONS, ATTRIBUTES };
+
+static const char *const names[ATTRIBUTES] = {"keys", "kids", "lsns", "states", "values", "sizes", "expirations"};
+static Attribute attributes[ATTRIBUTES];
+/* The classes of nodes; NULL until ``prepare``. */
+static PyTypeObject *upper, *bottom;
+static long known_deleted, pending_deleted, null_lsn;
+
+static const Number numbers[] = {
+    {"engine.format.entry.node", "KNOWN_DELETED", &known_deleted},
+    {"engine.format.entry.node", "PENDING_DELETED", &pending_deleted},
+    {"engine.format.lsn", "NULL_LSN", &null_lsn},
+};
+
+/* The object of an attribute; it stays the node's, which nobody changes while this runs. NULL where there is none. */
+static PyObject *of_node(PyObject *node, int attribute)
+{
+    PyObject *found = attributes[attribute].get(node, attributes[attribute].closure);
+    if (!found) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(found);
+    return found;
+}
+
+static PyObject *list_of(PyObject *node, int attribute)
+{
+    PyObject *found = of_node(node, attribute);
+    return found && PyList_CheckExact(found) ? found : NULL;
+}
+
+/* The BIN that covers a key, as far as all nodes on the way are in memory; otherwise NULL. */
+static PyObject *bin_below(PyObject *node, PyObject *key)
+{
+    for (int level = 0; level < MOST_LEVELS && Py_IS_TYPE(node, upper); level++) {
+        PyObject *keys = list_of(node, KEYS), *kids = list_of(node, KIDS);
+        /* Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6). */
+        Py_ssize_t after = keys && kids ? bisected(keys, key, 1, 0) : -1;
+        if (after < 1 || after > PyList_GET_SIZE(kids)) {
+            return NULL;
+        }
+        node = PyList_GET_ITEM(kids, after - 1);
+    }
+    return Py_IS_TYPE(node, bottom) ? node : NULL;
+}
+
+/* Whether an attribute that is a number in a list is another number than one; 1 where it is none, too. */
+static int is_other(PyObject *there, long number)
+{
+    int is_long = 0;
+    return !PyLong_CheckExact(there) || PyLong_AsLongAndOverflow(there, &is_long) != number || is_long;
+}
+
+/* The lists of a BIN, asked for together: each is in memory of its own. 0 where they are not what they should be. */
+static int lists_of(PyObject *node, PyObject **lists)
+{
+    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
+        lists[attribute] = attribute == KIDS ? NULL : of_node(node, attribute);
+        if (lists[attribute]) {
+            __builtin_prefetch(lists[attribute]);
+        } else if (attribute != KIDS) {
+            return 0;
+        }
+    }
+    int are_good = 1;
+    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
+        PyObject *list = lists[attribute];
+        are_good = are_good
+            && (attribute == KIDS
+                || ((attribute == STATES ? PyByteArray_CheckExact(list) : PyList_CheckExact(list))
+                    && Py_SIZE(list) == Py_SIZE(lists[KEYS])));
+    }
+    return are_good;
+}
+
+/* The place of a key among those of a BIN, as ``bisected``. */
+static Py_ssize_t place_in(PyObject *keys, PyObject *key)
+{
+    Py_ssize_t count = PyList_GET_SIZE(keys);
+    for (Py_ssize_t line = 0; line < count; line += REFERENCES) {
+        __builtin_prefetch(&PyList_GET_ITEM(keys, line));
+    }
+    ask_ahead(keys, 0, count, STEPS_AHEAD);
+    return bisected(keys, key, 0, 1);
+}
+
+/* The data of a live record that does not expire: None where they are not in memory, NULL for any other record. */
+static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
+{
+    const char *state = PyByteArray_AS_STRING(lists[STATES]) + index;
+    __builtin_prefetch(state);
+    for (int attribute = LSNS; attribute < ATTRIBUTES; attribute++) {
+        if (attribute != STATES) {
+            __builtin_prefetch(&PyList_GET_ITEM(lists[attribute], index));
+        }
+    }
+    if (*state & (known_deleted | pending_deleted) || is_other(PyList_GET_ITEM(lists[EXPIRATIONS], index), 0)
+        || !is_other(PyList_GET_ITEM(lists[LSNS], index), null_lsn)) {
+        return NULL;
+    }
+    PyObject *value = PyList_GET_ITEM(lists[VALUES], index);
+    return value == Py_None || PyBytes_CheckExact(value) ? value : NULL;
+}
+
+static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "record_at takes a root and a key");
+        return NULL;
+    }
+    PyObject *key = args[1], *lists[ATTRIBUTES];
+    PyObject *node = bottom && PyBytes_CheckExact(key) ? bin_below(args[0], key) : NULL;
+    Py_ssize_t index = node && lists_of(node, lists) ? place_in(lists[KEYS], key) : -1;
+    if (index < 0) {
+        Py_RETURN_NONE;
+    }
+    PyObject *there = index < PyList_GET_SIZE(lists[KEYS]) ? PyList_GET_ITEM(lists[KEYS], index) : NULL;
+    if (there && !PyBytes_CheckExact(there)) {
+        Py_RETURN_NONE;
+    }
+    int is_there = there && compared(there, key) == 0;
+    PyObject *value = is_there ? plain_value(lists, index) : Py_None;
+    if (!value) {
+        Py_RETURN_NONE;
+    }
+    PyObject *found = PyTuple_New(3), *place = PyLong_FromSsize_t(is_there ? index : ~index);
+    if (!found || !place) {
+        Py_XDECREF(found);
+        Py_XDECREF(place);
+        return NULL;
+    }
+    PyTuple_SET_ITEM(found, 0, Py_NewRef(node));
+    PyTuple_SET_ITEM(found, 1, place);
+    PyTuple_SET_ITEM(found, 2, Py_NewRef(value));
+    return found;
+}
+
+/* Note how an attribute of a class is read; 0 where its class is not compiled. */
+static int take_attribute(PyTypeObject *class, int attribute)
+{
+    PyObject *descriptor = PyDict_GetItemString(class->tp_dict, names[attribute]);
+    if (!descriptor || !Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
+        return 0;
+    }
+    const PyGetSetDef *from = ((PyGetSetDescrObject *)descriptor)->d_getset;
+    attributes[attribute] = (Attribute){from->get, from->closure};
+    return from->get != NULL;
+}
+
+static PyObject *prepare(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *uppers, *bottoms;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &uppers, &PyType_Type, &bottoms)
+        || !TAKE_NUMBERS(numbers)) {
+        return NULL;
+    }
+    /* A class that is one of these two by its type has their attributes, and no other of the same name. */
+    int is_prepared = 1;
+    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
+        is_prepared = is_prepared
+            && take_attribute(attribute == STATES || attribute == VALUES || attribute == EXPIRATIONS ? bottoms : uppers,
+                              attribute);
+    }
+    Py_XSETREF(upper, is_prepared ? (PyTypeObject *)Py_NewRef(uppers) : NULL);
+    Py_XSETREF(bottom, is_prepared ? (PyTypeObject *)Py_NewRef(bottoms) : NULL);
+    return PyBool_FromLong(is_prepared);
+}
+
+static PyObject *records_of(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *class;
+    PyObject *keys, *data, *lsns, *chosen;
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!", &PyType_Type, &class, &PyList_Type, &keys, &PyList_Type, &data, &PyList_Type,
+                          &lsns, &PyList_Type, &chosen)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(chosen);
+    if (!PyType_IsSubtype(class, &PyTuple_Type) || PyList_GET_SIZE(data) != count
+        || PyList_GET_SIZE(keys) != PyList_GET_SIZE(lsns)) {
+        PyErr_SetString(PyExc_ValueError, "records are tuples, with data for each chosen slot");
+        return NULL;
+    }
+    PyObject *found = PyList_New(0);
+    for (Py_ssize_t at = 0; found && at < count; at++) {
+        Py_ssize_t slot = PyLong_AsSsize_t(PyList_GET_ITEM(chosen, at));
+        if (slot < 0 || slot >= PyList_GET_SIZE(keys)) {
+            if (!PyErr_Occurred()) {
+                PyErr_SetString(PyExc_IndexError, "no such slot");
+            }
+            Py_CLEAR(found);
+            break;
+        }
+        if (PyList_GET_ITEM(data, at) == Py_None) {
+            continue;
+        }
+        PyObject *record = class->tp_alloc(class, 3);
+        if (record) {
+            PyTuple_SET_ITEM(record, 0, Py_NewRef(PyList_GET_ITEM(keys, slot)));
+            PyTuple_SET_ITEM(record, 1, Py_NewRef(PyList_GET_ITEM(data, at)));
+            PyTuple_SET_ITEM(record, 2, Py_NewRef(PyList_GET_ITEM(lsns, slot)));
+        }
+        if (!record || PyList_Append(found, record) < 0) {
+            Py_CLEAR(found);
+        }
+        Py_XDECREF(record);
+    }
+    return found;
+}
+
 static PyMethodDef functions[] = {
+    {"prepare", prepare, METH_VARARGS, NULL},
+    {"records_of", records_of, METH_VARARGS, NULL},
+    {"record_at", (PyCFunction)(void (*)(void))record_at, METH_FASTCALL, NULL},
     {"find", (PyCFunction)(void (*)(void))find, METH_FASTCALL, NULL},
     {"covering", (PyCFunction)(void (*)(void))covering, METH_FASTCALL, NULL},
     {"ascends", (PyCFunction)(void (*)(void))ascends, METH_FASTCALL, NULL},

@@ -28,11 +28,13 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
-from engine.tree.native_nodes import ascends
+from engine.tree.native_nodes import ascends, prepare, record_at
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
+# Whether ``record_at`` knows the nodes; in the pure build there is none.
+_IS_PREPARED: Final = prepare is not None and prepare(IN, BIN)
 
 
 def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
@@ -156,6 +158,22 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
         ctx.ticks += 1
         node.touched = ctx.ticks
     return node
+
+
+def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, int, bytes | None]:
+    """A live record that does not expire: its BIN, slot and data, None where these are not in memory.
+
+    Without such a record the slot is negative; and where nothing can be said without ``find_bin`` there is no BIN.
+    """
+    if record_at is None or not _IS_PREPARED:
+        return None, -1, None
+    found = record_at(db.root, key)
+    if found is None:
+        return None, -1, None
+    node: BIN = found[0]
+    ctx.ticks += 1
+    node.touched = ctx.ticks
+    return node, found[1], found[2]
 
 
 def edge_bin(ctx: TreeContext, db: DatabaseState, *, last: bool = False) -> BIN | None:
