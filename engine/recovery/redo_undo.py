@@ -19,11 +19,13 @@ from engine.errors import StorageError
 from engine.events import SILENT, Listener, Progress
 from engine.format.codecs import codec_of
 from engine.format.entry.db_tree import NAMING_DB_ID
-from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
+from engine.format.entry.ln import EMBEDDED, HAS_ABORT_LSN, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry_types import COMMON_PUTS, REDO_LNS, TRANSACTIONAL, UNDO_LNS
-from engine.format.fast.header import header_lengths, item_size
-from engine.format.fast.ln import plain_fields, replaced_version, transaction_of
+from engine.format.fast.header import TYPES, header_lengths, item_size
+from engine.format.fast.ln import bytes_before_database, plain_fields, replaced_version, transaction_of
+from engine.format.fast.loops import KEEP, LOOK
+from engine.format.fast.walks import pick_open
 from engine.format.header import BEFORE_CKPT_END, FLAGS_AT, INVISIBLE, PROVISIONAL, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.log.passes import (
@@ -41,7 +43,7 @@ from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
-from engine.recovery.result import PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
+from engine.recovery.result import TXN_BITS, PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.storage.scratch import ScratchFile
 from engine.tree.apply import (
@@ -61,6 +63,12 @@ _new_tuple: Final = tuple.__new__
 _NOT_PLAIN: Final = EMBEDDED
 _REPLACES: Final = HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
+# Undo has to look at LNs of transactions that have not committed, and at provisional ones.
+_OPEN: Final = [
+    0 if number not in UNDO_LNS else KEEP if flags & (PROVISIONAL | BEFORE_CKPT_END) else LOOK
+    for flags in range(TYPES)
+    for number in range(TYPES)
+]
 # Records that are sorted together, what each takes while it waits, and how much of the cache all of them may take.
 _BATCH: Final = 200_000
 _WAITING_BYTES: Final = 250
@@ -167,7 +175,7 @@ class LNPasses:
         committed, idle = self._result.fate.committed, self._rollback.is_idle
         lsn, version, data = piece
         lengths = header_lengths(version)
-        for pos in reversed(positions(piece, UNDO_LNS)):
+        for pos in reversed(self._candidates(piece, count)):
             self._ctx.access.at_lsn = lsn + pos
             flags = data[pos + FLAGS_AT]
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
@@ -182,6 +190,16 @@ class LNPasses:
             if not is_provisional(raw, self._result.ckpt_end_lsn):
                 count.read += 1
                 yield raw
+
+    def _candidates(self, piece: RangePiece, count: PassCount) -> list[int]:
+        """Where LNs begin that undo may have to look at, ascending; others are only counted."""
+        flag_bytes = bytes_before_database(piece.version)
+        if not self._rollback.is_idle or not flag_bytes:
+            return positions(piece, UNDO_LNS)
+        found: list[int] = []
+        lengths, ended = header_lengths(piece.version), self._result.fate.committed.chunks()
+        count.read += pick_open(piece.data, _OPEN, lengths, flag_bytes, HAS_ABORT_LSN, ended, TXN_BITS, found)
+        return found
 
     def _undo_one(self, raw: RawEntry, count: PassCount) -> None:
         result = self._result

@@ -15,8 +15,9 @@ from engine.format.lsn import NULL_LSN
 from engine.recovery.rollback_tracker import RollbackPeriod
 
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
-_BITS: Final = 8
-_CHUNK: Final = 1 << _BITS
+# Of a transaction's id: the place in its chunk.
+TXN_BITS: Final = 8
+_CHUNK: Final = 1 << TXN_BITS
 _NONE: Final = array("q", [NULL_LSN]) * _CHUNK
 
 
@@ -33,11 +34,15 @@ class TxnLsns:
         self._chunks: dict[int, array[int]] = {}
         self._count = 0
 
+    def chunks(self) -> dict[int, array[int]]:
+        """The arrays, by the bits of the ids above ``TXN_BITS``; NULL_LSN for none. To be read only."""
+        return self._chunks
+
     def setdefault(self, txn_id: int, lsn: int) -> None:
         """Note an LSN for a transaction that has none yet."""
-        chunk = self._chunks.get(txn_id >> _BITS)
+        chunk = self._chunks.get(txn_id >> TXN_BITS)
         if chunk is None:
-            chunk = self._chunks[txn_id >> _BITS] = _NONE[:]
+            chunk = self._chunks[txn_id >> TXN_BITS] = _NONE[:]
         # Also right for negative ids: shift and mask round towards minus infinity together.
         at = txn_id & _CHUNK - 1
         if chunk[at] == NULL_LSN:
@@ -52,8 +57,8 @@ class TxnLsns:
                 continue
             txn_id = txn_ids[at]
             # Neighbours in the log are neighbours here.
-            if chunk is None or txn_id >> _BITS != number:
-                number = txn_id >> _BITS
+            if chunk is None or txn_id >> TXN_BITS != number:
+                number = txn_id >> TXN_BITS
                 chunk = self._chunks.get(number)
                 if chunk is None:
                     chunk = self._chunks[number] = _NONE[:]
@@ -64,12 +69,12 @@ class TxnLsns:
 
     def get(self, txn_id: int, default: int = NULL_LSN) -> int:
         """The LSN of a transaction."""
-        chunk = self._chunks.get(txn_id >> _BITS)
+        chunk = self._chunks.get(txn_id >> TXN_BITS)
         lsn = NULL_LSN if chunk is None else chunk[txn_id & _CHUNK - 1]
         return default if lsn == NULL_LSN else lsn
 
     def __contains__(self, txn_id: int) -> bool:
-        chunk = self._chunks.get(txn_id >> _BITS)
+        chunk = self._chunks.get(txn_id >> TXN_BITS)
         return chunk is not None and chunk[txn_id & _CHUNK - 1] != NULL_LSN
 
     def __len__(self) -> int:
@@ -78,7 +83,7 @@ class TxnLsns:
     def __iter__(self) -> Iterator[int]:
         for number in sorted(self._chunks):
             chunk = self._chunks[number]
-            yield from ((number << _BITS) + at for at, lsn in enumerate(chunk) if lsn != NULL_LSN)
+            yield from ((number << TXN_BITS) + at for at, lsn in enumerate(chunk) if lsn != NULL_LSN)
 
 
 FIRST_REPLICATED_NODE_ID = -9

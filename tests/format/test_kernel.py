@@ -15,9 +15,22 @@ from hypothesis import strategies as st
 
 from engine.format.entry_types import COMMIT
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, steps, vlsn_bits
-from engine.format.fast.loops import COUNT, KEEP, STOP, TALLY, Sizes, check_plain, follow_links, no_tallies, sift
+from engine.format.fast.loops import (
+    COUNT,
+    KEEP,
+    LOOK,
+    STOP,
+    TALLY,
+    Sizes,
+    check_plain,
+    follow_links,
+    no_tallies,
+    pick_open,
+    sift,
+)
 from engine.format.fast.walks import NativeWalk, Walk, walk_of
 from engine.format.header import EntryHeader, decode_header, encode_entry
+from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST
 from tests.golden_logs import GOLDEN
@@ -104,6 +117,25 @@ def test_entries_are_picked_by_type_and_flags(source: st.DataObject) -> None:
         assert sifted(walk, data, places[first], places[last], actions, version) == (stopped, expected, counted)
 
 
+@given(st.data())
+def test_lns_of_open_transactions_are_picked(source: st.DataObject) -> None:
+    """Also of damaged and cut logs, and where the layout is not the one that is said."""
+    version, number = source.draw(st.sampled_from(CASES))
+    data = bytearray(files(version)[number][:60_000])
+    for _ in range(source.draw(st.integers(0, 20))):
+        data[source.draw(st.integers(0, len(data) - 1))] = source.draw(st.integers(0, 255))
+    cut = bytes(data[: source.draw(st.integers(0, len(data)))])
+    by_type = source.draw(st.lists(st.sampled_from((0, LOOK, LOOK, KEEP)), min_size=256, max_size=256))
+    bits = source.draw(st.sampled_from((0, 2, 8)))
+    chunk = st.lists(st.sampled_from((NULL_LSN, 0, 1 << 40)), min_size=1 << bits, max_size=1 << bits)
+    chunks = {at: array("q", one) for at, one in source.draw(st.dictionaries(st.integers(-3, 40), chunk)).items()}
+    arguments = cut, by_type * 256, header_lengths(version), source.draw(st.sampled_from((1, 2))), 0x20, chunks, bits
+    found: list[int] = []
+    others: list[int] = []
+    assert pick_open(*arguments, found) == kernel.pick_open(*arguments, others)
+    assert found == others
+
+
 def test_the_native_build_is_what_is_tested() -> None:
     assert isinstance(walk_of(17), NativeWalk)
 
@@ -183,6 +215,13 @@ def test_what_it_cannot_take_is_refused() -> None:
         kernel.follow(data, 0, len(data), 0, 0, 0, [1])
     with pytest.raises(OverflowError):
         kernel.sift(data, 1 << 70, len(data), [0] * 0x10000, header_lengths(17), [], numbers)
+    with pytest.raises(TypeError):
+        kernel.pick_open(data, [0], header_lengths(17), 2, 0x20, {}, 8, [])
+    with pytest.raises(TypeError):
+        kernel.pick_open(data, [0] * 0x10000, header_lengths(17), 2, 0x20, {}, 64, [])
+    entry = PLAIN_HEADER.pack(0, COMMIT, 0, 4) + b"\0\0\0\0"
+    with pytest.raises(TypeError):
+        kernel.pick_open(entry, [LOOK] * 0x10000, header_lengths(17), 2, 0x20, {0: array("i", [0])}, 0, [])
     # Places outside of the buffer are left alone.
     assert kernel.walk(data, 50, 0, 0, 0, 0, numbers, numbers)[0] == 50
     assert kernel.follow(data, -1, len(data) + 90, 0, 0, 0, header_lengths(17))[0] == -1

@@ -5,13 +5,13 @@
  * what to do with a pair of type and flags. Where a header's fields stand is read from engine.format.header when the
  * module is imported: layouts are written once, there.
  */
-#include "entries.h"
+#include "packed.h"
 
 typedef const unsigned char *Bytes;
 
 /* Of engine.format.header, engine.format.fast.header and engine.format.fast.loops. */
 static long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
-static long replicated_in_pair, pairs, keep, count, stop, tally_numbers;
+static long replicated_in_pair, pairs, keep, count, stop, tally_numbers, null_lsn;
 
 static const Number numbers[] = {
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
@@ -28,6 +28,7 @@ static const Number numbers[] = {
     {"engine.format.fast.loops", "COUNT", &count},
     {"engine.format.fast.loops", "STOP", &stop},
     {"engine.format.fast.loops", "TALLY", &tally_numbers},
+    {"engine.format.lsn", "NULL_LSN", &null_lsn},
 };
 
 static int64_t i64_at(Bytes at)
@@ -246,7 +247,114 @@ static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
     return pos < 0 ? NULL : PyLong_FromLongLong(pos);
 }
 
+/* The transactions that have ended: arrays of LSNs of neighbours, by the upper bits of their id. */
+typedef struct {
+    PyObject *chunks;
+    int bits;
+    int64_t number; /* of the chunk that is held */
+    Py_buffer held;
+    int is_held;
+} Ended;
+
+static void let_go(Ended *ended)
+{
+    if (ended->is_held) {
+        PyBuffer_Release(&ended->held);
+    }
+    ended->is_held = 0;
+}
+
+/* Whether a transaction has ended; -1 with an error set. */
+static int has_ended(Ended *ended, int64_t txn_id)
+{
+    int64_t number = txn_id >> ended->bits;
+    if (!ended->is_held || number != ended->number) {
+        let_go(ended);
+        PyObject *key = PyLong_FromLongLong(number);
+        PyObject *chunk = key ? PyDict_GetItemWithError(ended->chunks, key) : NULL;
+        Py_XDECREF(key);
+        if (!chunk) {
+            return PyErr_Occurred() ? -1 : 0;
+        }
+        if (!get_array(chunk, &ended->held)) {
+            return -1;
+        }
+        ended->is_held = 1;
+        ended->number = number;
+    }
+    int64_t at = txn_id & (((int64_t)1 << ended->bits) - 1);
+    return at < ended->held.len / (int64_t)sizeof(int64_t) && ((const int64_t *)ended->held.buf)[at] != null_lsn;
+}
+
+/* Of the LNs of a log version: how many bytes of flags stand before the database, and which flag says that an LSN
+ * stands between it and the transaction. */
+typedef struct {
+    long long flag_bytes, has_abort_lsn;
+} Fronts;
+
+/* Whether the LN of a body is of a transaction that has ended; -1 with an error set. */
+static int is_of_ended(Bytes data, int64_t body, int64_t end, const Fronts *fronts, Ended *ended)
+{
+    if (body + fronts->flag_bytes > end) {
+        return 0;
+    }
+    Fields fields = {.data = data, .at = (Py_ssize_t)(body + fronts->flag_bytes), .end = (Py_ssize_t)end};
+    unpack(&fields); /* the database */
+    if (data[body] & fronts->has_abort_lsn) {
+        unpack(&fields);
+    }
+    int64_t txn_id = unpack(&fields);
+    return fields.is_bad ? 0 : has_ended(ended, txn_id);
+}
+
+/* The number of entries that were passed by; -1 with an error set. */
+static int64_t pick_open_entries(PyObject *bytes, PyObject *actions, const Fronts *fronts, PyObject *lengths,
+                                 Ended *ended, PyObject *found)
+{
+    Bytes data = (Bytes)PyBytes_AS_STRING(bytes);
+    int64_t end = PyBytes_GET_SIZE(bytes), pos = 0, passed = 0;
+    while (pos + header_bytes <= end) {
+        unsigned pair = pair_at(data + pos);
+        int64_t body = pos + PyLong_AsLongLong(PyList_GET_ITEM(lengths, pair));
+        int64_t after = body + u32_at(data + pos + size_at);
+        if (body <= pos || after > end) {
+            break;
+        }
+        long action = PyLong_AsLong(PyList_GET_ITEM(actions, pair));
+        if (action) {
+            int is_passed = action & keep ? 0 : is_of_ended(data, body, end, fronts, ended);
+            if (is_passed < 0 || (!is_passed && !append(found, pos))) {
+                return -1;
+            }
+            passed += is_passed;
+        }
+        pos = after;
+    }
+    return PyErr_Occurred() ? -1 : passed;
+}
+
+/* pick_open(data, actions, lengths, flag_bytes, has_abort_lsn, chunks, bits, found) */
+static PyObject *pick_open(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+{
+    long long front[2], bits;
+    if (!has_arguments(found, 8, found ? arguments[0] : Py_None) || !is_by_pair(arguments[1])
+        || !is_by_pair(arguments[2]) || !to_numbers(arguments + 3, 2, front) || !to_numbers(arguments + 6, 1, &bits)) {
+        return NULL;
+    }
+    if (!PyDict_Check(arguments[5]) || front[0] < 1 || front[0] > header_bytes || bits < 0 || bits > 32
+        || !PyList_Check(arguments[7])) {
+        PyErr_SetString(PyExc_TypeError, "arrays by number, what stands in front of LNs, and a list are wanted");
+        return NULL;
+    }
+    Fronts fronts = {.flag_bytes = front[0], .has_abort_lsn = front[1]};
+    Ended ended = {.chunks = arguments[5], .bits = (int)bits};
+    int64_t passed = pick_open_entries(arguments[0], arguments[1], &fronts, arguments[2], &ended, arguments[7]);
+    let_go(&ended);
+    return passed < 0 ? NULL : PyLong_FromLongLong(passed);
+}
+
 static PyMethodDef functions[] = {
+    {"pick_open", (PyCFunction)(void (*)(void))pick_open, METH_FASTCALL, NULL},
     {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, NULL},
     {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, NULL},
     {"sift", (PyCFunction)(void (*)(void))sift, METH_FASTCALL, NULL},

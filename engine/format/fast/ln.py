@@ -207,13 +207,20 @@ def transaction_of(data: bytes, at: int, version: int) -> int | None:
     Raises:
         FormatError, IndexError: the body is too short.
     """
-    if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+    flag_bytes = bytes_before_database(version)
+    if not flag_bytes:
         return None
-    pos = at + (2 if version >= PRIOR_VERSION else 1)
-    _, pos = unpack(data, pos)
+    _, pos = unpack(data, at + flag_bytes)
     if data[at] & HAS_ABORT_LSN:
         _, pos = unpack(data, pos)
     return unpack(data, pos)[0]
+
+
+def bytes_before_database(version: int) -> int:
+    """Bytes of flags with which LNs begin, after which ``transaction_of`` finds the id; 0 where it finds none."""
+    if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
+        return 0
+    return 2 if version >= PRIOR_VERSION else 1
 
 
 def plain_fields(

@@ -5,7 +5,8 @@ bytes and return positions and counts, so that a pass over a log pays for nothin
 
 ``check_plain`` checks plain entries and stops at the first that is anything else. Where only types, links and VLSNs
 matter, ``follow_links`` goes from header to header and takes no checksum. ``sift`` does not even look at links: it
-picks the entries of some types out of bytes that have been checked before.
+picks the entries of some types out of bytes that have been checked before, and ``pick_open`` those of transactions that
+have not ended.
 
 General twins: ``scan.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
 chooses.
@@ -16,19 +17,25 @@ which is enough for every statistic of a log: provisional counts, bytes, smalles
 
 from __future__ import annotations
 
+import contextlib
 from array import array
 from collections.abc import Callable
 from struct import error as StructError  # noqa: N812 - there is no better name for it
 from typing import Final
 from zlib import adler32
 
+from engine.errors import FormatError
+from engine.format.bytecursor import unpack
 from engine.format.fast.header import LINK, PAIRS, PLAIN_HEADER, REPLICATED_IN_PAIR, TYPES, plain_pairs
 from engine.format.header import CHECKSUM_BYTES, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_AT, VLSN_FIELD
+from engine.format.lsn import NULL_LSN
 
 # What sift() does with an entry, by ``type | flags << 8``; may be combined.
 KEEP: Final = 1
 COUNT: Final = 2
 STOP: Final = 4
+# What pick_open() does with one, unless it is to be kept.
+LOOK: Final = 8
 # Per type: entries, bytes with headers, the largest.
 TALLY: Final = 3
 # For whom nothing is to be counted.
@@ -199,6 +206,54 @@ def sift(
                 return int(pos + total)
         pos += total
     return pos
+
+
+def pick_open(
+    data: bytes,
+    actions: list[int],
+    lengths: list[int],
+    flag_bytes: int,
+    has_abort_lsn: int,
+    chunks: dict[int, array[int]],
+    bits: int,
+    found: list[int],
+) -> int:
+    """Pick the LNs of transactions that have not ended, of a log version whose LNs begin with flags and database.
+
+    Arguments:
+        data: begins with an entry; checksums are known to be right.
+        actions: for each ``type | flags << 8`` 0 (no such LN), LOOK (ask its transaction) or KEEP (in any case).
+        lengths: from ``header_lengths``.
+        flag_bytes: before the database.
+        has_abort_lsn: the flag that says that an LSN stands between database and transaction.
+        chunks: LSNs of ends by the bits of a transaction's id above the lowest, then by these; NULL_LSN for none.
+        bits: how many the lowest are.
+        found: extended by the positions of those that are picked, and of those that do not fit.
+
+    Returns:
+        How many were looked at and not picked.
+    """
+    pos, passed, end = 0, 0, len(data)
+    while pos + HEADER_BYTES <= end:
+        _, pair, _, size = PLAIN_HEADER.unpack_from(data, pos)
+        body = pos + lengths[pair]
+        if body + size > end:
+            break
+        if actions[pair]:
+            chunk: array[int] | None = None
+            if not actions[pair] & KEEP:
+                with contextlib.suppress(FormatError, IndexError):
+                    _, at = unpack(data, body + flag_bytes)
+                    if data[body] & has_abort_lsn:
+                        _, at = unpack(data, at)
+                    txn_id, _ = unpack(data, at)
+                    chunk = chunks.get(txn_id >> bits)
+            if chunk is None or chunk[txn_id & (1 << bits) - 1] == NULL_LSN:
+                found.append(pos)
+            else:
+                passed += 1
+        pos = body + size
+    return passed
 
 
 def no_tallies() -> array[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.format.fast.header import PAIRS, plain_pairs, vlsn_bits
 from engine.format.fast.loops import Sizes, check_plain, follow_links
+from engine.format.fast.loops import pick_open as pick_open_plain
 from engine.format.fast.loops import sift as sift_plain
 from engine.format.header import FLAGS_AT, TYPE_AT
 
@@ -38,6 +39,7 @@ def is_native() -> bool:
 
 follow = kernel.follow if is_native() else follow_links
 sift = kernel.sift if is_native() else sift_plain
+pick_open = kernel.pick_open if is_native() else pick_open_plain
 
 
 class Walk:
