@@ -4,7 +4,8 @@ A user's record says it by the flags before it, a BIN or a delta by its expirati
 head. What is left out does not expire; what is kept may still not, and ``cleaner.expiration`` decodes it and decides.
 A head that does not fit its body is kept, so that what is wrong with it is said there.
 
-In the native build ``expirations`` does the same in C; ``cleaner.expiration``, the only user, chooses.
+Twins: ``expirations``, the same in C in the native build, and ``codecs.decode_body``, which keeps every entry;
+``cleaner.expiration``, the only user, chooses.
 
 Example, a delta of v17: ``05 | lsn | lsn | ff | ...`` belongs to database 5, has two earlier versions, and the base -1,
 so that nothing in it expires.
