@@ -15,10 +15,10 @@ from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImp
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import WRITTEN_VERSION
+from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import SortKey
-from engine.tree.order import learn_order
+from engine.tree.order import check_order, learn_order
 from engine.tree.tree import bins, find_bin, read_ln
 
 NULL_REPLICATED_DB_ID: Final = -256
@@ -33,13 +33,25 @@ class Catalog:
         ctx: the environment as the trees see it.
         root: the DbTree entry that recovery or creation begins with.
         comparators: sort keys by class name.
+        for_writing: nodes will go back to the log, so that no order of keys may be guessed.
+        check_orders: hold the orders of ``comparators`` against the nodes of their databases.
 
     Attributes:
         logged_nodes: the LSNs of the nodes of a database that recovery is about to put into its tree.
     """
 
-    def __init__(self, ctx: TreeContext, root: DbTree, comparators: Mapping[str, SortKey]) -> None:
+    def __init__(
+        self,
+        ctx: TreeContext,
+        root: DbTree,
+        comparators: Mapping[str, SortKey],
+        *,
+        for_writing: bool = False,
+        check_orders: bool = False,
+    ) -> None:
         self._ctx = ctx
+        self._check_orders = check_orders
+        self._for_writing = for_writing
         self._comparators = comparators
         self.logged_nodes: Callable[[int], Iterable[int]] = lambda _: ()
         self.flags = root.flags
@@ -76,8 +88,13 @@ class Catalog:
         if impl is None:
             return None
         state = DatabaseState(impl, self._comparators)
-        if state.order.learned is not None:
+        learned = state.order.learned
+        if learned is not None:
+            learned.db_id, learned.database = db_id, state.name or ""
+            learned.may_guess = not self._for_writing
             learn_order(self._ctx, state, self.logged_nodes(db_id))
+        elif self._check_orders and state.order.given and not state.old_duplicates:
+            check_order(self._ctx, state, self.logged_nodes(db_id))
         self._by_id[db_id] = state
         return state
 
@@ -125,6 +142,8 @@ class Catalog:
         state = None if db_id is None else self.by_id(db_id)
         if state is not None and state.name is None:
             state.name = name
+            if state.order.learned is not None:
+                state.order.learned.database = name
         return state
 
     def is_named_outside_transactions(self, name: str) -> bool:

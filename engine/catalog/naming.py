@@ -35,7 +35,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DEFAULT_MAX_ENTRIES, INTERNAL_PREFIX, DatabaseState
-from engine.tree.keys import serialized_comparator, unknown_order
+from engine.tree.keys import UnknownOrderError, serialized_comparator
 from engine.txn.lock_types import LockType
 from engine.txn.manager import TxnManager
 from engine.txn.payload import MAP, NAME, Payload, PutMode
@@ -98,7 +98,7 @@ class NamingOperations:
             raise UsageError(f"database {name} has no duplicates that a comparator could order")
         state = DatabaseState(self._impl(self._next_id(txn), name, options), catalog.comparators)
         if state.order.learned is not None:
-            raise unknown_order(state.order.learned.name)
+            raise UnknownOrderError(state.order.learned)
         # Without the latch: the name may be locked by somebody who needs the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
             raise RefusedError(f"there is a database of the name {name!r} already")

@@ -72,7 +72,7 @@ from engine.tree.compress import compress, tidy
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.keys import Key, unknown_order
+from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.tree import child_of, find_parent, root_of
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
@@ -284,7 +284,7 @@ class _Run:
             if db is not None and db.old_duplicates:
                 raise UnsupportedError(f"{db.label} holds duplicates in the form of JE 4", hint="open it with JE first")
             if db is not None and db.order.learned is not None:
-                raise unknown_order(db.order.learned.name)
+                raise UnknownOrderError(db.order.learned)
             self._dbs[db_id] = db
         return self._dbs[db_id]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.db.memory import default_cache_bytes, share_of_heap
 from engine.errors import NotFoundError, UsageError, plural
 from engine.storage.base import Storage
-from engine.tree.keys import SortKey
+from engine.tree.comparators import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.index import DEFAULT_CACHE_SIZE
 

@@ -29,8 +29,8 @@ from engine.db.transaction import Transaction, inner_of
 from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
 from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import Key
-from engine.tree.tree import read_ln, share_before
+from engine.tree.keys import Key, UnknownOrderError
+from engine.tree.tree import find_by_walk, read_ln, share_before
 from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import LockMode
 
@@ -117,10 +117,7 @@ class Database:
                 first = cursor.search(key, lock)
                 return None if first is None else first[1]
         self._check()
-        learned = self.state.order.learned
-        # Nothing has shown this key, so there is no such record; a search would give the key a place.
-        if learned is not None and learned.places is not None and not learned.knows(key):
-            return None
+        self._require_shown(key)
         locker = txn.inner if txn is not None else None
         if locker is None:
             # Without a transaction of its own the read waits for a writer, but keeps no lock.
@@ -131,6 +128,20 @@ class Database:
         data = self._engine.records.get(self.state, self._key(key), locker, lock_of(locker, lock))
         self._engine.keep_budget()
         return data
+
+    def _require_shown(self, key: bytes) -> None:
+        """Look for a key where the order is only learned, so that the search after this finds it.
+
+        Raises:
+            UnknownOrderError: no node has the key; the class may take another key for the same.
+        """
+        learned = self.state.order.learned
+        if learned is None:
+            return
+        with self._engine.latch:
+            learned.near = find_by_walk(self._engine.ctx, self.state, self.state.order.wrap(key))
+        if learned.near is None or learned.skipped:
+            raise UnknownOrderError(learned)
 
     def has(self, key: bytes, data: bytes) -> bool:
         """Whether a key has a data item."""

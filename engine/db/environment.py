@@ -34,7 +34,7 @@ from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import unknown_order
+from engine.tree.keys import LearnedOrder, UnknownOrderError, comparator_name
 from engine.txn.txn import Durability, Isolation, TxnState
 
 
@@ -228,6 +228,22 @@ class Environment:
                 aborted=lambda: engine.naming.finish_removal(new),
             )
 
+    def comparator_classes(self, name: str) -> tuple[str | None, str | None] | None:
+        """The Java classes that order the keys and the duplicates of a database; None when there is no such database.
+
+        Each is None for the order of the bytes.
+        """
+        with self.engine.latch:
+            state = self.engine.catalog.by_name(name)
+        if state is None:
+            return None
+        return comparator_name(state.impl.btree_comparator), comparator_name(state.impl.duplicate_comparator)
+
+    def unknown_orders(self) -> list[LearnedOrder]:
+        """Orders of Java classes that are not known here, where recovery would have needed them."""
+        orders = [state.order.learned for state in self.engine.catalog.loaded()]
+        return [learned for learned in orders if learned is not None and (learned.guessed or learned.skipped)]
+
     def discard_extinct(
         self,
         databases: Collection[str],
@@ -264,7 +280,7 @@ class Environment:
                 with self.open_database(name, txn) as db:
                     learned = db.state.order.learned
                     if learned is not None:
-                        raise unknown_order(learned.name)
+                        raise UnknownOrderError(learned)
                     db_ids.append(db.state.id)
             found = RecordExtinction(
                 version=0,

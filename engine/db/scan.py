@@ -19,7 +19,7 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import AFTER_ALL, Key, RegisteredKey, unknown_order
+from engine.tree.keys import AFTER_ALL, Key, RegisteredKey, UnknownOrderError
 from engine.tree.native_nodes import records_of
 from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
@@ -106,7 +106,13 @@ class RecordWalker:
                 step = self._step(key, inclusive, limit)
             # Without the latch, and when no node is in use: the evictor may take any.
             self._engine.keep_budget()
-            if step.records and key is not None and not self._goes_on(key, step.records[-1].key, inclusive):
+            is_known = self._state.order.learned is None
+            if (
+                is_known
+                and step.records
+                and key is not None
+                and not self._goes_on(key, step.records[-1].key, inclusive)
+            ):
                 raise _circle(self._state)
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
@@ -154,6 +160,8 @@ class RecordWalker:
         direction = -1 if self._backward else 1
         in_bulk = limit > 1 and self._locker is None and (self._lock_type is None or self._engine.locks.is_idle())
         while node is not None:
+            if self._state.order.learned is not None:
+                self._state.order.learned.near = node
             if in_bulk:
                 # Nobody holds a lock, and the latch keeps it so.
                 first, behind = self._extent(node, index)
@@ -308,6 +316,7 @@ def live_slots(
     """
     last: Key | None = None
     is_whole = False
+    learned = state.order.learned
     while not is_whole:
         with engine.ctx.latch:
             at = low if last is None else last
@@ -322,7 +331,9 @@ def live_slots(
             now = engine.now_ms()
             while node is not None and len(batches) < _NODES_AT_ONCE:
                 if index < len(node):
-                    if last is not None and not last < node.keys[index]:
+                    if learned is not None:
+                        learned.near = node
+                    elif last is not None and not last < node.keys[index]:
                         raise _circle(state)
                     last = node.keys[-1]
                     end = len(node) if high is None or last < high else bisect_left(node.keys, high)
@@ -381,7 +392,7 @@ def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
     learned = state.order.learned
     # Comparing would give it a place at the end, which a later read would take for known.
     if learned is not None and not learned.knows(join_two_part_key(key, data) if state.duplicates else key):
-        raise unknown_order(learned.name)
+        raise UnknownOrderError(learned)
     if not state.duplicates:
         return state.order.wrap(key)
     if state.order.comparator is None:
@@ -407,7 +418,7 @@ def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
     """
     learned = state.order.learned
     if learned is not None:
-        raise unknown_order(learned.name)
+        raise UnknownOrderError(learned)
     (first,) = state.order.wrap(key + PREFIX_ONLY)
     return (first,), (first, AFTER_ALL if state.order.comparator is None else RegisteredKey(b"", AFTER_ALL))
 

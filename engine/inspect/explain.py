@@ -54,9 +54,9 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.rollback_tracker import RollbackPeriod
 from engine.storage.base import Storage
+from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import SortKey
 
 UNREAD = "unread"
 IN_FRONT = "in front"

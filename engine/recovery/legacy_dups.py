@@ -16,6 +16,7 @@ from typing import Final
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError
+from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.node import KNOWN_DELETED, NodeRecord
@@ -32,6 +33,7 @@ from engine.recovery.node_replay import LoggedNode
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.tree.keys import UnknownOrderError
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import bins
 
@@ -70,6 +72,10 @@ class LegacyDuplicates:
         for db_id in catalog.ids():
             db = catalog.by_id(db_id)
             if db is not None and db.old_duplicates:
+                learned = db.order.learned
+                if learned is not None and not learned.may_guess:
+                    # All its records go into a new tree.
+                    raise UnknownOrderError(learned)
                 self._keys[db_id] = self._load(db)
 
     def owns(self, db: DatabaseState) -> bool:
@@ -135,9 +141,10 @@ class LegacyDuplicates:
         # The deletion of an item: redo kept its LSN only to know what is older.
         if not isinstance(record, LN) or record.data is None:
             return
-        node = bin_for_insert(self._ctx, db, (key, item))
-        index, exact = node.find((key, item))
-        node.put(index, (key, item), exact, lsn, 0, b"", 0, 0)
+        pair = db.order.wrap(join_two_part_key(key, item))
+        node = bin_for_insert(self._ctx, db, pair)
+        index, exact = node.find(pair)
+        node.put(index, pair, exact, lsn, 0, b"", 0, 0)
 
     def _spread(self, versions: _Versions) -> None:
         """A single version becomes an item."""

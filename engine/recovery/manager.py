@@ -12,6 +12,7 @@ T1 is committed; redo takes K from 50 to 150.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -39,8 +40,9 @@ from engine.recovery.redo_undo import LNPasses
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import leaf_of, redo_ln
+from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
-from engine.tree.keys import SortKey
+from engine.tree.keys import UnknownOrderError
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
@@ -63,6 +65,8 @@ class Recovery:
         hook: hears every entry from CkptStart on.
         refuse_changed: refuse, where there is no checkpoint, when entries before the last file have changed (D-16).
         keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
+        for_writing: the trees go back to the log, so that no order of keys may be guessed.
+        check_orders: hold the orders of ``comparators`` against the nodes of their databases.
         read_ahead_bytes: redo of so many bytes may take a process of its own to read ahead; 0 for never.
     """
 
@@ -77,8 +81,12 @@ class Recovery:
         hook: RecoveryHook | None = None,
         refuse_changed: bool = False,
         keeper: CacheKeeper | None = None,
+        for_writing: bool = False,
+        check_orders: bool = False,
         read_ahead_bytes: int = 0,
     ) -> None:
+        self._for_writing = for_writing
+        self._check_orders = check_orders
         self._read_ahead_bytes = read_ahead_bytes
         self._ctx = ctx
         self._tail = tail
@@ -100,6 +108,7 @@ class Recovery:
 
         Raises:
             DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
+            UnknownOrderError: the trees go back to the log, and redo or undo needs an order of keys that is not known.
         """
         try:
             return self._run()
@@ -117,6 +126,14 @@ class Recovery:
 
     def _run(self) -> Catalog:
         catalog = self._begin()
+        try:
+            self._bring_in(catalog)
+        except UnknownOrderError as error:
+            raise caused_by(_named(error, catalog, self._ctx.access.storage.root), error) from error
+        return catalog
+
+    def _bring_in(self, catalog: Catalog) -> None:
+        """The trees as the log leaves them, pass by pass."""
         self._look_at_log()
         # Where the order of keys has to be learned, redo needs the nodes that are only put into the tree later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
@@ -144,7 +161,6 @@ class Recovery:
         # A database whose creation was undone has used its id all the same (R-REC-15).
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
         catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
-        return catalog
 
     def _begin(self) -> Catalog:
         """Find the checkpoint and the root (R-REC-4 to R-REC-6)."""
@@ -174,7 +190,9 @@ class Recovery:
             )
         root = access.read(result.root_lsn).record()
         assert isinstance(root, DbTree)
-        return Catalog(self._ctx, root, self._comparators)
+        return Catalog(
+            self._ctx, root, self._comparators, for_writing=self._for_writing, check_orders=self._check_orders
+        )
 
     def _look_at_log(self) -> None:
         """Verify the range, and walk over it, in two processes where it is long (``ahead``).
@@ -315,3 +333,14 @@ class Recovery:
         count = PassCount(name, self.result.ckpt_start_lsn, self.result.end_lsn)
         self.result.passes.append(count)
         return count
+
+
+def _named(error: UnknownOrderError, catalog: Catalog, root: str) -> UnknownOrderError:
+    """The error with the environment and the name of the database, which MapLNs have since v16 only."""
+    learned = error.learned
+    if not learned.database:
+        with contextlib.suppress(DamageError, *_CONTRADICTIONS):
+            learned.database = next(name for name, db_id in catalog.names(internal=True) if db_id == learned.db_id)
+    named = UnknownOrderError(learned)
+    named.file = root
+    return named

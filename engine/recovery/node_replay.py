@@ -92,6 +92,15 @@ class NodeLog:
         return (LoggedNode._make(row) for row in fields)
 
 
+def passes_over(db: DatabaseState) -> bool:
+    """Whether an entry of a database is left out, and counted: a reader cannot do without the order of its keys."""
+    learned = db.order.learned
+    if learned is None or not learned.may_guess or not learned.is_unknown:
+        return False
+    learned.skipped += 1
+    return True
+
+
 def is_provisional(raw: RawEntry, ckpt_end_lsn: int) -> bool:
     """Whether recovery ignores the entry (R-REC-24)."""
     if raw.flags & PROVISIONAL:
@@ -189,6 +198,8 @@ def replay(
         db = find.by_id(logged.db_id)
         if db is None:
             count.deleted += 1
+            continue
+        if not roots and passes_over(db):
             continue
         done = replay_root(ctx, db, logged) if roots else replay_node(ctx, db, logged, replayed, verified)
         count.processed += done

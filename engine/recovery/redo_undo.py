@@ -41,7 +41,7 @@ from engine.log.passes import (
 from engine.recovery.ahead import Shared, can_fork, shares_of
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
-from engine.recovery.node_replay import is_provisional
+from engine.recovery.node_replay import is_provisional, passes_over
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
 from engine.recovery.result import TXN_BITS, PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
@@ -235,7 +235,7 @@ class LNPasses:
                 self._hook.undone(raw, record, db)
             if self._legacy.owns(db):
                 self._legacy.undo(db, raw, record)
-            else:
+            elif not passes_over(db):
                 before = version_before(record, raw.lsn)
                 self._account(undo_ln(self._ctx, db, db.order.wrap(record.key), raw.lsn, before))
 
@@ -505,6 +505,8 @@ class LNPasses:
     def _apply(self, raw: RawEntry, record: LN, db: DatabaseState, resurrected: bool) -> None:
         if self._legacy.owns(db):
             self._legacy.redo(db, raw, record)
+            return
+        if passes_over(db):
             return
         key = db.order.wrap(record.key)
         self._account(redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected)))

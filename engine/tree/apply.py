@@ -35,7 +35,7 @@ from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.keys import Key
+from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import child_of, find_bin, root_of
 
@@ -143,6 +143,7 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
 
     Raises:
         DamageError: the slot has no LSN and is not deleted.
+        UnknownOrderError: as for ``redo_ln``.
     """
     # Only searched, never split: undo must not log anything (R-REC-54).
     node = find_bin(ctx, db, key)
@@ -150,6 +151,8 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
+        # Under an order that is only learned the record may stand under another key that counts as equal.
+        _refuse_guess(db)
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
     tree_lsn = node.lsns[index]
     if tree_lsn == NULL_LSN:
@@ -160,8 +163,21 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
     # A newer version owns the slot, or a later LN of the chain has restored it in one step (R-REC-45).
     if tree_lsn != lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
+    if node.guessed:
+        _refuse_guess(db)
     _revert_slot(ctx, node, index, to)
     return SlotChange(SlotEffect.QUEUED if to.lsn == NULL_LSN else SlotEffect.CHANGED, tree_lsn, node)
+
+
+def _refuse_guess(db: DatabaseState) -> None:
+    """Refuse what would need the order of keys of a database, where it is only learned and nothing may be guessed.
+
+    Raises:
+        UnknownOrderError: it is.
+    """
+    learned = db.order.learned
+    if learned is not None and not learned.may_guess:
+        raise UnknownOrderError(learned)
 
 
 def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> None:
@@ -215,6 +231,9 @@ def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) 
 def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, near: BIN | None = None) -> SlotChange:
     """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3).
 
+    Raises:
+        UnknownOrderError: the order of keys is only learned, the key is in no node, and nothing may be guessed.
+
     Arguments:
         near: a BIN of this tree in which the key may be; saves the descent when it lies between its keys.
     """
@@ -226,6 +245,10 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     if node is None:
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
+    if db.order.learned is not None and (not exact or node.guessed):
+        _refuse_guess(db)
+        # In memory only: it stands where the order puts it, which need not be its place.
+        db.order.learned.guessed += not exact and not leaf.known_deleted
     if not exact:
         if leaf.known_deleted:
             return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)

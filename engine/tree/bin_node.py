@@ -62,14 +62,16 @@ class BIN(IN):
 
     Attributes:
         delta_lsn, delta_size: the last delta, NULL_LSN and 0 when the last version was a full one.
+        guessed: a delta was merged into it whose keys the full version has not, in an order that is only learned: it
+            must not be logged.
         no_delta: the next version must be full (R-TREE-32).
         pins: cursors that stand on it.
         vlsns: VLSN of embedded records by key, in environments that preserve record versions.
     """
 
     __slots__ = (
-        "data_bytes", "delta_lsn", "delta_size", "expirations", "no_delta", "pins", "states", "times", "values",
-        "vlsns",
+        "data_bytes", "delta_lsn", "delta_size", "expirations", "guessed", "no_delta", "pins", "states", "times",
+        "values", "vlsns",
     )  # fmt: skip
 
     def __init__(self, db: DatabaseState, node_id: int, level: int, ident: Key, max_entries: int) -> None:
@@ -82,6 +84,7 @@ class BIN(IN):
         self.delta_lsn = NULL_LSN
         self.delta_size = 0
         self.no_delta = False
+        self.guessed = False
         self.pins = 0
         self.data_bytes = 0
 

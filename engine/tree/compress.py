@@ -25,6 +25,9 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
     Returns:
         How many slots went.
     """
+    if node.db.order.learned is not None:
+        # Its nodes stay as they were logged: where their slots belong is not known.
+        return 0
     removed = 0
     for index in range(len(node) - 1, -1, -1):
         state = node.states[index]

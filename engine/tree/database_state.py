@@ -20,7 +20,8 @@ from engine.format.entry.db_tree import (
 )
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import TWO_PART_DUPLICATES, WRITTEN_VERSION
-from engine.tree.keys import KeyOrder, SortKey, key_order
+from engine.tree.comparators import SortKey
+from engine.tree.keys import KeyOrder, key_order
 
 DEFAULT_MAX_ENTRIES: Final = 128
 INTERNAL_PREFIX: Final = "_je"

@@ -8,8 +8,12 @@ A node keeps its keys in *comparable* form, so that ``bisect`` works on them dir
   and -1 for its length: ``(key,)``, which Python puts before every pair of that key, as JE does;
 * databases with a comparator class: whatever a function that the caller registered under the class name makes of the
   bytes; those of embedders that we know are built in (``engine.tree.comparators``). Without one the order is learned
-  from the nodes in the log (``engine.tree.order``): enough to recover and to read. Nothing is written to such a
-  database.
+  from the nodes in the log (``engine.tree.order``).
+
+A learned order is enough to read: a key that no node shows is put last in memory, and ``LearnedOrder.guessed`` counts
+it. It is not enough to write. An environment that is opened for writing must not guess (``may_guess`` is False):
+slots of nodes change as long as their keys stand in the nodes as they were logged; what would insert a key, or change a
+node whose slots were merged by a guess, raises ``UnknownOrderError`` before the first byte on disk changes.
 """
 
 from __future__ import annotations
@@ -20,33 +24,49 @@ from typing import Any, Final, NamedTuple
 
 from engine.errors import UnsupportedError
 from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key, split_two_part_key
-from engine.tree.comparators import BUILT_IN
+from engine.tree.comparators import BUILT_IN, SortKey
 
 # Bytes, a pair of bytes, or what a registered function returns.
 Key = Any
-SortKey = Callable[[bytes], Any]
 
 _SERIALIZED_STRING: Final = b"\xac\xed\x00\x05t"
 _SERIALIZED_OBJECT: Final = b"\xac\xed\x00\x05sr"
 
 
 class LearnedOrder:
-    """An order that nobody told us, as the nodes show it (``engine.tree.order``).
+    """The order of a class that is not registered, as the nodes show it (``engine.tree.order``).
 
     Arguments:
         name: the Java class, for messages.
 
     Attributes:
+        db_id, database: the database; its name is "" while unknown.
         direction: 1 or -1 for ascending or descending bytes, 0 for neither.
         places: where each stored key stands in the sequence of all; None when the order is a direction or not known.
+        may_guess: keys that no node shows may be put last; False where nodes go back to the log.
+        guessed: how many keys were put last, or among others, by a guess.
+        skipped: how many entries recovery left out, because nothing is known of the order.
+        near: the BIN that was used last. Of two nodes whose keys never stood together the order is not known, so that a
+            descent may miss a key; a walk goes on where it was.
     """
 
-    __slots__ = ("direction", "name", "places")
+    __slots__ = ("database", "db_id", "direction", "guessed", "may_guess", "name", "near", "places", "skipped")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.db_id = -1
+        self.database = ""
         self.direction = 0
         self.places: dict[bytes, int] | None = None
+        self.may_guess = True
+        self.guessed = 0
+        self.skipped = 0
+        self.near: Any = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the nodes show nothing of the order, or contradict each other."""
+        return not self.direction and self.places is None
 
     def knows(self, stored: bytes) -> bool:
         """Whether a stored key can be compared with others."""
@@ -65,14 +85,23 @@ class LearnedOrder:
         if self.direction:
             return first < second if self.direction > 0 else first > second
         if self.places is None:
-            raise unknown_order(self.name)
+            raise UnknownOrderError(self)
         return self._place(first) < self._place(second)
 
     def _place(self, stored: bytes) -> int:
-        """The place of a key; one that no node has comes last from now on."""
+        """The place of a key; one that no node has comes last from now on.
+
+        Raises:
+            UnknownOrderError: no node has it, and nothing may be guessed.
+        """
         assert self.places is not None
-        # No node shows where it belongs: it must have been inserted after the last checkpoint.
-        return self.places.setdefault(stored, len(self.places))
+        place = self.places.get(stored)
+        if place is None:
+            if not self.may_guess:
+                raise UnknownOrderError(self)
+            # It must have been inserted after the last checkpoint.
+            place = self.places[stored] = len(self.places)
+        return place
 
 
 @total_ordering
@@ -104,6 +133,7 @@ class KeyOrder(NamedTuple):
         unwrap: and back.
         comparator: name of the Java class when the order is not plain; None otherwise.
         learned: the order is learned from the nodes; None when it is known.
+        given: the caller of the environment has said what it is; it may be wrong.
     """
 
     duplicates: bool
@@ -111,6 +141,7 @@ class KeyOrder(NamedTuple):
     unwrap: Callable[[Key], bytes]
     comparator: str | None
     learned: LearnedOrder | None = None
+    given: bool = False
 
     @property
     def plain(self) -> bool:
@@ -185,25 +216,6 @@ class RegisteredKey:
         return hash(self.stored)
 
 
-@total_ordering
-class DescendingKey:
-    """Unsigned bytes in descending order; the sort key of a reversing comparator."""
-
-    __slots__ = ("stored",)
-
-    def __init__(self, stored: bytes) -> None:
-        self.stored = stored
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DescendingKey) and self.stored == other.stored
-
-    def __lt__(self, other: DescendingKey) -> bool:
-        return self.stored > other.stored
-
-    def __hash__(self) -> int:
-        return hash(self.stored)
-
-
 def comparator_name(serialized: bytes | None) -> str | None:
     """The class of a serialized comparator; None when there is none.
 
@@ -243,31 +255,39 @@ def key_order(
     if names == (None, None):
         return TWO_PART if duplicates else PLAIN
     label = ", ".join(name for name in names if name)
+    given = any(name in registered for name in names)
     registered = {**BUILT_IN, **registered}
     unknown = any(name is not None and name not in registered for name in names)
     learned: LearnedOrder | None = LearnedOrder(label) if unknown else None
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
-        return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned)
+        return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned, given)
     # With one of two comparators unknown only the order of whole keys can be learned.
     if learned is not None:
         return KeyOrder(True, lambda stored: _learned_pair(stored, learned), _unwrap_pair, label, learned)
-    return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned)
+    return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned, given)
 
 
 class UnknownOrderError(UnsupportedError):
-    """Keys of a database cannot be compared: nobody registered its order, and its nodes do not show it."""
+    """Keys of a database cannot be compared: its order is not registered, and its nodes do not show enough of it.
 
+    Arguments:
+        learned: what is known of the order.
+    """
 
-def unknown_order(name: str) -> UnknownOrderError:
-    """The error of a search in a database whose order nobody registered."""
-    return UnknownOrderError(
-        "the order of a database is that of a Java class",
-        expected="a registered sort key",
-        found=name,
-        consequence="its records cannot be searched or changed",
-        hint="name an equivalent order for the class when opening the environment",
-    )
+    def __init__(self, learned: LearnedOrder) -> None:
+        named = repr(learned.database) if learned.database else f"with the id {learned.db_id}"
+        super().__init__(
+            f"the database {named} is in the order of a Java class that is not known here",
+            expected="an order of keys for the class",
+            found=learned.name,
+            consequence="its keys cannot be compared"
+            if learned.may_guess
+            else "nothing was written: a key in the wrong place would break the tree",
+            hint=f"give the order by --comparator {learned.database or 'DB'}=NAME (jetool-orders(7)), or open the "
+            "environment with JE, or take its records out with jetool salvage",
+        )
+        self.learned = learned
 
 
 def _sort_key(name: str | None, registered: Mapping[str, SortKey], learned: LearnedOrder | None) -> SortKey:

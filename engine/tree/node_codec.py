@@ -103,6 +103,8 @@ def apply_old_delta(node: BIN, delta: OldDelta) -> None:
     for slot in delta.slots:
         key = order.wrap(slot.key)
         index, exact = node.find(key)
+        if not exact and node.db.order.learned is not None:
+            node.guessed = True
         node.put(index, key, exact, slot.lsn, slot.state & PERSISTENT, None, 0, 0)
     node.dirty = False
 
@@ -254,6 +256,8 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
         node.data_bytes += len(value_now) if value_now is not None else 0
         return
     index, exact = node.find(key)
+    if not exact and node.db.order.learned is not None:
+        node.guessed = True
     node.put(index, key, exact, slot.lsn, state, value_now, slot.log_size or 0, expiration)
     # Reading a node changes nothing; the slots keep their own dirty bits for the next delta.
     node.dirty = False

@@ -25,6 +25,7 @@ from engine.log.writer import LogWriter
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import ExpirationListener, TreeContext
 from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import encode_usual, node_to
 from engine.tree.spill import is_spilled
 from engine.tree.tree import child_of, delist
@@ -40,11 +41,18 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
 
     Returns:
         The LSN; NULL_LSN where nothing can be logged (then the node stays dirty).
+
+    Raises:
+        UnknownOrderError: its slots are in an order that was guessed.
     """
     writer = ctx.writer
     if writer is None:
         node.dirty = True
         return NULL_LSN
+    learned = node.db.order.learned
+    if learned is not None and isinstance(node, BIN) and node.guessed:
+        # Recovery and the cleaner refuse earlier; a node in the wrong order must not reach the log in any case.
+        raise UnknownOrderError(learned)
     if node.db.deferred and isinstance(node, BIN):
         # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO, ctx.expiring)

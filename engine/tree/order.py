@@ -1,10 +1,13 @@
-"""Learning the order of a database from its nodes, where the order is that of a Java class that nobody registered.
+"""The order of a database as its nodes show it: learned where its Java class is not known, checked where it is given.
 
 Each node that was logged shows a part of the order: its keys, between the two keys of its parent that bound it. If all
 parts agree with the order of the bytes, or with its reverse, that is the order. Else the parts are brought together
 into one sequence of all keys that agrees with every one of them, and a key counts by its place in it: enough to apply
 deltas, to find nodes and to read all records. Keys that no node has, those inserted after the last checkpoint, come
 last.
+
+An order that a caller gives is held against the same nodes. One that contradicts a node is refused: redo would put
+records where the application does not find them.
 
 Example: nodes with ``[ba, ab, cb]`` and, as a delta, ``[ab, bb]``, bounded by ``ac``: the sequence ``ba ab cb bb ac``,
 since nothing tells ``cb`` from ``bb``.
@@ -16,11 +19,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, UsageError
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import DELTA_TYPE
-from engine.format.lsn import is_null
+from engine.format.lsn import format_lsn, is_null
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import LearnedOrder
@@ -50,10 +53,28 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
     learned = db.order.learned
     assert learned is not None
     after = _Sequences()
+    whole = _walk(ctx, db, logged, after)
+    _conclude(learned, after, whole=whole, can_descend=not db.duplicates)
+
+
+def check_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> None:
+    """Hold an order that the caller has given against all nodes of a database.
+
+    Arguments:
+        ctx, db, logged: as for ``learn_order``.
+
+    Raises:
+        UsageError: the keys of a node are not in that order; the message has the LSN and both keys.
+    """
+    _walk(ctx, db, logged, _Comparison(db))
+
+
+def _walk(ctx: TreeContext, db: DatabaseState, logged: Iterable[int], into: _Sequences | _Comparison) -> bool:
+    """Show all logged nodes; False when there are too many keys for the memory."""
     # Nodes of the recovery range too: they are not in the tree yet.
     todo = [_Part(lsn, None, None) for lsn in (db.root_lsn, *logged)]
     seen: set[int] = set()
-    while todo and len(after) < _MOST_KEYS:
+    while todo and len(into) < _MOST_KEYS:
         part = todo.pop()
         if is_null(part.lsn) or part.lsn in seen:
             continue
@@ -65,14 +86,14 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
             # Whoever needs the node says what is wrong with it.
             continue
         if isinstance(record, OldDelta):
-            after.add([slot.key for slot in record.slots], part)
+            into.add([slot.key for slot in record.slots], part)
             todo.append(_Part(record.last_full_lsn, part.low, part.high))
         elif isinstance(record, NodeRecord):
-            todo += _look(record, part, after, is_delta=entry.type_number == DELTA_TYPE)
-    _conclude(learned, after, whole=not todo, can_descend=not db.duplicates)
+            todo += _look(record, part, into, is_delta=entry.type_number == DELTA_TYPE)
+    return not todo
 
 
-def _look(record: NodeRecord, part: _Part, after: _Sequences, *, is_delta: bool) -> list[_Part]:
+def _look(record: NodeRecord, part: _Part, after: _Sequences | _Comparison, *, is_delta: bool) -> list[_Part]:
     """Note what a node shows; the nodes that it leads to."""
     prefix = record.key_prefix or b""
     keys = [prefix + slot.key for slot in record.slots]
@@ -132,6 +153,52 @@ class _Sequences:
                     ready.append(later_key)
         # Keys are left over when two nodes contradict each other.
         return places if len(places) == len(self.after) else None
+
+
+class _Comparison:
+    """Compares the keys of nodes by the order that the caller has given.
+
+    Attributes:
+        idents: as for ``_Sequences``; not compared.
+    """
+
+    def __init__(self, db: DatabaseState) -> None:
+        self._db = db
+        self.idents: list[tuple[bytes, _Part]] = []
+
+    def __len__(self) -> int:
+        return 0
+
+    def add(self, keys: list[bytes], part: _Part) -> None:
+        """The keys of a node, in its order."""
+        self.idents.clear()
+        wrap = self._db.order.wrap
+        try:
+            low, high = (None if bound is None else wrap(bound) for bound in (part.low, part.high))
+            compared = [wrap(key) for key in keys]
+            for index in range(1, len(keys)):
+                if not compared[index - 1] < compared[index]:
+                    self._refuse(part, keys[index - 1], keys[index])
+            if keys and low is not None and part.low is not None and compared[0] < low:
+                self._refuse(part, part.low, keys[0])
+            if keys and high is not None and part.high is not None and not compared[-1] < high:
+                self._refuse(part, keys[-1], part.high)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            # A function of the caller, made for other keys.
+            raise self._error(part, f"{type(error).__name__}: {error}") from error
+
+    def _refuse(self, part: _Part, before: bytes, after: bytes) -> None:
+        raise self._error(part, f"the key {before.hex()} stands before {after.hex()}")
+
+    def _error(self, part: _Part, found: str) -> UsageError:
+        return UsageError(
+            f"the order given for {self._db.label!r} is not the one that its nodes are in",
+            lsn=format_lsn(part.lsn),
+            expected=f"the order of {self._db.order.comparator}",
+            found=found,
+            consequence="nothing was changed: records would be put where the application does not find them",
+            hint="name another order (jetool-orders(7))",
+        )
 
 
 def _conclude(learned: LearnedOrder, found: _Sequences, *, whole: bool, can_descend: bool) -> None:

@@ -42,7 +42,7 @@ PLAIN: Final = (
     "pruned",
     "sizes",
 )
-PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "delta_size", "expirations", "no_delta", "values")
+PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "delta_size", "expirations", "guessed", "no_delta", "values")
 
 
 class Spill:

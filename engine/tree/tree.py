@@ -27,7 +27,7 @@ from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.keys import Key
+from engine.tree.keys import Key, LearnedOrder
 from engine.tree.native_nodes import ascends, prepare, record_at
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
 from engine.tree.spill import is_spilled
@@ -151,6 +151,9 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
 
 def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
     """The BIN that covers a key; None when there is no tree."""
+    learned = db.order.learned
+    if learned is not None:
+        return _find_learned(ctx, db, learned, key)
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):
         node = child_of(ctx, node, node.slot_for(key))
@@ -158,6 +161,27 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
         ctx.ticks += 1
         node.touched = ctx.ticks
     return node
+
+
+def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, key: Key) -> BIN | None:
+    """The BIN that has a key; where none has it, the one to which a descent leads."""
+    near = learned.near
+    if isinstance(near, BIN) and near.in_tree and near.db is db and key in near.keys:
+        return near
+    # Asked before the descent, which gives every key a place.
+    is_shown = learned.places is not None and learned.knows(db.order.unwrap(key))
+    node = root_of(ctx, db)
+    while node is not None and not isinstance(node, BIN):
+        node = child_of(ctx, node, node.slot_for(key))
+    if is_shown and node is not None and not node.find(key)[1]:
+        node = find_by_walk(ctx, db, key) or node
+    learned.near = node
+    return node
+
+
+def find_by_walk(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
+    """The BIN that has a key, found by looking into all of them; None when no BIN has it."""
+    return next((node for node in bins(ctx, db) if key in node.keys), None)
 
 
 def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, int, bytes | None]:

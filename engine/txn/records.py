@@ -31,7 +31,7 @@ from engine.tree.apply import RecordVersion, record_version
 from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, is_expired, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import Key, unknown_order
+from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
 from engine.txn.lock_types import Grant, LockType
@@ -483,7 +483,7 @@ def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
     if ctx.writer is None:
         raise RefusedError("the environment is read-only", hint="open it for writing")
     if db.order.learned is not None:
-        raise unknown_order(db.order.learned.name)
+        raise UnknownOrderError(db.order.learned)
 
 
 def _before(node: BIN, index: int, exact: bool) -> RecordVersion:

@@ -18,7 +18,7 @@ from engine.errors import RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
-from engine.tree.keys import SortKey
+from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, secondary_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, verify_log
 from engine.verify.lost import LostFile

@@ -27,7 +27,7 @@ from engine.log.access import LogAccess
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
-from engine.tree.keys import Key, UnknownOrderError
+from engine.tree.keys import Key
 from engine.tree.spill import is_spilled
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, FoundPart, at
@@ -213,14 +213,11 @@ class TreeWalk:
             self._check_slots(db, node)
         elif not len(node):
             self._findings.add(rules.EMPTY_UPPER, f"node {node.node_id}", lsn=node.full_lsn, db=db)
-        learned = db.order.learned
-        if learned is not None and learned.places is not None:
-            # The order was made to fit the nodes.
+        if db.order.learned is not None:
+            # An order that was made to fit the nodes says nothing of them.
             self.unordered.add(db.label)
-        try:
+        else:
             self._check_keys(db, node, extent)
-        except UnknownOrderError:
-            self.unordered.add(db.label)
         visit(db, node)
         if isinstance(node, BIN):
             return []
@@ -284,7 +281,7 @@ class TreeWalk:
                 self._findings.add(rules.NO_LSN, message, lsn=node.full_lsn, db=db, key=node.keys[index])
 
     def _check_keys(self, db: DatabaseState, node: IN, extent: Range) -> None:
-        """Order, range and identifier key. UnknownOrderError when the order of the keys is not known."""
+        """Order, range and identifier key, where the order of the keys is known."""
         lsn = newest_version(node)
         # The key of slot 0 of an upper node counts as minus infinity, whatever it is (R-TREE-6).
         keys = node.keys if isinstance(node, BIN) else node.keys[1:]
@@ -300,9 +297,7 @@ class TreeWalk:
             outside = [key for key in dict.fromkeys((*keys[:1], *keys[-1:])) if not extent.holds(key)]
         for key in outside:
             self._findings.add(rules.KEY_RANGE, f"node {node.node_id}", lsn=lsn, db=db, key=key)
-        learned = db.order.learned
-        # Where the order is learned, the identifier key of a node says no more than that it was put between its bounds.
-        if self._check_identifiers and (learned is None or learned.places is None):
+        if self._check_identifiers:
             self._check_identifier(db, node, extent, lsn)
 
     def _check_identifier(self, db: DatabaseState, node: IN, extent: Range, lsn: int) -> None:

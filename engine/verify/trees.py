@@ -41,10 +41,11 @@ from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
 from engine.storage.piles import Piles
+from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.keys import SortKey, UnknownOrderError
+from engine.tree.keys import UnknownOrderError
 from engine.tree.spill import Spill
 from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
 
-from engine.errors import NotFoundError, RefusedError, StorageError, UsageError, plural
+from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError, plural
 from engine.format.lsn import format_lsn
 from engine.log.files import LOCK_FILE
 from engine.storage.base import Storage
@@ -27,7 +27,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.posix_locks import holder_in_words
 from jetool.app import exits, params
 from jetool.app.kinds import require_je
-from jetool.app.options import Run
+from jetool.app.options import NamedOrders, Run
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engine.rescue.points import Point
     from engine.storage.beside import DirectoryBeside
     from engine.storage.saved_bytes import SavingStorage
+    from engine.tree.comparators import SortKey
 
 P = ParamSpec("P")
 WRITER_BYTE: Final = 0
@@ -78,6 +79,53 @@ def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
 
 
+def with_orders(run: Run, storage: Storage, config: EnvironmentConfig) -> EnvironmentConfig:
+    """The configuration with the orders of keys that the user has named.
+
+    Arguments:
+        storage: the environment. It is read once: only its databases say which Java classes the orders stand for.
+
+    Raises:
+        NotFoundError: there is no database of that name.
+        UsageError: the database has no such class.
+    """
+    if not run.orders:
+        return config
+    from engine.db.environment import Environment
+
+    found: dict[str, SortKey] = {}
+    with Environment(storage, replace(config, read_only=True, create=False, before_writing=None)) as env:
+        for named in run.orders:
+            found |= _sort_keys(env, storage.root, named)
+    return replace(config, comparators={**config.comparators, **found})
+
+
+def _sort_keys(env: Environment, root: str, named: NamedOrders) -> dict[str, SortKey]:
+    """Sort keys by Java class, of one database."""
+    from engine.tree.comparators import find_order
+
+    classes = env.comparator_classes(named.database)
+    if classes is None:
+        raise NotFoundError(
+            f"no database of the name {named.database!r}",
+            file=root,
+            consequence="nothing was changed",
+            hint="jetool dbs lists them",
+        )
+    found = {}
+    for order, java_class, what in zip((named.keys, named.data), classes, ("keys", "duplicates"), strict=True):
+        if order is not None and java_class is None:
+            raise UsageError(
+                f"the {what} of {named.database!r} are in the order of their bytes",
+                found=f"--comparator with {order}",
+                consequence="nothing was changed",
+                hint="leave --comparator out; jetool dbs shows which databases have a class",
+            )
+        if order is not None and java_class is not None:
+            found[java_class] = find_order(order)
+    return found
+
+
 def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     """Recover an environment in memory.
 
@@ -101,10 +149,11 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
             run.messages.notice(
                 f"{as_of.text} is {cut.snapped}", file=env, lsn=format_lsn(cut.end_lsn), consequence="as it was there"
             )
-        return Environment(view, config_of(run, read_only=True), run.listener)
+        return _noted(run, env, Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener))
     # Before recovery: a writer that ends meanwhile may have logged what was not seen.
     holder = writer_of(storage)
-    found = Environment(storage, config_of(run, read_only=True), run.listener)
+    config = with_orders(run, storage, config_of(run, read_only=True))
+    found = _noted(run, env, Environment(storage, config, run.listener))
     _note_holder(run, holder)
     tail = found.engine.tail
     if tail is not None:
@@ -140,6 +189,22 @@ def reading_code(found: Environment) -> int:
 def writer_of(storage: Storage) -> int | None:
     """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
     return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
+
+
+def _noted(run: Run, path: str, env: Environment) -> Environment:
+    """Say of which databases the order of keys is not known, where recovery needed it."""
+    for learned in env.unknown_orders():
+        named = repr(learned.database) if learned.database else f"with the id {learned.db_id}"
+        run.messages.warning(
+            f"the database {named} is in the order of a Java class that is not known here",
+            file=path,
+            consequence=f"{plural(learned.skipped, 'entry', 'entries')} after the last checkpoint not seen"
+            if learned.skipped
+            else f"{plural(learned.guessed, 'record')} written after the last checkpoint stand last; if the class "
+            "takes different keys for equal, an old version may stand beside a new one",
+            hint="give the order: --comparator DB=NAME (jetool-orders(7))",
+        )
+    return env
 
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
@@ -256,7 +321,7 @@ def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
     made = disk.stat(LOCK_FILE) is None
     try:
         yield
-    except RefusedError:
+    except (RefusedError, UnsupportedError, UsageError, NotFoundError):
         # Unless somebody has it by now.
         if made and disk.stat(LOCK_FILE) is not None:
             with contextlib.suppress(RefusedError):
@@ -294,9 +359,9 @@ def open_to_write(
     from engine.storage.overlay import OverlayStorage
     from engine.storage.saved_bytes import SavingStorage
 
-    config = replace(config or config_of(run), before_writing=check)
     disk = DiskStorage(env)
     require_je(disk)
+    config = replace(with_orders(run, disk, config or config_of(run)), before_writing=check)
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
     # A dry run takes no lock either: on the view nobody else can be in the way.

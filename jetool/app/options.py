@@ -100,6 +100,41 @@ def _choice(*names: str) -> click.Choice[str]:
     return click.Choice(names)
 
 
+class NamedOrders(NamedTuple):
+    """A database, and the names of the orders of its keys and of its duplicates; the second may be None."""
+
+    database: str
+    keys: str
+    data: str | None
+
+
+class OrderType(click.ParamType[NamedOrders]):
+    """``DB=NAME`` or ``DB=NAME,NAME``. A name of a database may have ``=`` in it: the last one counts."""
+
+    name = "DB=NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NamedOrders:
+        """Database and names, which exist. Raises BadParameter."""
+        if isinstance(value, NamedOrders):
+            return value
+        database, sign, names = str(value).rpartition("=")
+        keys, _, data = names.partition(",")
+        if not sign or not database or not keys:
+            self.fail(f"{value!r} names no order; write DB=NAME, such as people=decimal", param, ctx)
+        from engine.errors import UsageError
+        from engine.tree.comparators import find_order
+
+        try:
+            for name in filter(None, (keys, data)):
+                find_order(name)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return NamedOrders(database, keys, data or None)
+
+
+ORDER: Final = OrderType()
+
+
 def _base(formats: Sequence[str]) -> list[click.Option]:
     options = [
         click.Option(
@@ -153,6 +188,14 @@ def _lock() -> list[click.Option]:
 def _cache() -> list[click.Option]:
     text = "Memory for the nodes of the trees.  [default: je.maxMemory, or 1% of the free memory, 64MiB at least]"
     return [click.Option(["--cache"], type=params.CacheType(), metavar="SIZE|N%", help=text)]
+
+
+def _order() -> list[click.Option]:
+    text = (
+        "The order of the keys of DB, whose Java class is not known here; for duplicates NAME,NAME of keys and data."
+        " Names are in jetool-orders(7). Repeatable."
+    )
+    return [click.Option(["--comparator"], type=ORDER, multiple=True, metavar="DB=NAME", help=text)]
 
 
 def _spark() -> list[click.Option]:
@@ -209,6 +252,7 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "jobs": _jobs,
     "lock": _lock,
     "cache": _cache,
+    "order": _order,
     "spark": _spark,
     "write": _write,
     "plan": _plan,
@@ -300,6 +344,7 @@ class Run:
         jobs: number of processes allowed.
         lock_timeout_s: seconds to wait for a lock, 0 for one try.
         cache_bytes: for the cache of an environment, None for the default.
+        orders: orders of keys that the user has named, by database.
         environments: how many are open at the same time: the default is for all of them together.
         dry_run: whether to print the plan only.
         yes: whether the user has confirmed.
@@ -320,6 +365,7 @@ class Run:
     master: str | None = None
     conf: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    orders: tuple[NamedOrders, ...] = ()
     environments: int = 1
     tls: TlsOptions | None = None
 
@@ -364,6 +410,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         master=values.pop("master", None),
         conf=tuple(values.pop("conf", None) or ()),
         cache_bytes=values.pop("cache", None),
+        orders=tuple(values.pop("comparator", None) or ()),
         tls=_tls_options(values) if "tls_ca" in values else None,
     )
     return run, target

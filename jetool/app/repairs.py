@@ -18,7 +18,14 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app.kinds import require_je
-from jetool.app.opening import backup_directory, full_backup_named, wait_for_lock, writer_of
+from jetool.app.opening import (
+    backup_directory,
+    full_backup_named,
+    leaving_no_lock_file,
+    wait_for_lock,
+    with_orders,
+    writer_of,
+)
 from jetool.app.options import Run
 
 
@@ -51,11 +58,18 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
     """
     disk = DiskStorage(env)
     require_je(disk)
+    config = with_orders(run, disk, config)
     if run.dry_run:
         with Environment(OverlayStorage(disk), config, run.listener) as opened:
             yield Repair(opened)
         return
     wait_for_lock(run, disk)
+    with leaving_no_lock_file(disk):
+        yield from _for_good(run, env, disk, command, config)
+
+
+def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: EnvironmentConfig) -> Iterator[Repair]:
+    """The repair on the files themselves."""
     if writer_of(disk) is None:
         # The lock file is no data: made first, it is not among what undo takes back.
         disk.open_rw(LOCK_FILE, create=True).close()

@@ -56,7 +56,7 @@ def _outputs() -> Outputs:
 @command(
     "checkpoint",
     outputs=_outputs,
-    features=("fields", "progress", "lock", "cache", "write"),
+    features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
         ("Shorten the next recovery", "jetool checkpoint /data/env"),
         ("What would be flushed", "jetool checkpoint /data/env --minimize -n --json"),

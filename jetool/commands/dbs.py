@@ -48,7 +48,7 @@ def _outputs() -> Outputs:
 @command(
     "dbs",
     outputs=_outputs,
-    features=("fields", "progress", "jobs", "cache"),
+    features=("fields", "progress", "jobs", "cache", "order"),
     examples=(
         ("Names and sizes", "jetool dbs /data/env --count --fields name,id,records"),
         ("All of them, JE's own too, for a script", "jetool dbs /data/env --internal --format ndjson"),

@@ -36,7 +36,7 @@ def _outputs() -> Outputs:
 @command(
     "delete",
     outputs=_outputs,
-    features=("fields", "keys", "lock", "cache", "write"),
+    features=("fields", "keys", "lock", "cache", "order", "write"),
     examples=(
         ("One record", "jetool delete /data/env user0001 --db users"),
         ("One data item of a key", "jetool delete /data/env user0001 --db tags --data blue"),

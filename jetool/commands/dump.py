@@ -27,7 +27,7 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
     check=_check,
     outputs=lambda: Outputs("stream", (RECORD,), DUMP_END),
     formats=("je", "ndjson", "json", "csv"),
-    features=("fields", "progress", "keys", "cache"),
+    features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("As DbDump writes it, into a file that appears when it is complete",
          "jetool dump /data/env --db orders --output orders.dump"),

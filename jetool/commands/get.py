@@ -7,6 +7,7 @@ import click
 from engine.db.database import Database
 from engine.errors import DamageError, NotFoundError
 from engine.rescue.points import Point
+from engine.tree.keys import UnknownOrderError
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for
@@ -19,7 +20,7 @@ from jetool.rows.record_rows import DECODED_RECORD, RECORD, record_row
 @command(
     "get",
     outputs=lambda: Outputs("table", (DECODED_RECORD,), TABLE_END),
-    features=("fields", "progress", "keys", "cache"),
+    features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
         ("By a key in hex, for a script", "jetool get /data/env 0x8000000000000007 --db journal --json"),
@@ -66,7 +67,16 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: 
 
 
 def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:
-    # The order of a Java comparator is not known, so a search by bytes could miss the key.
-    if db.state.order.comparator is not None:
-        return [record for record in db.items() if record[0] == key]
+    order = db.state.order
+    if order.learned is not None:
+        found = [record for record in db.items() if record[0] == key]
+        if not found:
+            # The class may take another key for the same.
+            raise UnknownOrderError(order.learned)
+        return found
+    if order.comparator is not None:
+        with db.cursor() as cursor:
+            first = cursor.search(key)
+            rest = iter(cursor.next_dup, None) if first is not None and db.duplicates else ()
+            return [] if first is None else [first, *rest]
     return list(db.items(start=key, end=key + b"\0"))

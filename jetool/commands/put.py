@@ -40,7 +40,7 @@ def _outputs() -> Outputs:
 @command(
     "put",
     outputs=_outputs,
-    features=("fields", "keys", "lock", "cache", "write"),
+    features=("fields", "keys", "lock", "cache", "order", "write"),
     examples=(
         ("One record", "jetool put /data/env user0001 Ada --db users"),
         ("Data from standard input", "jetool put /data/env 0x0007 - --db blobs"),

@@ -24,7 +24,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
     "scan",
     check=_check,
     outputs=lambda: Outputs("stream", (DECODED_RECORD,), SCAN_END),
-    features=("fields", "progress", "keys", "cache"),
+    features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),
         ("A range, with keys that JE's LongBinding wrote",

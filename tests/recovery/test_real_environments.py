@@ -24,9 +24,9 @@ from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.disk import DiskStorage
+from engine.tree.comparators import DescendingKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import DescendingKey
 from engine.tree.tree import bins, slot_data
 from tests import corpus
 

@@ -14,9 +14,9 @@ from engine.format.bytecursor import join_two_part_key
 from engine.format.lsn import NULL_LSN, is_null
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN, Times
+from engine.tree.comparators import DescendingKey
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, ObsoleteNode
-from engine.tree.keys import DescendingKey
 from engine.tree.spill import PLAIN, PLAIN_OF_BIN, Spill, is_spilled
 
 # What a node has of its place in memory, and what has a form of its own in the scratch file.

@@ -30,6 +30,9 @@ NOTES = {
 }  # fmt: skip
 
 
+ORDERS = ("--comparator", "back=from-last", "--comparator", "fall=descending")
+
+
 def _said(case: Path) -> Any:
     return json.loads((case / "manifest.json").read_text())
 
@@ -66,7 +69,13 @@ def test_recovery_gives_the_records_of_je(case: Path) -> None:
 
 @pytest.mark.parametrize("case", HEALTHY, ids=lambda path: path.name)
 def test_recover_would_give_nothing_up(case: Path) -> None:
-    done = run("recover", case / "env", "-n", "--json")
+    # Its recovery inserts keys in the order of a class; what happens without it is in ``cli/test_key_orders``.
+    orders = (
+        ["--comparator", "back=from-last", "--comparator", "fall=descending"]
+        if case.name == "comparators-halted"
+        else []
+    )
+    done = run("recover", case / "env", "-n", "--json", *orders)
     assert done.code == 0, done.err
     assert json.loads(done.out)["commits_lost"] == 0
 

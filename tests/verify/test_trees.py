@@ -14,7 +14,7 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
-from engine.tree.keys import unknown_order
+from engine.tree.keys import LearnedOrder, UnknownOrderError
 from engine.tree.tree import bins, find_bin
 from engine.verify import record_rules, space_rules, tree_rules
 from engine.verify.environment import verify_environment
@@ -344,7 +344,9 @@ def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.Monk
         def __init__(self, *_: object, **__: object) -> None: ...
 
         def run(self) -> None:
-            raise unknown_order("org.example.ByTail")
+            learned = LearnedOrder("org.example.ByTail")
+            learned.database = "people"
+            raise UnknownOrderError(learned)
 
     monkeypatch.setattr("engine.verify.trees.Recovery", Unordered)
     storage = sound()
@@ -353,4 +355,7 @@ def test_trees_whose_order_nobody_knows_are_not_checked(monkeypatch: pytest.Monk
     whole = verify_environment(storage, list_log_files(storage), ("log", "tree"))
     assert whole.checked == ("log", "tail")
     assert whole.nodes is None
-    assert "trees (the order of a database is that of a Java class: org.example.ByTail)" in whole.not_checked
+    assert (
+        "trees (the database 'people' is in the order of a Java class that is not known here: org.example.ByTail)"
+        in whole.not_checked
+    )

@@ -26,7 +26,7 @@ _MOST_PERCENT = 90
 @command(
     COMMAND,
     outputs=lambda: Outputs("document", (CLEANED,)),
-    features=("fields", "progress", "lock", "cache", "write"),
+    features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
         ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
         ("Free 5 GiB; deleted files go to another disk", "jetool clean /data/env --free 5GiB --backup-dir /backup/env"),

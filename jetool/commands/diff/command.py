@@ -73,7 +73,7 @@ DIFF: Final = Shape(
 @command(
     "diff",
     outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
-    features=("fields", "progress", "times", "keys", "jobs", "cache"),
+    features=("fields", "progress", "times", "keys", "jobs", "cache", "order"),
     examples=(
         ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
         ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),

@@ -23,7 +23,7 @@ from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
 from jetool.app.addresses import resolve
 from jetool.app.decoding import decoding_for
-from jetool.app.opening import config_of, open_to_read
+from jetool.app.opening import config_of, open_to_read, with_orders
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
@@ -64,7 +64,7 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     # On the view only: recovery then finds the end of the log where a crash would have put it.
     cut_log(view, files, lsn)
     try:
-        opened = Environment(view, config_of(run, read_only=True), run.listener)
+        opened = Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener)
     # Before the first checkpoint there may be no root yet; that is no damage of this log.
     except DamageError as error:
         raise NotFoundError(

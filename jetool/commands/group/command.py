@@ -144,7 +144,7 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
     parent=group,
     check=_check,
     outputs=lambda: Outputs("document", (RESET_DONE,)),
-    features=("fields", "progress", "times", "lock", "cache", "write"),
+    features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 -n"),
         ("Live on alone", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 --yes"),

@@ -21,7 +21,7 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
     "load",
     check=_check,
     outputs=lambda: Outputs("document", (LOADED,)),
-    features=("fields", "progress", "keys", "jobs", "lock", "cache", "spark", "write"),
+    features=("fields", "progress", "keys", "jobs", "lock", "cache", "order", "spark", "write"),
     examples=(
         ("A CSV file, on this machine", "jetool load /data/env orders.csv --db orders --create --key id"),
         (

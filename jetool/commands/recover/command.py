@@ -43,7 +43,7 @@ def _check(
     "recover",
     check=_check,
     outputs=_outputs,
-    features=("fields", "progress", "lock", "cache", "write"),
+    features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("How long it would take", "jetool recover /data/env --estimate"),

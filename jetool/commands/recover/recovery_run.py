@@ -34,6 +34,7 @@ from jetool.app.opening import (
     full_backup_named,
     leaving_no_lock_file,
     wait_for_lock,
+    with_orders,
     writer_of,
 )
 from jetool.app.options import Run
@@ -153,7 +154,7 @@ def _recover_for_good(run: Run, env: str, disk: DiskStorage, tail: Tail, accept_
 def _run(run: Run, storage: Storage, tail: Tail, backup: DirectoryBeside | None, accept_loss: bool) -> RecoveryRun:
     watch = Stopwatch(run.listener)
     # The engine looks again, under the lock.
-    config = config_of(run, halt_on_commit_after_bad=not accept_loss)
+    config = with_orders(run, storage, config_of(run, halt_on_commit_after_bad=not accept_loss))
     with Environment(storage, config, watch) as env:
         engine = env.engine
         result, index, end = engine.recovery, engine.vlsn_index, engine.end_lsn

@@ -34,7 +34,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.interrupted import preview, settle
 from jetool.app.kinds import JE, require
-from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_for_lock
+from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_for_lock, with_orders
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RESTORED, restored_row
@@ -76,7 +76,7 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
     COMMAND,
     check=_check,
     outputs=lambda: Outputs("document", (RESTORED,)),
-    features=("fields", "progress", "times", "lock", "cache", "write"),
+    features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),
         (
@@ -161,7 +161,8 @@ def restore(
             put_files(repository, plan, storage, listener=run.listener)
         # Nobody else opens it: the marker is there, and the reset takes the lock itself.
         if standing == NEW and address is not None:
-            with Environment(without_marker(storage), config_of(run), run.listener) as opened:
+            config = with_orders(run, without_marker(storage), config_of(run))
+            with Environment(without_marker(storage), config, run.listener) as opened:
                 reset_group(opened, str(group), str(node), *address)
         with _locked(run, disk):
             finish(storage)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.errors import NotFoundError, UsageError
+from engine.errors import DamageError, NotFoundError, UsageError
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
@@ -31,6 +32,8 @@ from jetool.output.findings import FINDING
 
 if TYPE_CHECKING:
     from engine.db.parts import EnvironmentParts
+    from engine.storage.base import Storage
+    from engine.tree.comparators import SortKey
     from jetool.commands.vlsn.checking import ReplicationCheck
 
 _REP: Final = "rep"
@@ -40,7 +43,7 @@ _REP: Final = "rep"
     "verify",
     outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
-    features=("fields", "progress", "jobs"),
+    features=("fields", "progress", "jobs", "order"),
     examples=(
         ("Is the log whole", "jetool verify /data/env"),
         ("Can every record be found and read", "jetool verify /data/env --full"),
@@ -111,7 +114,14 @@ def verify(
         results = check_all(storage, files, run.jobs, run.listener, with_sizes="space" in levels)
         replication.checks = [result.check for result in results if result.check is not None]
     report = verify_environment(
-        storage, files, levels, jobs=run.jobs, listener=run.listener, results=results, recovered=replication
+        storage,
+        files,
+        levels,
+        jobs=run.jobs,
+        listener=run.listener,
+        comparators=_orders(run, storage),
+        results=results,
+        recovered=replication,
     )
     # Where recovery has failed once it would fail again for the index.
     if replication is not None and not _is_lost(report, levels):
@@ -181,6 +191,19 @@ class _Replication:
             checked=(*report.checked, _REP),
             not_checked=tuple(word for word in report.not_checked if word != NOT_REPLICATION),
         )
+
+
+def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
+    """The orders of keys that the user has named, by Java class."""
+    if not run.orders:
+        return {}
+    from jetool.app.opening import config_of, with_orders
+
+    try:
+        return with_orders(run, storage, config_of(run, read_only=True)).comparators
+    except DamageError:
+        # What is damaged is for the check to say.
+        return {}
 
 
 def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int]:

@@ -29,7 +29,7 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
     parent=vlsn,
     outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
-    features=("fields", "progress", "jobs", "cache"),
+    features=("fields", "progress", "jobs", "cache", "order"),
     examples=(
         ("Do index and log agree", "jetool vlsn check /data/env"),
         ("For a script", "jetool vlsn check /data/env --format ndjson"),
@@ -66,7 +66,7 @@ def vlsn_check(run: Run, env: str) -> int:
     "rebuild",
     parent=vlsn,
     outputs=lambda: Outputs("document", (REBUILT,)),
-    features=("fields", "progress", "jobs", "lock", "cache", "write"),
+    features=("fields", "progress", "jobs", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool vlsn rebuild /data/env -n"),
         ("Make the index anew; jetool undo takes it back", "jetool vlsn rebuild /data/env"),

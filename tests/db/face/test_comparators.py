@@ -15,7 +15,8 @@ from engine.db.secondary import SecondaryConfig
 from engine.errors import RefusedError, UnsupportedError, UsageError
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.tree.keys import DescendingKey, comparator_name, key_order, serialized_comparator
+from engine.tree.comparators import DescendingKey
+from engine.tree.keys import comparator_name, key_order, serialized_comparator
 from engine.verify.environment import verify_environment
 
 

@@ -14,7 +14,7 @@ from engine.db.secondary_cursor import SecondaryRecord, join
 from engine.db.sequence import SequenceConfig
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.tree.keys import DescendingKey
+from engine.tree.comparators import DescendingKey
 from engine.verify.environment import verify_environment
 from engine.verify.secondary import check_secondary
 from tests.db.face.people import OF_CITY, People
