@@ -1,0 +1,313 @@
+"""What JE says inside of a reason: the stream, the VLSN index, network restores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.rescue.messages.record import CHECK, DATA, GOES_ON, GROUP, INVALID, MISSING, NODE, NOT_OPEN, KnownMessage
+
+STREAM_TEXTS: Final = (
+    KnownMessage(
+        word="feeder passed its VLSN",
+        cause="the master's reader for a replica passed the VLSN that it looked for: VLSN index and log of the "
+        "master do not agree",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=(
+            "want to read",
+            "but reader at",
+        ),
+    ),
+    KnownMessage(
+        word="stream not sequential",
+        cause="the replica received another VLSN than the next one: its own VLSN index or the master's does not "
+        "agree with the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("Rep stream not sequential",),
+    ),
+    KnownMessage(
+        word="feeder entry out of order",
+        cause="the master read another VLSN than the next one: its VLSN index and log do not agree",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=(
+            "Expected VLSN:",
+            "log entry VLSN:",
+        ),
+    ),
+    KnownMessage(
+        word="VLSNs out of order",
+        cause="the log holds VLSNs that do not ascend",
+        risk=DATA,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("vlsns out of order",),
+    ),
+    KnownMessage(
+        word="recovery tracker overlap",
+        cause="the VLSN index on disk ends before the VLSNs that recovery found begin: the index lacks a stretch; "
+        "the records themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}; jetool vlsn rebuild {env} -n",
+        environment=NOT_OPEN,
+        signs=("recoveryTracker should overlap or follow",),
+    ),
+    KnownMessage(
+        word="VLSN tracker order",
+        cause="the VLSN index on disk and the VLSNs that recovery found overlap in the wrong order; the records "
+        "themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}; jetool vlsn rebuild {env} -n",
+        environment=NOT_OPEN,
+        signs=("Expected this tracker to precede recovery tracker",),
+    ),
+    KnownMessage(
+        word="VLSN bucket missing",
+        cause="the VLSN index has no bucket for a VLSN in its range; the records themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}; jetool vlsn rebuild {env} -n",
+        environment=INVALID,
+        signs=("Couldn't find bucket for",),
+    ),
+    KnownMessage(
+        word="VLSN bucket overlap",
+        cause="buckets of the VLSN index overlap; the records themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("target bucket overlaps previous bucket",),
+    ),
+    KnownMessage(
+        word="VLSN buckets end wrongly",
+        cause="the last bucket of the VLSN index does not end where its range ends; the records themselves are in "
+        "the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("end of last bucket should match end of range",),
+    ),
+    KnownMessage(
+        word="VLSN flush range",
+        cause="a bucket of the VLSN index exceeds its range; the records themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("target bucket exceeds flush range",),
+    ),
+    KnownMessage(
+        word="VLSN tracker holds no VLSN",
+        cause="the VLSN index lacks a VLSN of its range; the records themselves are in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("should be held within this tracker",),
+    ),
+    KnownMessage(
+        word="matchpoint cleaned",
+        cause="the cleaner would delete the last matchpoint of the node",
+        risk=NODE,
+        next="jetool vlsn range {env}",
+        environment=INVALID,
+        signs=("log clean away last matchpoint",),
+    ),
+    KnownMessage(
+        word="VLSN not found",
+        cause="a VLSN of the index is not in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("VLSN not found:",),
+    ),
+    KnownMessage(
+        word="matchpoint without sync VLSN",
+        cause="the node's VLSN range has no sync point although it has a matchpoint: index and log do not agree",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=(
+            "matchpoint of",
+            "when the sync VLSN is null",
+        ),
+    ),
+    KnownMessage(
+        word="null record at the matchpoint",
+        cause="the master does not have the entry that it offered as matchpoint",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=(
+            "candidate matchpoint",
+            "but got null record back",
+        ),
+    ),
+    KnownMessage(
+        word="matchpoint not in the log",
+        cause="a matchpoint of the VLSN index is not in the log",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("Couldn't find matchpoint",),
+    ),
+    KnownMessage(
+        word="feeder repositioned",
+        cause="the VLSN index of the master leads back in the log: index and log do not agree",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("Feeder forward scanning should not be repositioned",),
+    ),
+    KnownMessage(
+        word="DTVLSN decreases",
+        cause="the durable VLSN of the group went back: a replica was replaced by an earlier copy, or a group was "
+        "reset",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("DTVLSN sequence cannot decrease",),
+    ),
+    KnownMessage(
+        word="DTVLSN beyond the VLSN",
+        cause="a Commit names a durable VLSN after its own: the stream of the node was mixed with another",
+        risk=NODE,
+        next="jetool vlsn check {env}",
+        environment=INVALID,
+        signs=("DTVLSN(vlsn)=",),
+    ),
+    KnownMessage(
+        word="replica operation failed",
+        cause="the replica does not have a record that the master's stream changes: the nodes differ",
+        risk=DATA,
+        next="jetool diff {env} OTHER_ENV",
+        environment=INVALID,
+        signs=("Replicated operation could not be applied",),
+    ),
+    KnownMessage(
+        word="database id taken",
+        cause="the replica has a database of that name under another id: the nodes differ",
+        risk=DATA,
+        next="jetool diff {env} OTHER_ENV",
+        environment=INVALID,
+        signs=(
+            "is associated with id:",
+            "not the reserved database id",
+        ),
+    ),
+    KnownMessage(
+        word="database not on the replica",
+        cause="the master's stream changes a database that the replica does not have: the nodes differ",
+        risk=DATA,
+        next="jetool diff {env} OTHER_ENV",
+        environment=INVALID,
+        signs=(
+            "Id:",
+            "not found on the Replica",
+        ),
+    ),
+    KnownMessage(
+        word="rename on the replica failed",
+        cause="the master renamed a database that the replica does not have: the nodes differ",
+        risk=DATA,
+        next="jetool diff {env} OTHER_ENV",
+        environment=INVALID,
+        signs=("name not found on the Replica",),
+    ),
+    KnownMessage(
+        word="feeder file missing",
+        cause="the master's reader for a replica was led into a log file that is not there",
+        risk=DATA,
+        next=MISSING,
+        environment=INVALID,
+        signs=("Trying to reposition FeederReader to",),
+    ),
+    KnownMessage(
+        word="network restore marker",
+        cause="a network restore was interrupted: the log files are not complete and JE refuses to open them",
+        risk=NODE,
+        next="remove the files and restore again; jetool info {env}",
+        environment=NOT_OPEN,
+        signs=("Network restore marker file",),
+    ),
+    KnownMessage(
+        word="restore marker entry",
+        cause="a network restore was interrupted, or the environment needs one: JE refuses to open it",
+        risk=NODE,
+        next="let the node restore again from the group; jetool info {env}",
+        environment=NOT_OPEN,
+        signs=("RestoreRequired",),
+    ),
+    KnownMessage(
+        word="no node for a restore",
+        cause="a network restore asked every other node and none served it: not running, not reachable, or too far "
+        "behind",
+        risk=NODE,
+        next="jetool group show HOST:PORT",
+        environment=NOT_OPEN,
+        signs=("Tried and failed with every node",),
+    ),
+    KnownMessage(
+        word="restore digest",
+        cause="a copied log file has other bytes than its sender says: the network or a disk changes bytes",
+        risk=NODE,
+        next="jetool verify --log {env}",
+        environment=NOT_OPEN,
+        signs=("Digest mismatch despite",),
+    ),
+    KnownMessage(
+        word="restore file name",
+        cause="a network restore could not move a log file out of its way (permissions, room)",
+        risk=NODE,
+        next="check permissions and room; jetool info {env}",
+        environment=NOT_OPEN,
+        signs=("Could not rename log file",),
+    ),
+    KnownMessage(
+        word="restore file deletion",
+        cause="a network restore could not delete a log file (permissions)",
+        risk=NODE,
+        next="check permissions; jetool info {env}",
+        environment=NOT_OPEN,
+        signs=("Could not delete log file",),
+    ),
+    KnownMessage(
+        word="restore initialization",
+        cause="JE failed inside InsufficientLogException while it prepared a network restore: the node needs a "
+        "restore, and its group gave no log providers",
+        risk=NODE,
+        next="jetool vlsn range {env}; jetool group show HOST:PORT",
+        environment=INVALID,
+        signs=(
+            "NullPointerException",
+            "InsufficientLogException.",
+        ),
+    ),
+    KnownMessage(
+        word="restore channel state",
+        cause="a network restore was started twice, or after the environment had been closed",
+        risk=NODE,
+        next="start the node again; jetool vlsn range {env}",
+        environment=INVALID,
+        signs=("Network Restore channel state",),
+    ),
+    KnownMessage(
+        word="maximum message size",
+        cause="a message between nodes exceeds je.rep.maxMessageSize: a stranger connected to the port, or a "
+        "record is too large",
+        risk=CHECK,
+        next=GROUP,
+        environment=GOES_ON,
+        signs=("is too large. maxSizeAllowed",),
+    ),
+    KnownMessage(
+        word="unknown message of a node",
+        cause="a message between nodes has an unknown code: a stranger connected to the port, or the releases do "
+        "not fit",
+        risk=CHECK,
+        next=GROUP,
+        environment=GOES_ON,
+        signs=("Unknown message op id",),
+    ),
+)
