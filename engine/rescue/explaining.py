@@ -49,7 +49,7 @@ _DERBY_CODE: Final = re.compile(
     r"|\b(X(?:S[A-Z]{2}|BM\d|CY\d|RE\d|J\d\d|CW\d)[0-9A-Z])\b"
 )
 # What every incident has that is looked at: one search for most lines of a log file, which say nothing.
-_HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4,6} [0-9A-Z]{5}|SQL ?S|\bX[A-Z]", re.ASCII)
+_HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]")
 _CONTEXT: Final = re.compile(
     r"sleepycat|\(JE \d|derby|SQL ?STATE|SQLException|SQLNonTransient|Container\(|doris|starrocks|palo|bdb|EditLog|"
     r"GlobalStateMgr|\bFE type",
@@ -67,7 +67,7 @@ _VLSN: Final = re.compile(
     rf"(?:VLSNs?(?:\s(?:of|is|was))?[:=#({{\[\s]{{1,3}}|\bwant to read |\breader at )({_NUMBER})", re.IGNORECASE
 )
 _TXN: Final = re.compile(
-    rf"\b(?:txn|transaction|locker)(?:[\s_]?id)?[\s:=#<({{\[\"']{{1,3}}(?:id=)?([-\u2212]?{_NUMBER})"
+    rf"\b(?:txn|transaction)(?:[\s_]?id)?[\s:=#<({{\[\"']{{1,3}}(?:id=)?([-\u2212]?{_NUMBER})"
     rf"|(?<![\w.])([-\u2212]?\d{{1,18}})_[^\s_]+_\w*(?:Txn|Locker)\b",
     re.IGNORECASE,
 )
@@ -152,11 +152,12 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
     last = 0
     for incident in incidents(lines):
         last = incident.last_line
-        named = any(_CONTEXT.search(line) for text in incident.texts for line in text.lines)
-        context = context or named
         verdict = _verdict(incident)
         if verdict is None:
             continue
+        named = verdict.strong or any(_CONTEXT.search(line) for text in incident.texts for line in text.lines)
+        named = named or any(_CONTEXT.search(frame) for frame in incident.frames)
+        context = context or named
         one = found.get(verdict.word)
         if one is None:
             if len(found) >= _MOST_MESSAGES:
@@ -164,7 +165,10 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
             sample = incident.texts[0].joined() if incident.texts else f"at {incident.frames[0]}"
             one = found[verdict.word] = ExplainedMessage(verdict.word, verdict.known, incident.first_line, sample)
         _add(one, verdict, incident)
-        one.weak = one.weak and not verdict.strong and not named
+        one.weak = one.weak and not named
+    # Frames alone are worth a word only where nothing else is; a page dump parts an exception from its frames.
+    if len(found) > 1:
+        found.pop(TRACE.word, None)
     if context or last <= _PASTED_LINES:
         return list(found.values())
     return [one for one in found.values() if not one.weak]
@@ -208,12 +212,16 @@ def _verdict(incident: Incident) -> _Verdict | None:
 
 def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str, incident: Incident) -> str | None:
     """What becomes of the environment, by the message that decided, by the others, and by what the text says."""
-    if refined.environment == NOT_OPEN or any(frame.startswith(_OPENING) for frame in incident.frames):
+    rows = (refined, *rows)
+    # What reports that opening failed says more than the exception that made it fail.
+    if refined.environment == NOT_OPEN or any(row.wrapper and row.environment == NOT_OPEN for row in rows):
+        return NOT_OPEN
+    if any(frame.startswith(_OPENING) for frame in incident.frames):
         return NOT_OPEN
     if _INVALID.search(whole):
         return INVALID
     environment = None
-    for row in (refined, *rows):
+    for row in rows:
         environment = _worse(environment, row.environment)
     return environment
 
@@ -233,7 +241,7 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
     known_codes = [code for code in codes if code in BY_WORD]
     yield from ((code, True) for code in known_codes)
     if not codes:
-        yield from ((known.word, False) for piece, known in PHRASES if piece in text)
+        yield from ((known.word, False) for pieces, known in PHRASES if _has(text, pieces))
 
 
 def _instead(word: str, text: str) -> str:

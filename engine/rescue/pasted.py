@@ -69,15 +69,14 @@ class Text:
 
     def joined(self) -> str:
         """The text in one line, as it was before a terminal or a mail program broke it."""
-        if len(self.lines) == 1:
-            return self.lines[0]
-        return ("" if self._hard() else " ").join(line if self._hard() else line.strip() for line in self.lines)
+        return self.spellings()[0]
 
     def spellings(self) -> tuple[str, ...]:
-        """The text with its lines joined by spaces, and without any: a word may have been broken in two."""
+        """The text with its lines joined by spaces and without any, the likelier first: words may be broken in two."""
         if len(self.lines) == 1:
             return (self.lines[0],)
-        return " ".join(line.strip() for line in self.lines), "".join(self.lines)
+        both = (" ".join(line.strip() for line in self.lines), "".join(self.lines))
+        return both[::-1] if self._hard() else both
 
     def _hard(self) -> bool:
         full = {len(line) for line in self.lines[:-1]}
@@ -121,13 +120,13 @@ class _Reader:
             ended, self.open = self.open, None
             return ended
         current = self.open
-        frame = _FRAME.search(line)
+        frame = _FRAME.search(line) if "at " in line or "... " in line or "- locked" in line else None
         if frame is not None and not _SPEAKS.search(line, 0, frame.start()):
             if current is None:
                 current = self.open = Incident(number)
             current.add_frames(line)
             self._in_text = False
-        elif _NESTED.search(line):
+        elif "===" in line and _NESTED.search(line):
             self._in_text = False
         elif current is not None and self._continues(current, number, line):
             pass
@@ -146,12 +145,17 @@ class _Reader:
 
     def _continues(self, current: Incident, number: int, line: str) -> bool:
         """Add a line to the open incident, if it belongs there."""
-        if _WRAPPED_BY.search(line):
+        # Most lines of a log begin a record of their own.
+        stamped = _STAMP.match(line) is not None
+        marked = "ed by: " in line or "xception" in line or "uppressed" in line
+        if stamped and not marked:
+            return False
+        if marked and _WRAPPED_BY.search(line):
             current.texts.insert(0, Text(number, line))
-        elif _CAUSE.search(line) or self._is_next(current, line):
+        elif (marked and _CAUSE.search(line)) or (not stamped and self._is_next(current, line)):
             if len(current.texts) < _MOST_TEXTS:
                 current.texts.append(Text(number, line))
-        elif self._in_text and current.texts and self._is_rest(current.texts[-1], line):
+        elif not stamped and self._in_text and current.texts and self._is_rest(current.texts[-1], line):
             current.texts[-1].add(line)
             return True
         else:
@@ -170,7 +174,7 @@ class _Reader:
 
     def _is_rest(self, text: Text, line: str) -> bool:
         """Whether a line continues a text: indented, or broken off."""
-        if _STAMP.match(line) or _THROWN.match(line) or _CODE.match(line):
+        if _THROWN.match(line) or _CODE.match(line):
             return False
         if line.startswith("(JE ") and any("(JE " in one for one in text.lines):
             return False
@@ -182,7 +186,7 @@ def incidents(lines: Iterable[str]) -> Iterator[Incident]:
     reader = _Reader()
     for number, whole in enumerate(lines, 1):
         line = whole[:_MOST_LINE].rstrip("\r\n")
-        prefix = _QUOTE.match(line)
+        prefix = _QUOTE.match(line) if "|" in line or line[:1] == ">" else None
         if prefix is not None:
             line = line[prefix.end() :]
         # Logs in JSON hold a stack trace in one line.

@@ -25,7 +25,7 @@ BY_WORD: Final = {known.word: known for known in (*OF_JE, *OF_DERBY, *BARE)}
 REASON_WORDS: Final = frozenset(known.word for known in REASONS)
 WITH_SIGNS: Final = tuple(known for known in OF_JE if known.signs)
 PHRASES: Final = tuple(
-    (piece, BY_WORD[code])
+    (tuple(piece.split("\u2026")), BY_WORD[code])
     for code, piece in (
         *ENGLISH.items(),
         *((code, piece) for code, pieces in EUROPEAN.items() for piece in pieces),
@@ -38,7 +38,9 @@ _PART: Final = re.compile(r"\w+")
 
 def _keys() -> frozenset[str]:
     """The longest word of each piece: a line without any of them shows no message by its text."""
-    pieces = [known.signs[0] for known in WITH_SIGNS] + [piece for piece, _ in PHRASES if piece.isascii()]
+    pieces = [known.signs[0] for known in WITH_SIGNS] + [
+        max(pieces, key=len) for pieces, _ in PHRASES if "".join(pieces).isascii()
+    ]
     return frozenset(max(_PART.findall(piece), key=len) for piece in pieces)
 
 
