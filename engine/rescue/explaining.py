@@ -48,6 +48,8 @@ _DERBY_CODE: Final = re.compile(
     r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"
     r"|\b(X(?:S[A-Z]{2}|BM\d|CY\d|RE\d|J\d\d|CW\d)[0-9A-Z])\b"
 )
+# A code that no other database has.
+_OWN_CODE: Final = re.compile(r"X[0-9A-Z]{3}\d|\d\d[X-Z]")
 # What every incident has that is looked at: one search for most lines of a log file, which say nothing.
 _HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]")
 _CONTEXT: Final = re.compile(
@@ -235,11 +237,13 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
     # JE writes what it wraps in front of its own reason: the last is the outermost.
     reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
     yield from ((_instead(word, text), True) for word in reversed(reasons))
-    classes = [found for found in _EXCEPTION.finditer(text) if found[2] in BY_WORD]
-    yield from ((found[2], True) for found in classes if not found[1] or found[1].startswith(_JE))
-    codes = [found[1] or found[2] for found in _DERBY_CODE.finditer(text)]
-    known_codes = [code for code in codes if code in BY_WORD]
-    yield from ((code, True) for code in known_codes)
+    for found in _EXCEPTION.finditer(text):
+        known_class = BY_WORD.get(found[2])
+        if known_class is not None and (found[1].startswith(_JE) or (not found[1] and not known_class.wrapper)):
+            yield found[2], bool(found[1])
+    codes = [code for code in (found[1] or found[2] for found in _DERBY_CODE.finditer(text)) if code in BY_WORD]
+    # Other databases use the codes of digits, too.
+    yield from ((code, not code.isdigit()) for code in codes)
     if not codes:
         yield from ((known.word, False) for pieces, known in PHRASES if _has(text, pieces))
 
@@ -305,10 +309,14 @@ def _known(row: KnownMessage) -> _Verdict:
 
 def _unknown(incident: Incident) -> _Verdict | None:
     """The class or code of an exception of JE or Derby that the table does not have."""
+    named = any("derby" in line.lower() for text in incident.texts for line in text.lines)
+    named = named or any(frame.startswith(_DERBY) for frame in incident.frames)
     for text in incident.texts:
         joined = text.joined()
         code = _DERBY_CODE.search(joined)
-        word = (code[1] or code[2]) if code is not None else None
+        word = code[1] if code is not None else None
+        if word is not None and not _OWN_CODE.match(word) and not named:
+            word = None
         if word is None:
             foreign = _FOREIGN.search(joined)
             word = None if foreign is None else foreign[1]

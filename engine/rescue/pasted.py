@@ -32,7 +32,7 @@ _STAMP: Final = re.compile(
     re.VERBOSE,
 )
 _FRAME: Final = re.compile(
-    r"(?:^|\s)at (?:[\w.$@-]+/+)*([\w$.<>/]+)\([^()]*\)|(?:^|\s)\.\.\. \d+ (?:more|common)|^\s*- locked <"
+    r"(?:^|\s)at (?:[\w.$@-]+/+)*([\w$.<>]+)\([^()]*\)|(?:^|\s)\.\.\. \d+ (?:more|common)|^\s*- locked <"
 )
 _SPEAKS: Final = re.compile(r"Exception|Error\b|[A-Z]_[A-Z]|\(JE ")
 _CAUSE: Final = re.compile(r"(?:^|\s)(?:Caused by|Suppressed|Next exception|Nested exception)\s?:\s", re.IGNORECASE)
@@ -102,7 +102,7 @@ class Incident:
     def add_frames(self, line: str) -> None:
         """Note the frames that a line holds."""
         if len(self.frames) < _MOST_FRAMES:
-            self.frames.extend(found.rpartition("/")[2] for found in _FRAME.findall(line) if found)
+            self.frames.extend(found for found in _FRAME.findall(line) if found)
 
 
 class _Reader:

@@ -82,10 +82,15 @@ _PLACE_SHAPE: Final = Shape("place", "A place.", _PLACE)
 def explain(run: Run, file: str, directory: str | None) -> int:
     """Say what messages of JE and Derby mean: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, that of an LDAP server). Messages are
-    recognised by a table: every EnvironmentFailureReason, the exceptions of locks, disks and replication, and Derby's
-    codes. Repeats are counted; LSNs, VLSNs, transactions and releases that the lines name are listed. With --env the
-    environment is looked at there. What the table does not have is called unknown.
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, that of an LDAP server), also wrapped
+    by a terminal, quoted, or with the prefixes of a container or journald. A table has every
+    EnvironmentFailureReason, the exceptions of JE, the texts by which JE, Derby and the frontends of Doris and
+    StarRocks report that an environment ends, and Derby's codes. Derby's messages without a code are recognised in
+    English and, for damage and starting, in 13 more languages.
+
+    An exception with its causes counts once. The outermost message that is more than a report of another one decides;
+    the others are listed. Repeats are counted; LSNs, VLSNs, transactions and releases that the lines name are listed.
+    With --env the environment is looked at there. What the table does not have is called unknown.
     """
     count = 0
 

@@ -234,7 +234,8 @@ def test_the_line_of_a_frontend_and_its_exception() -> None:
     [
         ("ERROR XJ040: x\nERROR XSDB6: y", ("XSDB6", NONE, NOT_OPEN)),
         ("FEHLER XJ040: x\nFEHLER XSDG2: y", ("XSDG2", DATA, NOT_OPEN)),
-        ("java.sql.SQLException: x\n\tat org.apache.derby.A.b(C)\nCaused by: ERROR XSLA7: y", ("XSLA7", DATA, NOT_OPEN)),
+        ("java.sql.SQLException: x\n\tat org.apache.derby.A.b(C)\nCaused by: ERROR XSLA7: y",
+         ("XSLA7", DATA, NOT_OPEN)),
         ("ERREUR 08004 : x", ("08004", NONE, None)),
         ("\u30a8\u30e9\u30fc 25502: x", ("25502", NONE, GOES_ON)),
         ("\u9519\u8bef XBM0A\uff1ax", ("XBM0A", CHECK, NOT_OPEN)),
@@ -268,6 +269,8 @@ def test_texts_of_derby_without_a_code(code: str, piece: str) -> None:
     [
         "the process was previously removed by its owner", "Permission denied: /tmp/x", "No space left on device",
         "An unexpected exception was thrown", "java.lang.IllegalStateException: Cursor has been moved",
+        "SQLState: 42000", "ERROR CHECK failed", "ERROR 12345: x", "model XSAAB", "DatabaseException: x",
+        "StoreNotFoundException: x", "org.postgresql.util.PSQLException: x SQLState: 40P01",
         "Directory /tmp/x cannot be created", "transaction has been closed", "Page 3 of 17",
     ],
 )  # fmt: skip
@@ -275,6 +278,18 @@ def test_texts_of_other_programs(line: str) -> None:
     many = [f"2026-11-22 03:00:0{i % 10},123 INFO all is well {i}" for i in range(100)]
     assert explain([*many, f"2026-11-22 03:00:00,123 ERROR {line}"]) == []
     assert explain([*many, line, "\tat org.example.Main.main(Main.java:1)"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("ERROR 42Y07: x", "42Y07"), ("ERROR X0Y32: x", "X0Y32"), ("org.apache.derby.X: SQLState: 42000 x", "42000"),
+        ("com.sleepycat.je.NewError: x", "NewError"),
+    ],
+)  # fmt: skip
+def test_unknown_codes(text: str, word: str) -> None:
+    found = only(text)
+    assert (found.word, found.known) == (word, None)
 
 
 def test_healthy_logs() -> None:

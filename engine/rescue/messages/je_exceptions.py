@@ -369,6 +369,35 @@ EXCEPTIONS: Final = (
         environment=GOES_ON,
     ),
     KnownMessage(
+        word="BinaryProtocolException",
+        cause="a message between two nodes could not be read: their releases do not fit, or a stranger is "
+        "connected to the port",
+        risk=CHECK,
+        next=GROUP,
+        environment=GOES_ON,
+    ),
+    KnownMessage(
+        word="FilterChangeException",
+        cause="the filter of a stream was changed in a way that its feeder refused",
+        risk=NONE,
+        next=APPLICATION,
+        environment=GOES_ON,
+    ),
+    KnownMessage(
+        word="OperationVerifyException",
+        cause="JE's background verifier stopped: the environment closes, or the verifier is off",
+        risk=NONE,
+        next=INFO,
+        environment=GOES_ON,
+    ),
+    KnownMessage(
+        word="EraserAbortException",
+        cause="JE stopped erasing data: the environment closes",
+        risk=NONE,
+        next=INFO,
+        environment=GOES_ON,
+    ),
+    KnownMessage(
         word="MasterObsoleteException",
         cause="the master learned that the group has another one; it becomes a replica",
         risk=NONE,
