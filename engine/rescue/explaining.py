@@ -19,7 +19,7 @@ from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
 from engine.rescue.messages.bare import FRAMES, ILLEGAL_STATE, JAVA_IN_DERBY, JAVA_IN_JE, TRACE
 from engine.rescue.messages.record import INVALID, NOT_OPEN, KnownMessage
-from engine.rescue.messages.table import BY_WORD, PHRASES, REASON_WORDS, WITH_SIGNS, may_show
+from engine.rescue.messages.table import BY_WORD, REASON_WORDS, REFINEMENTS, REPORTS, has, shown_by
 from engine.rescue.pasted import Incident, incidents
 from engine.storage.base import Storage
 
@@ -51,7 +51,9 @@ _DERBY_CODE: Final = re.compile(
 # A code that no other database has.
 _OWN_CODE: Final = re.compile(r"X[0-9A-Z]{3}\d|\d\d[X-Z]")
 # What every incident has that is looked at: one search for most lines of a log file, which say nothing.
-_HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]")
+_HINT: Final = re.compile(
+    r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]|[^\x00-\x7f] [0-9A-Z]{5}"
+)
 _CONTEXT: Final = re.compile(
     r"sleepycat|\(JE \d|derby|SQL ?STATE|SQLException|SQLNonTransient|Container\(|doris|starrocks|palo|bdb|EditLog|"
     r"GlobalStateMgr|\bFE type",
@@ -195,7 +197,7 @@ def _worse(first: str | None, second: str | None) -> str | None:
 
 def _verdict(incident: Incident) -> _Verdict | None:
     """The message of an incident; None if it has none of JE, Derby or a frontend."""
-    if not any(_HINT.search(line) or may_show(line) for text in incident.texts for line in text.lines):
+    if not any(len(one.lines) > 1 or _HINT.search(one.lines[0]) or shown_by(one.lines[0]) for one in incident.texts):
         return _by_frames(incident)
     spelled = [text.spellings() for text in incident.texts]
     met: dict[str, bool] = {}
@@ -231,9 +233,8 @@ def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """The known words of one text, outermost first, and whether each stands there as a word."""
     # What JE says inside of a reason is more precise than the reason.
-    for known in WITH_SIGNS:
-        if not known.refines and _has(text, known.signs):
-            yield known.word, False
+    shown = shown_by(text)
+    yield from ((known.word, False) for known in shown if known.signs)
     # JE writes what it wraps in front of its own reason: the last is the outermost.
     reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
     yield from ((_instead(word, text), True) for word in reversed(reasons))
@@ -245,30 +246,19 @@ def _words(text: str) -> Iterator[tuple[str, bool]]:
     # Other databases use the codes of digits, too.
     yield from ((code, not code.isdigit()) for code in codes)
     if not codes:
-        yield from ((known.word, False) for pieces, known in PHRASES if _has(text, pieces))
+        yield from ((known.word, False) for known in shown if not known.signs)
 
 
 def _instead(word: str, text: str) -> str:
     """The reason, or what it stands for: recovery reports any exception as LOG_INTEGRITY."""
-    return next((row.word for row in WITH_SIGNS if row.wrapper and word in row.refines and _has(text, row.signs)), word)
-
-
-def _has(text: str, signs: tuple[str, ...]) -> bool:
-    """Whether a text has some pieces in their order."""
-    at = 0
-    for sign in signs:
-        at = text.find(sign, at)
-        if at < 0:
-            return False
-        at += len(sign)
-    return True
+    return next((row.word for row in REPORTS.get(word, ()) if has(text, row.signs)), word)
 
 
 def _refined(chosen: KnownMessage, rows: list[KnownMessage], whole: str, incident: Incident) -> KnownMessage:
     """The row that makes one of some rows more precise, or the chosen one itself."""
     for row in rows:
-        for known in WITH_SIGNS:
-            if row.word in known.refines and not known.wrapper and _has(whole, known.signs):
+        for known in REFINEMENTS.get(row.word, ()):
+            if has(whole, known.signs):
                 return known
     # A wrapper around an exception of Java: the frames may say more.
     by_frame = _row_of_frame(incident) if chosen.wrapper else None
@@ -296,8 +286,8 @@ def _by_frames(incident: Incident) -> _Verdict | None:
         return _known(TRACE) if not incident.stamped else None
     row = _row_of_frame(incident)
     if row is None and "IllegalStateException" in thrown:
-        texts = (known for known in WITH_SIGNS if ILLEGAL_STATE.word in known.refines and _has(thrown, known.signs))
-        row = next(texts, ILLEGAL_STATE)
+        texts = REFINEMENTS.get(ILLEGAL_STATE.word, ())
+        row = next((known for known in texts if has(thrown, known.signs)), ILLEGAL_STATE)
     if row is None:
         row = TRACE if not incident.texts else JAVA_IN_JE if own[0].startswith(_JE) else JAVA_IN_DERBY
     return _known(row)

@@ -111,7 +111,7 @@ def test_several_reasons(texts: list[str], expected: tuple[str, str, str]) -> No
          ("write in state UNKNOWN", NONE, GOES_ON)),
         ("com.sleepycat.je.DatabaseNotFoundException: (JE 18.3.20) _jeRepGroupDB",
          ("group database missing", NODE, NOT_OPEN)),
-        (f"{EFE}JE 4.1 duplicate DB entries were found in the recovery interval. DbPreUpgrade_4_1 "
+        (f"{EFE}JE 4.1 duplicate DB entries were found in the recovery interval. Before upgrading to JE 5.0, "
          "UNEXPECTED_STATE: x", ("duplicates of JE 4 or earlier", NODE, NOT_OPEN)),
         (f"{EFE}Exception while trying to load Btree Comparator class. UNEXPECTED_EXCEPTION: x",
          ("comparator not loaded", NODE, GOES_ON)),

@@ -29,15 +29,6 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
-        signs=("PreUpgrade",),
-    ),
-    KnownMessage(
-        word="duplicates in the recovery interval",
-        cause="the recovery interval holds entries of JE 4.1 or earlier that JE 5 and later cannot recover; the "
-        "log is good, and jetool recover converts it",
-        risk=NODE,
-        next="jetool recover {env} -n",
-        environment=NOT_OPEN,
         signs=("were found in the recovery interval",),
     ),
     KnownMessage(

@@ -18,6 +18,7 @@ from engine.rescue.messages.je_reasons import REASONS
 from engine.rescue.messages.je_store_texts import STORE_TEXTS
 from engine.rescue.messages.je_stream_texts import STREAM_TEXTS
 from engine.rescue.messages.je_texts import TEXTS
+from engine.rescue.messages.record import KnownMessage
 
 OF_JE: Final = (*REASONS, *EXCEPTIONS, *TEXTS, *STREAM_TEXTS, *STORE_TEXTS, *FRONTEND_TEXTS)
 OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES)
@@ -32,21 +33,48 @@ PHRASES: Final = tuple(
         *((code, piece) for code, pieces in ASIAN.items() for piece in pieces),
     )
 )
+# Rows that make a word more precise, by that word: reports of other messages, and all others.
+REPORTS: Final[dict[str, list[KnownMessage]]] = {}
+REFINEMENTS: Final[dict[str, list[KnownMessage]]] = {}
+for _known in WITH_SIGNS:
+    for _refined in _known.refines:
+        (REPORTS if _known.wrapper else REFINEMENTS).setdefault(_refined, []).append(_known)
 
 _PART: Final = re.compile(r"\w+")
 
-
-def _keys() -> frozenset[str]:
-    """The longest word of each piece: a line without any of them shows no message by its text."""
-    pieces = [known.signs[0] for known in WITH_SIGNS] + [
-        max(pieces, key=len) for pieces, _ in PHRASES if "".join(pieces).isascii()
-    ]
-    return frozenset(max(_PART.findall(piece), key=len) for piece in pieces)
+# Pieces of text with their message, by the longest word of the longest piece: no line is compared with all of them.
+_Pieces = tuple[tuple[str, ...], KnownMessage]
+_BY_PART: Final[dict[str, list[_Pieces]]] = {}
+_OTHERS: Final[list[_Pieces]] = []
 
 
-_KEYS: Final = _keys()
+def _index() -> None:
+    every = [(known.signs, known) for known in WITH_SIGNS if not known.refines] + list(PHRASES)
+    for pieces, known in every:
+        if "".join(pieces).isascii():
+            part = max(_PART.findall(max(pieces, key=len)), key=len)
+            _BY_PART.setdefault(part, []).append((pieces, known))
+        else:
+            _OTHERS.append((pieces, known))
 
 
-def may_show(line: str) -> bool:
-    """Whether a line may hold the first piece of a message that has no word."""
-    return not line.isascii() or not _KEYS.isdisjoint(_PART.findall(line))
+_index()
+
+
+def shown_by(text: str) -> list[KnownMessage]:
+    """The messages that a text shows without their words; those of JE and the frontends come first."""
+    near = [one for part in dict.fromkeys(_PART.findall(text)) for one in _BY_PART.get(part, ())]
+    if not text.isascii():
+        near += _OTHERS
+    return [known for pieces, known in near if has(text, pieces)]
+
+
+def has(text: str, pieces: tuple[str, ...]) -> bool:
+    """Whether a text has some pieces in their order."""
+    at = 0
+    for piece in pieces:
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
