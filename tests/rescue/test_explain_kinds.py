@@ -106,9 +106,9 @@ def test_several_reasons(texts: list[str], expected: tuple[str, str, str]) -> No
         (f"{EFE}recoveryTracker should overlap or follow on disk last VLSN of 17 recoveryFirst= 19 "
          "UNEXPECTED_STATE_FATAL: x", ("recovery tracker overlap", NODE, NOT_OPEN)),
         ("com.sleepycat.je.rep.ReplicaWriteException: (JE 18.3.20) Problem closing transaction 1. The current "
-         "state is:UNKNOWN. The node transitioned to this state at:Wed", ("ReplicaWriteException", NONE, GOES_ON)),
-        ("com.sleepycat.je.rep.ReplicaWriteException: (JE 18.3.20) x current state:UNKNOWN.",
-         ("write in state UNKNOWN", NONE, GOES_ON)),
+         "state is:UNKNOWN. The node transitioned to this state at:Wed", ("write in state UNKNOWN", NONE, GOES_ON)),
+        ("com.sleepycat.je.rep.ReplicaWriteException: (JE 18.3.20) x current state is:REPLICA.",
+         ("ReplicaWriteException", NONE, GOES_ON)),
         ("com.sleepycat.je.DatabaseNotFoundException: (JE 18.3.20) _jeRepGroupDB",
          ("group database missing", NODE, NOT_OPEN)),
         (f"{EFE}JE 4.1 duplicate DB entries were found in the recovery interval. Before upgrading to JE 5.0, "
@@ -180,6 +180,36 @@ def test_prefixes(prefix: str) -> None:
     ]
     found = only("\n".join(prefix + line for line in lines))
     assert (found.word, found.count, list(found.lsns)) == ("LOG_CHECKSUM", 1, [0x5_0000_080E])
+
+
+PREVIOUS = (
+    "com.sleepycat.je.EnvironmentFailureException: (JE 7.3.7) Environment must be closed, caused by: "
+    "com.sleepycat.je.EnvironmentFailureException: Environment invalid because of previous exception: "
+    "(JE 7.3.7) n(3):/d "
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # The log of a frontend: its own line, and an exception that was thrown before.
+        (f"2026-11-22 03:00:00,123 ERROR (h|3) [B.g():1] bdb environment failure exception.\n{PREVIOUS}{EFE}"
+         f"Ids: 1 were equal. But names: a, b weren't! UNEXPECTED_STATE: x Originally thrown by HA thread: MASTER a "
+         f"UNCAUGHT_EXCEPTION: y{INVALID_END}\n\tat com.sleepycat.je.dbi.EnvironmentImpl.checkIfInvalid(E.java:1)",
+         ("node id clash", NODE, INVALID)),
+        # Lines that a web page has broken at different widths, within a word.
+        (f"{PREVIOUS}\nhome/fe/bdb recoveryTracker should overlap or follow on disk last VLSN of 99,937,900 UNEXPEC\n"
+         f"TED_STATE_FATAL: x{INVALID_END}\n        at com.sleepycat.je.recovery.RecoveryManager.recover(R.java:461)",
+         ("recovery tracker overlap", NODE, NOT_OPEN)),
+        # The log of an LDAP server: the exception within a value.
+        (f'SEARCH RES conn=7 msgID=463 result=80 message="{PREVIOUS}fetchLN of 0x507a/0x43f08b6 parent IN=1703427 '
+         f'LOG_FILE_NOT_FOUND: x{INVALID_END}" nentries=0', ("LOG_FILE_NOT_FOUND", DATA, INVALID)),
+        (f"{PREVIOUS}must rollback 2 total commits transaction id=-60820067 HARD_RECOVERY: x{INVALID_END}",
+         ("HARD_RECOVERY", DATA, INVALID)),
+    ],
+)  # fmt: skip
+def test_as_operators_paste_them(text: str, expected: tuple[str, str, str]) -> None:
+    assert verdict(text) == expected
 
 
 def test_records_of_a_log_stay_apart() -> None:

@@ -96,6 +96,14 @@ FRONTEND_TEXTS: Final = (
         signs=("Got RollbackException",),
     ),
     KnownMessage(
+        word="journal databases not listed",
+        cause="the frontend could not list its journals; the exception after this line says why",
+        risk=NODE,
+        next="jetool journal list {env}",
+        wrapper=True,
+        signs=("failed to get DB names",),
+    ),
+    KnownMessage(
         word="restart required by the frontend",
         cause="the environment has to be opened again; the frontend does that itself",
         risk=NODE,

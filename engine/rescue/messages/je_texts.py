@@ -165,7 +165,7 @@ TEXTS: Final = (
         risk=NONE,
         next="wait for the election; then jetool group show HOST:PORT",
         environment=GOES_ON,
-        signs=("state:UNKNOWN",),
+        signs=("state is:UNKNOWN",),
         refines=(
             "ReplicaWriteException",
             "UnknownMasterException",
@@ -178,7 +178,7 @@ TEXTS: Final = (
         risk=NONE,
         next=GROUP,
         environment=GOES_ON,
-        signs=("state:DETACHED",),
+        signs=("state is:DETACHED",),
         refines=(
             "ReplicaWriteException",
             "UnknownMasterException",
@@ -273,10 +273,10 @@ TEXTS: Final = (
     ),
     KnownMessage(
         word="node id clash",
-        cause="two nodes of the group have the same id and different names: a node was renamed, or its environment "
-        "was copied from another node",
+        cause="two nodes of the group have the same id and different names: one was started first as a group of "
+        "its own (a frontend without its helper), was renamed, or has a copied environment",
         risk=NODE,
-        next="jetool group show {env}; remove the copied environment and join again",
+        next="jetool group show {env}; remove the environment of the wrong node and join again",
         environment=INVALID,
         signs=(
             "Ids:",
