@@ -115,6 +115,8 @@ def test_several_reasons(texts: list[str], expected: tuple[str, str, str]) -> No
          "UNEXPECTED_STATE: x", ("duplicates of JE 4 or earlier", NODE, NOT_OPEN)),
         (f"{EFE}Exception while trying to load Btree Comparator class. UNEXPECTED_EXCEPTION: x",
          ("comparator not loaded", NODE, GOES_ON)),
+        ("com.sleepycat.je.DatabaseException: (JE 3.2.23) fetchTarget of 0x5d628/0x231884 parent IN=2 "
+         "com.sleepycat.je.log.LogFileNotFoundException: (JE 3.2.23) x", ("LogFileNotFoundException", DATA, None)),
         (f"{EFE}Latch timeout. lock held by thread UNEXPECTED_STATE_FATAL: x{INVALID_END}",
          ("latch timeout", NODE, INVALID)),
         ("java.lang.NullPointerException\n\tat com.sleepycat.je.rep.InsufficientLogException.init(I.java:9)",

@@ -12,6 +12,7 @@ from engine.rescue.messages.record import (
     GROUP,
     INFO,
     INVALID,
+    MISSING,
     NODE,
     NONE,
     NOT_OPEN,
@@ -99,6 +100,24 @@ EXCEPTIONS: Final = (
     ),
     KnownMessage(
         word="ChecksumException", cause="the checksum of an entry does not match its bytes", risk=DATA, next=VERIFY
+    ),
+    KnownMessage(
+        word="LogFileNotFoundException",
+        cause="a live slot leads into a log file that is not there (JE 3 and earlier call it so)",
+        risk=DATA,
+        next=MISSING,
+    ),
+    KnownMessage(
+        word="DbChecksumException",
+        cause="the checksum of an entry does not match its bytes (JE 3 and earlier call it so)",
+        risk=DATA,
+        next=VERIFY,
+    ),
+    KnownMessage(
+        word="InconsistentNodeException",
+        cause="a node of a tree contradicts its parent or its entry (JE 3 and earlier call it so)",
+        risk=DATA,
+        next=VERIFY,
     ),
     KnownMessage(
         word="ErasedException",
