@@ -1,46 +1,83 @@
-"""Reading pasted exceptions and log files of applications for messages that are known (``messages``).
+"""What messages of JE, Derby and the frontends of Doris and StarRocks mean, in pasted text and in log files.
 
-Lines are read one by one, so a log file of any size costs the memory of what it says. A line is looked at when it has a
-word of the table where such a word stands in a message: a reason before its description, an exception that is JE's or
-names no package, a code of Derby after ``ERROR``. Where a line has several, they are one message: the reason tells more
-than the exception's class. Frames of a stack trace (``at com.sleepycat...``) are passed over.
+Each incident (``engine.rescue.pasted``) becomes one message. Its texts are asked from the outermost to the innermost;
+the first that is more than a wrapper decides. Within one text of JE the last reason is the outermost, since JE writes
+what it wraps in front of its own reason. A text that refines what was decided, such as "No space left on device", is
+looked for in all texts. Whether the environment goes on is decided by the worst that any of them says.
 
-From each message come the LSNs, VLSNs, transaction ids and releases that its lines name. An exception of JE or Derby
-that no row knows is *unknown*, and said to be so: nothing is guessed.
+An exception of JE or Derby that no row knows is *unknown*, and said to be so: nothing is guessed. A message that was
+recognised by its text alone counts only if the input names JE, Derby or a frontend, or is short enough to be pasted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
-from engine.rescue.messages import BY_WORD, KnownMessage
+from engine.rescue.messages.bare import FRAMES, ILLEGAL_STATE, JAVA_IN_DERBY, JAVA_IN_JE, TRACE
+from engine.rescue.messages.record import INVALID, NOT_OPEN, KnownMessage
+from engine.rescue.messages.table import BY_WORD, REASON_WORDS, REFINEMENTS, REPORTS, has, shown_by
+from engine.rescue.pasted import Incident, incidents
 from engine.storage.base import Storage
 
 UNKNOWN: Final = "unknown"
 # What is kept of one message, however often it comes.
 _MOST_PLACES: Final = 20
 _MOST_MESSAGES: Final = 1000
-_MOST_LINE: Final = 1 << 16
 _SAMPLE: Final = 300
+# A longer text is a log file: what it says without a name may come from any program.
+_PASTED_LINES: Final = 50
 
 # A reason stands before its description; an exception is JE's unless its package says otherwise.
 _REASON: Final = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+|WEDGED): ")
-_EXCEPTION: Final = re.compile(r"(?<![\w.$])((?:[a-z_]\w*\.)*)([A-Z]\w*Exception)\b")
+_EXCEPTION: Final = re.compile(r"(?<![\w.$])((?:[A-Za-z_][\w$]*\.)*)([A-Z]\w*Exception)\b")
 _JE: Final = "com.sleepycat."
+_DERBY: Final = "org.apache.derby."
+_OPENING: Final = (
+    "com.sleepycat.je.recovery.RecoveryManager.recover",
+    "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
+)
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
-# In front of the code ERROR or SQLState: a number of five digits alone may be anything.
-_DERBY_CODE: Final = re.compile(r"\b(?:ERROR |SQLSTATE: ?|SQLState[:=] ?)([0-9A-Z]{5})\b|\b(XS[A-Z]{2}\w|XBM0\w)\b")
-# What every line has that is looked at: one search for most lines of a log file, which say nothing.
-_HINT: Final = re.compile(r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |ERROR |SQLS|XBM0|XS[A-Z]")
-_FRAME: Final = re.compile(r"\s*at [\w.$<>/@]+\(|\s*\.\.\. \d+ more")
+_JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
+# In front of a code of digits alone stands ERROR, in any language, or SQLState; those with letters are Derby's own.
+_DERBY_CODE: Final = re.compile(
+    r"\b(?:ERROR|FEHLER|ERREUR|ERRORE|ERRO|HIBA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410|\u30a8\u30e9\u30fc|\uc624\ub958"
+    r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"
+    r"|\b(X(?:S[A-Z]{2}|BM\d|CY\d|RE\d|J\d\d|CW\d)[0-9A-Z])\b"
+)
+# A code that no other database has.
+_OWN_CODE: Final = re.compile(r"X[0-9A-Z]{3}\d|\d\d[X-Z]")
+# What every incident has that is looked at: one search for most lines of a log file, which say nothing.
+_HINT: Final = re.compile(
+    r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]|[^\x00-\x7f] [0-9A-Z]{5}"
+)
+_CONTEXT: Final = re.compile(
+    r"sleepycat|\(JE \d|derby|SQL ?STATE|SQLException|SQLNonTransient|Container\(|doris|starrocks|palo|bdb|EditLog|"
+    r"GlobalStateMgr|\bFE type",
+    re.IGNORECASE,
+)
+_INVALID: Final = re.compile(r"Environment is invalid and must be closed|Environment invalid because of previous")
+
+# A number with the separators of any locale: 129,934,919 and 129.934.919, apostrophes, hard and thin spaces.
+_NUMBER: Final = (
+    r"(?:\d{1,3}(?:[,.'\u2019\u066c\u00a0\u2009\u202f]\d{2,3})*[,.'\u2019\u066c\u00a0\u2009\u202f]\d{3}(?!\d)"
+    r"|\d{1,3}(?: \d{3}){2,5}(?!\d)|\d{1,19}(?!\d))"
+)
 _LSN: Final = re.compile(r"\b0x([0-9a-f]{1,8})/0x([0-9a-f]{1,8})\b", re.IGNORECASE)
-_VLSN: Final = re.compile(r"VLSN[:= ]{1,3}(\d{1,18})\b", re.IGNORECASE)
-_TXN: Final = re.compile(r"\b(?:txn|transaction|Txn)[ :=#]+(-?\d{1,18})\b")
+_VLSN: Final = re.compile(
+    rf"(?:VLSNs?(?:\s(?:of|is|was))?[:=#({{\[\s]{{1,3}}|\bwant to read |\breader at )({_NUMBER})", re.IGNORECASE
+)
+_TXN: Final = re.compile(
+    rf"\b(?:txn|transaction)(?:[\s_]?id)?[\s:=#<({{\[\"']{{1,3}}(?:id=)?([-\u2212]?{_NUMBER})"
+    rf"|(?<![\w.])([-\u2212]?\d{{1,18}})_[^\s_]+_\w*(?:Txn|Locker)\b",
+    re.IGNORECASE,
+)
 _RELEASE: Final = re.compile(r"\(JE (\d+\.\d+(?:\.\d+)*)\)|\bDerby[ -](\d+\.\d+(?:\.\d+)*)")
+_SEPARATOR: Final = re.compile(r"[^\d-]")
+_LARGEST: Final = 1 << 63
 
 
 class ExplainedMessage:
@@ -49,36 +86,49 @@ class ExplainedMessage:
     Attributes:
         word: by which it was recognised; of an unknown one its class or code.
         known: the row of the table, None for an unknown one.
+        environment: what becomes of the environment; None if nothing says it.
+        others: words of other messages in the same exceptions, which did not decide.
         count: how often it was met.
         first_line, last_line: numbers of lines, from 1.
-        sample: the first of these lines.
+        sample: the first text that has it.
+        weak: it was recognised by its text, and nothing near it names a program.
         lsns, vlsns, txns, releases: what the lines name, each once and in order.
     """
 
     def __init__(self, word: str, known: KnownMessage | None, line: int, sample: str) -> None:
         self.word = word
         self.known = known
+        self.environment: str | None = None
+        self.others: dict[str, None] = {}
         self.count = 0
         self.first_line = self.last_line = line
-        self.sample = sample.strip()[:_SAMPLE]
+        self.sample = " ".join(sample.split())[:_SAMPLE]
+        self.weak = True
         self.lsns: dict[int, None] = {}
         self.vlsns: dict[int, None] = {}
         self.txns: dict[int, None] = {}
         self.releases: dict[str, None] = {}
 
     def name(self, text: str) -> None:
-        """Note what a line names."""
+        """Note what a text names."""
         if len(self.lsns) < _MOST_PLACES:
             places = (make_lsn(int(file, 16), int(offset, 16)) for file, offset in _LSN.findall(text))
             # NULL and transient LSNs lead nowhere.
             self.lsns.update(dict.fromkeys(lsn for lsn in places if file_of(lsn) < 1 << 31))
         if len(self.vlsns) < _MOST_PLACES:
-            self.vlsns.update(dict.fromkeys(int(found) for found in _VLSN.findall(text)))
+            self.vlsns.update(dict.fromkeys(_numbers(_VLSN.findall(text))))
         if len(self.txns) < _MOST_PLACES:
-            self.txns.update(dict.fromkeys(int(found) for found in _TXN.findall(text)))
+            self.txns.update(dict.fromkeys(_numbers(a or b for a, b in _TXN.findall(text))))
         for je, derby in _RELEASE.findall(text):
             if len(self.releases) < _MOST_PLACES:
                 self.releases[f"JE {je}" if je else f"Derby {derby}"] = None
+
+
+def _numbers(found: Iterable[str]) -> Iterator[int]:
+    for spelled in found:
+        value = int(_SEPARATOR.sub("", spelled.replace("\u2212", "-")))
+        if -_LARGEST <= value < _LARGEST:
+            yield value
 
 
 class PlaceLook(NamedTuple):
@@ -89,50 +139,180 @@ class PlaceLook(NamedTuple):
     found: str
 
 
+class _Verdict(NamedTuple):
+    """What one incident says; ``known`` is None for an unknown exception; ``strong``: it has a word of its own."""
+
+    word: str
+    known: KnownMessage | None
+    environment: str | None
+    others: tuple[str, ...]
+    strong: bool
+
+
 def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
     """The messages in some lines, in the order in which they first come."""
     found: dict[str, ExplainedMessage] = {}
-    current: ExplainedMessage | None = None
-    for number, whole in enumerate(lines, 1):
-        line = whole[:_MOST_LINE]
-        hinted = _HINT.search(line) is not None
-        if not hinted and current is None:
+    context = False
+    last = 0
+    for incident in incidents(lines):
+        last = incident.last_line
+        verdict = _verdict(incident)
+        if verdict is None:
             continue
-        if _FRAME.match(line):
-            continue
-        word = _recognised(line) if hinted else None
-        if word is None:
-            # The lines after a message belong to it, as long as they are part of the same exception.
-            if current is not None and line[:1].isspace():
-                current.name(line)
-            else:
-                current = None
-            continue
-        current = found.get(word)
-        if current is None:
+        named = verdict.strong or any(_CONTEXT.search(line) for text in incident.texts for line in text.lines)
+        named = named or any(_CONTEXT.search(frame) for frame in incident.frames)
+        context = context or named
+        one = found.get(verdict.word)
+        if one is None:
             if len(found) >= _MOST_MESSAGES:
                 continue
-            current = found[word] = ExplainedMessage(word, BY_WORD.get(word), number, line)
-        current.count += 1
-        current.last_line = number
-        current.name(line)
-    return list(found.values())
+            sample = incident.texts[0].joined() if incident.texts else f"at {incident.frames[0]}"
+            one = found[verdict.word] = ExplainedMessage(verdict.word, verdict.known, incident.first_line, sample)
+        _add(one, verdict, incident)
+        one.weak = one.weak and not named
+    # Frames alone are worth a word only where nothing else is; a page dump parts an exception from its frames.
+    if len(found) > 1:
+        found.pop(TRACE.word, None)
+    if context or last <= _PASTED_LINES:
+        return list(found.values())
+    return [one for one in found.values() if not one.weak]
 
 
-def _recognised(line: str) -> str | None:
-    """The known word of a line, or the class or code of an unknown exception."""
-    # Of an exception with a reason the reason counts.
-    for found in _REASON.finditer(line):
-        if found[1] in BY_WORD:
-            return found[1]
-    for found in _EXCEPTION.finditer(line):
-        if found[2] in BY_WORD and (not found[1] or found[1].startswith(_JE)):
-            return found[2]
-    code = _DERBY_CODE.search(line)
-    if code is not None:
-        return code[1] or code[2]
-    unknown = _FOREIGN.search(line)
-    return None if unknown is None else unknown[1]
+def _add(one: ExplainedMessage, verdict: _Verdict, incident: Incident) -> None:
+    one.count += 1
+    one.last_line = incident.texts[-1].number if incident.texts else incident.last_line
+    one.environment = _worse(one.environment, verdict.environment)
+    if len(one.others) < _MOST_PLACES:
+        one.others.update(dict.fromkeys(verdict.others))
+    for text in incident.texts:
+        one.name(text.joined())
+
+
+def _worse(first: str | None, second: str | None) -> str | None:
+    """The state of an environment of which two messages tell: an invalid one does not become valid again."""
+    if INVALID in (first, second):
+        return INVALID
+    return first or second
+
+
+def _verdict(incident: Incident) -> _Verdict | None:
+    """The message of an incident; None if it has none of JE, Derby or a frontend."""
+    if not any(len(one.lines) > 1 or _HINT.search(one.lines[0]) or shown_by(one.lines[0]) for one in incident.texts):
+        return _by_frames(incident)
+    spelled = [text.spellings() for text in incident.texts]
+    met: dict[str, bool] = {}
+    for spellings in spelled:
+        for spelling in spellings:
+            met.update((word, met.get(word, False) or strong) for word, strong in _words(spelling))
+    if not met:
+        return _by_frames(incident) or _unknown(incident)
+    rows = [BY_WORD[word] for word in met]
+    chosen = next((row for row in rows if not row.wrapper), rows[0])
+    whole = "\n".join(spelling for spellings in spelled for spelling in spellings)
+    refined = _refined(chosen, rows if chosen.wrapper else [chosen], whole, incident)
+    others = tuple(word for word in met if word != refined.word)
+    return _Verdict(refined.word, refined, _environment(refined, rows, whole, incident), others, any(met.values()))
+
+
+def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str, incident: Incident) -> str | None:
+    """What becomes of the environment, by the message that decided, by the others, and by what the text says."""
+    rows = (refined, *rows)
+    # What reports that opening failed says more than the exception that made it fail.
+    if refined.environment == NOT_OPEN or any(row.wrapper and row.environment == NOT_OPEN for row in rows):
+        return NOT_OPEN
+    if any(frame.startswith(_OPENING) for frame in incident.frames):
+        return NOT_OPEN
+    if _INVALID.search(whole):
+        return INVALID
+    environment = None
+    for row in rows:
+        environment = _worse(environment, row.environment)
+    return environment
+
+
+def _words(text: str) -> Iterator[tuple[str, bool]]:
+    """The known words of one text, outermost first, and whether each stands there as a word."""
+    # What JE says inside of a reason is more precise than the reason.
+    shown = shown_by(text)
+    yield from ((known.word, False) for known in shown if known.signs)
+    # JE writes what it wraps in front of its own reason: the last is the outermost.
+    reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
+    yield from ((_instead(word, text), True) for word in reversed(reasons))
+    for found in _EXCEPTION.finditer(text):
+        known_class = BY_WORD.get(found[2])
+        if known_class is not None and (found[1].startswith(_JE) or (not found[1] and not known_class.wrapper)):
+            yield found[2], bool(found[1])
+    codes = [code for code in (found[1] or found[2] for found in _DERBY_CODE.finditer(text)) if code in BY_WORD]
+    # Other databases use the codes of digits, too.
+    yield from ((code, not code.isdigit()) for code in codes)
+    if not codes:
+        yield from ((known.word, False) for known in shown if not known.signs)
+
+
+def _instead(word: str, text: str) -> str:
+    """The reason, or what it stands for: recovery reports any exception as LOG_INTEGRITY."""
+    return next((row.word for row in REPORTS.get(word, ()) if has(text, row.signs)), word)
+
+
+def _refined(chosen: KnownMessage, rows: list[KnownMessage], whole: str, incident: Incident) -> KnownMessage:
+    """The row that makes one of some rows more precise, or the chosen one itself."""
+    for row in rows:
+        for known in REFINEMENTS.get(row.word, ()):
+            if has(whole, known.signs):
+                return known
+    # A wrapper around an exception of Java: the frames may say more.
+    by_frame = _row_of_frame(incident) if chosen.wrapper else None
+    return by_frame or chosen
+
+
+def _row_of_frame(incident: Incident) -> KnownMessage | None:
+    """The row of the uppermost frame that is not Java's own, if the table has that place."""
+    for frame in incident.frames:
+        if frame.startswith(("java.", "javax.", "jdk.", "sun.")):
+            continue
+        return next((BY_WORD[word] for start, word in FRAMES if frame.startswith(start)), None)
+    return None
+
+
+def _by_frames(incident: Incident) -> _Verdict | None:
+    """The message of an incident without a known word: by the frames of JE or Derby at its top."""
+    own = [frame for frame in incident.frames if not frame.startswith(("java.", "javax.", "jdk.", "sun."))]
+    if not own or not own[0].startswith((_JE, _DERBY)):
+        return None
+    thrown = " ".join(text.joined() for text in incident.texts)
+    if incident.texts and not _JAVA.search(thrown):
+        if _FOREIGN.search(thrown):
+            return None
+        return _known(TRACE) if not incident.stamped else None
+    row = _row_of_frame(incident)
+    if row is None and "IllegalStateException" in thrown:
+        texts = REFINEMENTS.get(ILLEGAL_STATE.word, ())
+        row = next((known for known in texts if has(thrown, known.signs)), ILLEGAL_STATE)
+    if row is None:
+        row = TRACE if not incident.texts else JAVA_IN_JE if own[0].startswith(_JE) else JAVA_IN_DERBY
+    return _known(row)
+
+
+def _known(row: KnownMessage) -> _Verdict:
+    return _Verdict(row.word, row, row.environment, (), True)
+
+
+def _unknown(incident: Incident) -> _Verdict | None:
+    """The class or code of an exception of JE or Derby that the table does not have."""
+    named = any("derby" in line.lower() for text in incident.texts for line in text.lines)
+    named = named or any(frame.startswith(_DERBY) for frame in incident.frames)
+    for text in incident.texts:
+        joined = text.joined()
+        code = _DERBY_CODE.search(joined)
+        word = code[1] if code is not None else None
+        if word is not None and not _OWN_CODE.match(word) and not named:
+            word = None
+        if word is None:
+            foreign = _FOREIGN.search(joined)
+            word = None if foreign is None else foreign[1]
+        if word is not None:
+            return _Verdict(word, None, None, (), True)
+    return None
 
 
 def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> list[PlaceLook]:

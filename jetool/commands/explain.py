@@ -12,7 +12,7 @@ import click
 from engine.errors import NotFoundError, StorageError, UsageError, plural
 from engine.rescue.explaining import ExplainedMessage, PlaceLook, look_at_places
 from engine.rescue.explaining import explain as read_messages
-from engine.rescue.messages import DATA, RISKS
+from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
@@ -26,6 +26,8 @@ _MESSAGE: Final = (
     Field("cause", "text", "what causes it", null=True),
     Field("risk", "text", "none: try again; check: look; node: this node stops, its data is safe; data: data may be "
           "lost or wrong", null=True, choices=RISKS),
+    Field("environment", "text", "goes-on: usable; invalid: it has to be closed and opened again; not-open: it was not "
+          "opened; null: the text does not say", null=True, choices=ENVIRONMENTS),
     Field("next", "text", "the next command", null=True),
     Field("count", "int", "how often it was met"),
     Field("first_line", "int", "the line where it was met first"),
@@ -34,6 +36,7 @@ _MESSAGE: Final = (
     Field("vlsns", "ints", "VLSNs that they name"),
     Field("txns", "ints", "transactions that they name"),
     Field("releases", "texts", "releases that they name"),
+    Field("others", "texts", "messages in the same exceptions that did not decide"),
     Field("text", "text", "the first of these lines"),
 )  # fmt: skip
 _PLACE: Final = (
@@ -79,10 +82,15 @@ _PLACE_SHAPE: Final = Shape("place", "A place.", _PLACE)
 def explain(run: Run, file: str, directory: str | None) -> int:
     """Say what messages of JE and Derby mean: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, that of an LDAP server). Messages are
-    recognised by a table: every EnvironmentFailureReason, the exceptions of locks, disks and replication, and Derby's
-    codes. Repeats are counted; LSNs, VLSNs, transactions and releases that the lines name are listed. With --env the
-    environment is looked at there. What the table does not have is called unknown.
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, that of an LDAP server), also wrapped
+    by a terminal, quoted, or with the prefixes of a container or journald. A table has every
+    EnvironmentFailureReason, the exceptions of JE, the texts by which JE, Derby and the frontends of Doris and
+    StarRocks report that an environment ends, and Derby's codes. Derby's messages without a code are recognised in
+    English and, for damage and starting, in 13 more languages.
+
+    An exception with its causes counts once. The outermost message that is more than a report of another one decides;
+    the others are listed. Repeats are counted; LSNs, VLSNs, transactions and releases that the lines name are listed.
+    With --env the environment is looked at there. What the table does not have is called unknown.
     """
     count = 0
 
@@ -146,7 +154,8 @@ def _row(one: ExplainedMessage, directory: str | None) -> object:
         following = known.next.replace("{env}", directory or "ENV")
     return _MESSAGE_SHAPE.row(
         (
-            one.word, known is not None, cause, risk, following, one.count, one.first_line, one.last_line,
-            list(one.lsns), list(one.vlsns), list(one.txns), list(one.releases), one.sample,
+            one.word, known is not None, cause, risk, one.environment, following, one.count,
+            one.first_line, one.last_line, list(one.lsns), list(one.vlsns), list(one.txns), list(one.releases),
+            list(one.others), one.sample,
         )
     )  # fmt: skip

@@ -6,15 +6,19 @@ import random
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from engine.rescue.explaining import explain
-from engine.rescue.messages import BY_WORD, DATA, OF_DERBY, OF_JE, RISKS
+from engine.rescue.messages.bare import BARE
+from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS, KnownMessage
+from engine.rescue.messages.table import BY_WORD, OF_DERBY, OF_JE
+from jetool.app.cli import load
 from jetool.app.table import COMMANDS
 from tests.harness import assert_valid, run, spawn
 from tests.oracle.environments import named
 
-# JE 18.3's EnvironmentFailureReason.
+# JE's EnvironmentFailureReason of 18.3, and what 25.3 adds.
 REASONS = re.findall(
     r"\w+",
     """
@@ -24,36 +28,56 @@ REASONS = re.findall(
     MASTER_TO_REPLICA_TRANSITION MONITOR_REGISTRATION PROGRESS_LISTENER_HALT PROTOCOL_VERSION_MISMATCH
     ROLLBACK_PROHIBITED SHUTDOWN_REQUESTED TEST_INVALIDATE THREAD_INTERRUPTED UNCAUGHT_EXCEPTION
     UNEXPECTED_EXCEPTION UNEXPECTED_EXCEPTION_FATAL UNEXPECTED_STATE UNEXPECTED_STATE_FATAL VERSION_MISMATCH
-    WEDGED
+    WEDGED TIME_OUT_OF_SYNC
     """,
 )
 
 
 def test_the_table() -> None:
     assert set(REASONS) <= set(BY_WORD)
-    assert len(OF_JE) + len(OF_DERBY) == len(BY_WORD) > 100
-    commands = {row.name for row in COMMANDS}
+    assert len(OF_JE) + len(OF_DERBY) + len(BARE) == len(BY_WORD) > 450
     for known in BY_WORD.values():
         assert known.risk in RISKS
-        assert known.cause[0].islower() or known.cause.split()[0].isupper() or known.cause.startswith("a Java")
-        for part in known.next.split("; "):
-            words = part.removeprefix("then ").split()
-            assert words[0] != "jetool" or words[1] in commands, known
+        assert known.environment is None or known.environment in ENVIRONMENTS
+        assert all(word in BY_WORD for word in known.refines), known
+        assert known.cause[0].islower() or not known.cause.split()[0].islower()
 
 
-def text_of(word: str) -> str:
+@pytest.mark.parametrize("line", sorted({known.next for known in BY_WORD.values()}))
+def test_next_commands_are_there(line: str) -> None:
+    for part in line.split("; "):
+        words = part.removeprefix("then ").split()
+        if words[0] != "jetool":
+            continue
+        name = next(row for row in COMMANDS if row.name == words[1])
+        command = load(name)
+        if isinstance(command, click.Group):
+            command = command.commands[words[2]]
+        options = {option for param in command.params for option in param.opts}
+        assert {word for word in words if word.startswith("-")} <= options, line
+
+
+def text_of(known: KnownMessage) -> str:
+    word = known.word
+    if known.signs:
+        base = text_of(BY_WORD[known.refines[0]]) if known.refines and known.refines[0] in BY_WORD else "(JE 18.3.20)"
+        return f"{base} {' x 0x2 '.join(known.signs)}"
     if word in REASONS:
         return f"com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) /data {word}: What it says. Environment ..."
     if word.endswith("Exception"):
-        return f"Caused by: com.sleepycat.je.{word}: (JE 18.3.20) what it says"
+        return f"com.sleepycat.je.{word}: (JE 18.3.20) what it says"
     return f"ERROR {word}: What it says. Derby-10.14.2.0"
 
 
-@pytest.mark.parametrize("word", sorted(BY_WORD))
+@pytest.mark.parametrize("word", sorted(set(BY_WORD) - {known.word for known in BARE}))
 def test_every_row_is_recognised(word: str) -> None:
-    (found,) = explain([text_of(word), "\tat com.sleepycat.je.rep.RollbackException.<init>(X.java:1)"])
-    assert (found.word, found.known, found.count) == (word, BY_WORD[word], 1)
-    assert list(found.releases) in (["JE 18.3.20"], ["Derby 10.14.2.0"])
+    known = BY_WORD[word]
+    if known.refines and any(one in {row.word for row in BARE} for one in known.refines[:1]):
+        text = f"java.lang.IllegalStateException: {' x '.join(known.signs)}"
+    else:
+        text = text_of(known)
+    (found,) = explain([text, "\tat com.sleepycat.je.rep.RollbackException.<init>(X.java:1)"])
+    assert (found.word, found.known, found.count) == (word, known, 1)
 
 
 def test_what_lines_name() -> None:
@@ -74,7 +98,7 @@ def test_what_lines_name() -> None:
     "line",
     [
         "javax.transaction.RollbackException: not ours", "port 40001 is open", "constant LOG_READ is 3",
-        "\tat com.sleepycat.je.LockTimeoutException.wrap(X.java:3)", "all is well", "", "WEDGED",
+        "\tat org.example.LockTimeoutException.wrap(X.java:3)", "all is well", "", "WEDGED",
     ],
 )  # fmt: skip
 def test_nothing_is_guessed(line: str) -> None:
@@ -82,7 +106,7 @@ def test_nothing_is_guessed(line: str) -> None:
 
 
 def test_unknown_ones_are_called_so() -> None:
-    found = explain(["com.sleepycat.je.rep.BrandNewException: x", "ERROR X0Y32: Table exists", "com.sleepycat.je.Foo"])
+    found = explain(["com.sleepycat.je.rep.BrandNewException: x", "ERROR X0Y32: x is there", "com.sleepycat.je.Foo"])
     assert [(one.word, one.known) for one in found] == [("BrandNewException", None), ("X0Y32", None)]
 
 
@@ -100,7 +124,11 @@ def test_any_bytes(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path) -> None:
     env = named("je-18.3.20/corrupt-middle").path / "env"
     file = tmp_path / "je.info.0"
-    file.write_text(text_of("LOG_CHECKSUM") + " 0x5/0x80e and 0x4/0x26 and 0x77/0x0\n" + text_of("DeadlockException"))
+    file.write_text(
+        text_of(BY_WORD["LOG_CHECKSUM"])
+        + " 0x5/0x80e and 0x4/0x26 and 0x77/0x0\n"
+        + text_of(BY_WORD["DeadlockException"])
+    )
     done = run("explain", file, "--env", env, "--json")
     assert done.code == 1
     assert_valid("explain", done.out)
@@ -110,7 +138,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert str(env) in found["messages"][0]["next"]
     assert [one["intact"] for one in found["places"]] == [False, True, False]
     assert run("explain", file).code == 1
-    file.write_text(text_of("DeadlockException"))
+    file.write_text(text_of(BY_WORD["DeadlockException"]))
     assert run("explain", file).code == 0
     file.write_text("nothing here")
     assert run("explain", file).code == 4
@@ -118,6 +146,6 @@ def test_the_command(tmp_path: Path) -> None:
     directory = run("explain", tmp_path)
     assert directory.code == 2
     assert "a directory instead of a file" in directory.err
-    piped = spawn("explain", "--json", input=text_of("WEDGED").encode())
+    piped = spawn("explain", "--json", input=text_of(BY_WORD["WEDGED"]).encode())
     assert piped.returncode == 0
     assert b"WEDGED" in piped.stdout

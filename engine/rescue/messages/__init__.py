@@ -1,0 +1,1 @@
+"""Messages of JE, Derby and the frontends of Doris and StarRocks: cause, risk, next command (``table``)."""
