@@ -134,7 +134,7 @@ def test_log_only(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     for options in (["--log"], ["--tail"], ["--log", "--tail"]):
         summary = run("verify", database, "--json", *options).json()["summary"]
-        assert summary["checked"] == ["control files", "log", "tail"]
+        assert summary["checked"] == ["service properties", "control files", "log", "tail"]
         assert "containers and pages" in summary["not_checked"]
         assert summary["pages"] == 0
 
@@ -257,7 +257,7 @@ def test_what_a_directory_is(tmp_path: Path) -> None:
 def test_a_database_that_lost_a_mark_is_still_one(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     (database / "service.properties").unlink()
-    assert run("info", database).code == 0
+    assert run("info", database).code == 1
     (database / "log" / "log.ctrl").unlink()
     (database / "log" / "logmirror.ctrl").unlink()
     result = run("info", database, "--json")
