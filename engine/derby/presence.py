@@ -158,10 +158,12 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
             lost.append(
                 MissingContainer(key, instant.NONE, CERTAIN, f"container {number} {what} and its file is missing")
             )
-    wrong = database.service.misnamed(catalogue) if catalogue is not None else []
+    # Without its file the catalogue names no container but itself.
+    whole = catalogue is not None and home is not None and found.get(ContainerKey(0, home), True) is False
+    wrong = database.service.misnamed(catalogue) if catalogue is not None and whole else []
     return Presence(
         lost=tuple(lost),
-        catalogue=catalogue or None,
+        catalogue=(catalogue or None) if whole else None,
         misnamed=tuple(name for name, at_once in wrong if at_once),
         misnamed_later=tuple(name for name, at_once in wrong if not at_once),
     )
