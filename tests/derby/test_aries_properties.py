@@ -224,6 +224,16 @@ def test_a_container_in_use_is_not_a_left_over_one() -> None:
         assert report(MemoryStorage({**files, path: random.Random(1).randbytes(9000)})) == ["DRB-CONT-001"]
 
 
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("left", [189, 3146, 4096])
+def test_a_container_of_the_catalogue_needs_its_first_page(name: str, left: int) -> None:
+    """Cut inside page 0, or with nothing but its header there: Derby opens the database and cannot read the table."""
+    files = dict(files_of(name))
+    data = files["seg0/c1c0.dat"]
+    files["seg0/c1c0.dat"] = data[:left] if left < 4096 else data[:189] + bytes(4096 - 189)
+    assert "DRB-PAGE-008" in report(MemoryStorage(files)) or "DRB-PAGE-001" in report(MemoryStorage(files))
+
+
 def test_a_catalogue_that_cannot_be_read_is_not_recovered_in_silence() -> None:
     files = dict(files_of("clean-shutdown"))
     data = bytearray(files["seg0/c20.dat"])

@@ -96,10 +96,16 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
             agreement = Agreement(_changing(facts))
     if pages:
         unused: set[ContainerKey] = set()
+        catalogue: set[int] = set()
         # A log that ends early says too little of the catalogue.
         if facts is not None and facts.complete and presence is not None and presence.catalogue is not None:
+            # Redo makes the pages of containers that are new in the log.
+            new = {key.container for key in facts.notes.created}
+            catalogue = presence.catalogue - new
             unused = unused_containers(database, presence.catalogue, facts.notes)
-        found = check_pages(database, facts.versions if facts is not None else None, listener, agreement, unused)
+        found = check_pages(
+            database, facts.versions if facts is not None else None, listener, agreement, unused, catalogue
+        )
         findings += found.findings
     if presence is not None:
         findings += _missing(presence.lost)

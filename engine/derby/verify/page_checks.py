@@ -51,6 +51,7 @@ def check_pages(
     listener: Listener,
     agreement: Agreement | None = None,
     unused: Collection[ContainerKey] = (),
+    catalogue: Collection[int] = (),
 ) -> PageCheck:
     """Check every container file.
 
@@ -60,6 +61,7 @@ def check_pages(
         listener: hears ``pages`` steps in containers.
         agreement: compares indexes and tables; None leaves that out.
         unused: containers that nothing names: a note each, and their pages are not looked at.
+        catalogue: numbers of the containers that the catalogue names; each of them needs its page 0.
     """
     found = database.containers()
     findings: list[DerbyFinding] = []
@@ -73,7 +75,9 @@ def check_pages(
         if is_stub:
             findings += _check_stub(database, key)
             continue
-        checker = _Container(database, key, ranges.get(key, {}), agreement)
+        # Page 0 says which pages are in use; nothing on disk says so of itself.
+        in_use = {0} if key.segment == 0 and key.container in catalogue else set[int]()
+        checker = _Container(database, key, ranges.get(key, {}), agreement, in_use)
         checker.run()
         if agreement is not None and any(one.severity == ERROR for one in checker.findings):
             agreement.leave_out(key)
@@ -130,6 +134,7 @@ class _Container:
         key: ContainerKey,
         ranges: dict[int, VersionRange],
         agreement: Agreement | None,
+        in_use: set[int],
     ) -> None:
         self._storage = database.storage
         self._key = key
@@ -137,7 +142,7 @@ class _Container:
         self._ranges = ranges
         self._agreement = agreement
         # As far as allocation pages have said; each stands in front of its pages.
-        self._in_use: set[int] = set()
+        self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0
         self.rows = 0
