@@ -11,7 +11,7 @@ Packages and modules, bottom up:
 * ``database_info``, ``verify``, ``explain``: what an operator wants to know before recovery is run.
 * ``store``: a page store of our own on the same files.
 
-Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-73). Nothing here knows JE: the package imports
+Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-78). Nothing here knows JE: the package imports
 ``engine.storage``, ``engine.errors`` and ``engine.events`` only.
 
 Also here:
@@ -22,6 +22,7 @@ Also here:
 * ``page_copies``: copies of pages that are about to be written, so that a torn page write loses nothing
 * ``page_versions``: what the log says of the versions of pages, and where it says nothing
 * ``presence``: which containers recovery needs, and which of them have no file
+* ``service_properties``: ``service.properties``, and what Derby needs in there to start a database
 * ``textbook``: the page-LSN variant of textbook ARIES, beside Derby's, and what it would do with the records of the
   same log
 * ``timeline``: transactions beside the last checkpoint and the end of the log

@@ -26,12 +26,13 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import LivePage
 from engine.derby.recovery.compensate import place_of, undoable
 from engine.derby.recovery.redo import Redo
+from engine.derby.service_properties import CATALOGUE, PROPERTIES_ID
 from engine.derby.xact_table import Xact
 from engine.errors import DamageError, FormatError
 from engine.storage.overlay import OverlayStorage
 
-PROPERTY = "SysconglomeratesIdentifier"
-_PROPERTIES_PROPERTY = "derby.storage.propertiesId"
+# The numbers that every database has that Derby made; they count when the properties are gone.
+_CATALOGUE_CONTAINER = 32
 _PROPERTIES_CONTAINER = 16
 _NUMBER_COLUMN = 2
 _NUMBER_BYTES = 8
@@ -54,26 +55,41 @@ class Pending(NamedTuple):
 
 
 def number_of(database: DerbyDatabase) -> int | None:
-    """The container of the catalogue, or None: a page store, or properties that are gone."""
-    text = database.properties.get(PROPERTY, "")
-    return int(text) if text.isdigit() else None
+    """The container of the catalogue, or None: a page store.
+
+    Without usable properties it is the one that a database has whose properties are whole.
+    """
+    if database.is_page_store:
+        return None
+    return database.service.number(CATALOGUE) or _CATALOGUE_CONTAINER
 
 
 def properties_container(database: DerbyDatabase) -> int:
     """The container of the database's property table."""
-    text = database.properties.get(_PROPERTIES_PROPERTY, "")
-    return int(text) if text.isdigit() else _PROPERTIES_CONTAINER
+    return database.service.number(PROPERTIES_ID) or _PROPERTIES_CONTAINER
 
 
-def conglomerates(database: DerbyDatabase, pending: Pending) -> set[int] | None:
-    """Container numbers of all tables and indexes as they are after recovery.
+class Catalogue(NamedTuple):
+    """The containers that the catalogue names.
 
-    Returns: the catalogue itself and the property table included; None when there is no catalogue, or it is damaged.
+    Attributes:
+        numbers: container numbers of all tables and indexes, the catalogue itself and the property table included. None
+            when there is no catalogue, or it is damaged. Empty when the properties name another container: the
+            catalogue names itself.
+        problem: why it cannot be read, None when it can or when there is none.
     """
+
+    numbers: set[int] | None
+    problem: str | None
+
+
+def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
+    """Container numbers of all tables and indexes as they are after recovery."""
     number = number_of(database)
     if number is None:
-        return None
-    named = {number, properties_container(database)}
+        return Catalogue(None, None)
+    known = {number, properties_container(database)}
+    stated = database.service.number(CATALOGUE) is not None
     # Nothing reaches the disk, not even a page that leaves the cache.
     containers = Containers(DerbyDatabase(OverlayStorage(database.storage)))
     cache = PageCache(containers, NoLog())
@@ -81,16 +97,19 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> set[int] | None:
         _bring_up_to_date(cache, pending)
         home = containers.find(ContainerKey(0, number))
         if home is None:
-            return named
+            # A page store whose properties are gone has no catalogue either.
+            return Catalogue(known if stated else None, None)
+        named: set[int] = set()
         # Page 0 is the allocation page.
         for page_number in range(1, cache.page_count(home)):
             target = cache.get(home, page_number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
                 named |= _numbers_on(target)
-        return named
-    except (DamageError, FormatError):
-        # Damage is reported page by page and record by record.
-        return None
+        if number not in named:
+            return Catalogue(set() if stated else None, None)
+        return Catalogue(named | known, None)
+    except (DamageError, FormatError) as error:
+        return Catalogue(None, error.what)
     finally:
         containers.close()
 

@@ -15,6 +15,10 @@ Control files (R-DRB-40 to 43): ``log.ctrl`` counts when it is whole and names a
 which may be one checkpoint behind; that is safe, since truncation of the log comes after both are written. When both
 fail, there is no checkpoint and the log is read from the first file. Derby does not look at the mirror when
 ``log.ctrl`` is absent, and then writes no checksum records; this program takes the mirror and says so.
+
+``logDevice`` in the properties names another directory that holds ``log``. Derby then looks at no ``log`` in the
+database itself, even when one is there. Readers see the two directories as one (``with_its_log``); commands that write
+refuse such a database (``DerbyDatabase.require_start``).
 """
 
 from __future__ import annotations
@@ -24,11 +28,12 @@ from typing import NamedTuple
 
 from engine.derby.format import container, control, instant
 from engine.derby.format.control import Control
-from engine.errors import FormatError, NotFoundError, UnsupportedError, UsageError, plural
-from engine.storage.base import Lock, Storage
+from engine.derby.service_properties import OLD_PROPERTIES, PROPERTIES, read_properties
+from engine.errors import FormatError, NotFoundError, RefusedError, UnsupportedError
+from engine.storage.base import Lock, ReadFile, Stat, Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import WrappedStorage
 
-PROPERTIES = "service.properties"
-STORE_PROPERTY = "jetool.store"
 LOG_DIRECTORY = "log"
 CONTROL = "log/log.ctrl"
 MIRROR = "log/logmirror.ctrl"
@@ -40,9 +45,6 @@ LOCK_BYTE = 0
 OLDEST = (10, 0)
 NEWEST_READ = (10, 16)
 NEWEST_RECOVERED = (10, 14)
-
-_LARGEST_PROPERTIES = 1 << 20
-_ESCAPE = re.compile(r"\\(.)")
 
 
 class ControlCopy(NamedTuple):
@@ -81,10 +83,14 @@ class DerbyDatabase:
     Arguments:
         storage: the database directory.
 
-    Raises: NotFoundError when it holds no Derby database; UnsupportedError when the log lies on another device.
+    Attributes:
+        service: the service properties that Derby goes by.
+        device: the directory that holds ``log`` instead of the database, None without a ``logDevice``.
+
+    Raises: NotFoundError when it holds no Derby database.
     """
 
-    __slots__ = ("properties", "storage")
+    __slots__ = ("device", "service", "storage")
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -95,14 +101,47 @@ class DerbyDatabase:
                 expected="service.properties or log/log.ctrl",
                 hint="name the directory that holds service.properties",
             )
-        self.properties = read_properties(storage)
-        device = self.properties.get("logDevice")
-        if device and storage.stat(LOG_DIRECTORY) is None:
+        self.service = read_properties(storage)
+        self.device = device_of(storage)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The service properties."""
+        return self.service.values
+
+    def start_problem(self) -> str | None:
+        """Why Derby does not find the database, or does not start it, whatever its log and containers hold."""
+        if self.service.problem is not None and self.storage.stat(container.directory(0)) is None:
+            return f"{self.service.problem}, and so is {container.directory(0)}"
+        problem = self.service.start_problem()
+        if problem is None and self.device is not None and not has_log(self.device):
+            problem = f"{self.service.path} has the log on another device, and it is not there: {self.device}"
+        return problem
+
+    def require_start(self) -> None:
+        """Raise when nothing may be written here.
+
+        Raises:
+            RefusedError: Derby would not find or start the database.
+            UnsupportedError: its log lies on another device.
+        """
+        path = self.name(self.service.path or PROPERTIES)
+        problem = self.start_problem()
+        if problem is not None:
+            lost = "" if self.service.values else ", and whether it is encrypted is not known"
+            raise RefusedError(
+                problem,
+                file=path,
+                consequence=f"Derby does not start the database{lost}; nothing was changed",
+                hint="bring the file back from a copy of this database; jetool verify checks the rest",
+            )
+        if self.device is not None:
             raise UnsupportedError(
-                f"the log of the database lies on another device: {device}",
-                file=PROPERTIES,
-                consequence="nothing can be said of the database without its log",
-                hint=f"make a copy of the database with {device}/log as its log directory",
+                f"the log of the database lies on another device: {self.device}",
+                file=path,
+                consequence="jetool reads such a database and does not write to it; nothing was changed",
+                hint=f"let Derby recover it, or work on a copy that has {self.device}/log as its log directory and "
+                "no logDevice in its properties",
             )
 
     @property
@@ -113,7 +152,7 @@ class DerbyDatabase:
     @property
     def is_page_store(self) -> bool:
         """Whether it is a page store of this program, without an SQL catalogue (``store.layout``)."""
-        return STORE_PROPERTY in self.properties
+        return self.service.is_page_store
 
     def require_clear(self) -> None:
         """UnsupportedError when the database is enciphered."""
@@ -195,33 +234,49 @@ class DerbyDatabase:
         return self.storage.lock(LOCK_FILE, LOCK_BYTE, exclusive=True)
 
 
+def device_of(storage: Storage) -> str | None:
+    """The directory that holds ``log``, None when that is the database itself."""
+    # Derby takes the form of a URL too.
+    return read_properties(storage).values.get("logDevice", "").removeprefix("file:") or None
+
+
+def has_log(device: str) -> bool:
+    """Whether a log directory is there."""
+    return DiskStorage(device).stat(LOG_DIRECTORY) is not None
+
+
+def with_its_log(storage: Storage) -> Storage:
+    """A database directory as Derby sees it, to be read only: with ``log`` from the device that its properties name."""
+    found = storage.stat()
+    device = device_of(storage) if found is not None and found.is_directory else None
+    return storage if device is None else _TwoDirectories(storage, DiskStorage(device))
+
+
+class _TwoDirectories(WrappedStorage):
+    """Names below ``log`` are those of the device."""
+
+    def __init__(self, base: Storage, device: Storage) -> None:
+        super().__init__(base)
+        self._device = device
+
+    def names(self, path: str = "") -> list[str]:
+        return self._at(path).names(path)
+
+    def stat(self, path: str = "") -> Stat | None:
+        return self._at(path).stat(path)
+
+    def open(self, path: str) -> ReadFile:
+        return self._at(path).open(path)
+
+    def _at(self, path: str) -> Storage:
+        return self._device if path.partition("/")[0] == LOG_DIRECTORY else self._base
+
+
 def is_database(storage: Storage) -> bool:
     """Whether a directory looks like a Derby database: a control file, or properties beside a log directory."""
     if storage.stat(CONTROL) is not None or storage.stat(MIRROR) is not None:
         return True
-    return storage.stat(PROPERTIES) is not None
-
-
-def read_properties(storage: Storage) -> dict[str, str]:
-    """The service properties; empty when the file is absent. UsageError when it is absurdly large."""
-    found = storage.stat(PROPERTIES)
-    if found is None:
-        return {}
-    if found.size_bytes > _LARGEST_PROPERTIES:
-        raise UsageError("service.properties is no properties file", found=plural(found.size_bytes, "byte"))
-    file = storage.open(PROPERTIES)
-    try:
-        # Java writes properties in Latin-1.
-        text = file.read(0, _LARGEST_PROPERTIES).decode("latin-1")
-    finally:
-        file.close()
-    properties = {}
-    for line in text.splitlines():
-        line = line.strip()
-        if line and line[0] not in "#!":
-            key, _, value = line.partition("=")
-            properties[_ESCAPE.sub(r"\1", key.strip())] = _ESCAPE.sub(r"\1", value.strip())
-    return properties
+    return any(storage.stat(path) is not None for path in (PROPERTIES, OLD_PROPERTIES))
 
 
 def _read_copy(storage: Storage, path: str) -> ControlCopy:

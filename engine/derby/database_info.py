@@ -19,7 +19,7 @@ from engine.derby.format.operations.layout import GlobalId
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan, ScanEnd
 from engine.derby.log_tail import RecordsAfterEnd, look_after_end
-from engine.derby.presence import ContainerNotes, MissingContainer, containers_without_file
+from engine.derby.presence import ContainerNotes, Presence, containers_present
 from engine.derby.recovery.start import Start, find_start
 from engine.derby.xact_table import Xact, XactTable
 from engine.errors import DamageError
@@ -74,7 +74,7 @@ class DerbyAnalysis(NamedTuple):
         next_transaction: number that the next transaction gets (R-DRB-61).
         after: valid records after the end.
         clean: whether recovery would do nothing (R-DRB-62).
-        missing: containers that recovery or Derby needs and that have no file.
+        presence: the containers that the log and the catalogue name, against the files.
     """
 
     start: Start
@@ -87,7 +87,7 @@ class DerbyAnalysis(NamedTuple):
     next_transaction: int
     after: RecordsAfterEnd
     clean: bool
-    missing: tuple[MissingContainer, ...]
+    presence: Presence
 
 
 class Info(NamedTuple):
@@ -105,6 +105,7 @@ class Info(NamedTuple):
         truncation_points: what clients still need of the log, as the pages on disk say.
         analysis: what recovery would find, None when it was not asked for or cannot be made.
         problem: why the analysis cannot be made, else None.
+        start_problem: why Derby would not find or start the database whatever its log holds, else None.
     """
 
     root: str
@@ -118,6 +119,7 @@ class Info(NamedTuple):
     truncation_points: tuple[TruncationPoint, ...]
     analysis: DerbyAnalysis | None
     problem: str | None
+    start_problem: str | None
 
 
 def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener = SILENT) -> Info:
@@ -154,6 +156,7 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
         truncation_points=_truncation_points(database, log),
         analysis=analysis,
         problem=problem,
+        start_problem=database.start_problem(),
     )
 
 
@@ -199,7 +202,7 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
         next_transaction=table.highest + 1,
         after=look_after_end(log, end),
         clean=clean,
-        missing=tuple(containers_without_file(log, start, table, notes)[0]),
+        presence=containers_present(log, start, table, notes),
     )
 
 

@@ -4,6 +4,7 @@ Derby takes any damage for the end of the log and zeroes what follows. Refused h
 
 * committed transactions after the end of the log, unless the loss is accepted (duty 2 of section J);
 * a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
+* service properties that Derby would not start with: whether the database is encrypted is not known then;
 * a container that is needed and has no file, unless redo can go on and the loss is accepted (``presence``);
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
 
@@ -18,7 +19,7 @@ from engine.derby.database_info import DerbyAnalysis
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
 from engine.derby.log import DerbyLogFiles
-from engine.derby.presence import require_containers
+from engine.derby.presence import misnamed_clause, require_containers, require_properties
 from engine.errors import DamageError, RefusedError, plural
 
 
@@ -60,8 +61,12 @@ def check(
     if analysis.start.problem is not None:
         notes.append(f"the checkpoint record cannot be used: {analysis.start.problem}")
     _check_checkpoint(log, analysis)
-    require_containers(log.database, analysis.missing, accept_loss=accept_loss)
-    notes += [one.why for one in analysis.missing]
+    presence = analysis.presence
+    require_properties(log.database, presence.misnamed)
+    require_containers(log.database, presence.lost, accept_loss=accept_loss)
+    notes += [one.why for one in presence.lost]
+    if presence.misnamed_later:
+        notes.append(misnamed_clause(presence.misnamed_later))
     if analysis.end.obstacle is not None:
         _step_over(log, analysis.end.stopped_at, analysis.end.obstacle, notes, accept_file=accept_file)
     if not accept_loss:

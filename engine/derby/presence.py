@@ -25,20 +25,23 @@ from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.derby.page_versions import PageVersions
 from engine.derby.recovery.start import Start
+from engine.derby.service_properties import PROPERTIES
 from engine.derby.xact_table import XactTable
 from engine.errors import DamageError, JetoolError, RefusedError, plural
 
-STOPS, CERTAIN, POSSIBLE = "stops", "certain", "possible"
+STOPS, CERTAIN, POSSIBLE, UNREADABLE = "stops", "certain", "possible", "unreadable"
+# What is gone when recovery goes on all the same.
+GIVEN_UP = (CERTAIN, UNREADABLE)
 
 
 class MissingContainer(NamedTuple):
-    """A container without a file.
+    """A container without a file, or the catalogue when it cannot be read.
 
     Attributes:
         key: its name.
         at: the first record that needs it, 0 when only the catalogue does.
         loss: ``STOPS``: redo cannot go on without it; ``CERTAIN``: what it held is gone; ``POSSIBLE``: redo makes it
-            again, without rows that Derby may have put there unlogged.
+            again, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file is there and damaged.
         why: one clause.
     """
 
@@ -46,6 +49,22 @@ class MissingContainer(NamedTuple):
     at: int
     loss: str
     why: str
+
+
+class Presence(NamedTuple):
+    """The containers of a database against its files.
+
+    Attributes:
+        lost: containers that recovery or Derby needs and that have no file.
+        catalogue: what ``catalog.conglomerates`` found; None when nothing can be said by it.
+        misnamed: service properties that name no container of the catalogue; Derby does not start with them.
+        misnamed_later: as ``misnamed``; Derby starts and fails in the statements that need the container.
+    """
+
+    lost: tuple[MissingContainer, ...]
+    catalogue: set[int] | None
+    misnamed: tuple[str, ...]
+    misnamed_later: tuple[str, ...]
 
 
 class Creation(NamedTuple):
@@ -103,10 +122,8 @@ class ContainerNotes:
                 self.removed.add(key)
 
 
-def containers_without_file(
-    log: DerbyLogFiles, start: Start, table: XactTable, noted: ContainerNotes
-) -> tuple[list[MissingContainer], set[int] | None]:
-    """Containers that recovery or Derby needs and that have no file, and the catalogue as ``conglomerates`` has it.
+def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted: ContainerNotes) -> Presence:
+    """The containers that the log and the catalogue name, against the files.
 
     Arguments:
         log: the log files.
@@ -127,9 +144,12 @@ def containers_without_file(
     remade = {key for key in gone & noted.created.keys() if noted.created[key].transaction not in losers}
     if remade:
         lost += _not_whole(log, start, noted, remade)
-    catalogue = catalog.conglomerates(
-        database, catalog.Pending(log, start.redo_lwm, noted.of_catalogue, table.losers())
-    )
+    read = catalog.conglomerates(database, catalog.Pending(log, start.redo_lwm, noted.of_catalogue, table.losers()))
+    catalogue = read.numbers
+    home = catalog.number_of(database)
+    if read.problem is not None and home is not None:
+        why = f"the catalogue cannot be read: {read.problem}"
+        lost.append(MissingContainer(ContainerKey(0, home), instant.NONE, UNREADABLE, why))
     for number in sorted(catalogue or ()):
         key = ContainerKey(0, number)
         # A stub says that the file was removed, which the catalogue does not know of.
@@ -138,7 +158,15 @@ def containers_without_file(
             lost.append(
                 MissingContainer(key, instant.NONE, CERTAIN, f"container {number} {what} and its file is missing")
             )
-    return lost, catalogue
+    # Without its file the catalogue names no container but itself.
+    whole = catalogue is not None and home is not None and found.get(ContainerKey(0, home), True) is False
+    wrong = database.service.misnamed(catalogue) if catalogue is not None and whole else []
+    return Presence(
+        lost=tuple(lost),
+        catalogue=(catalogue or None) if whole else None,
+        misnamed=tuple(name for name, at_once in wrong if at_once),
+        misnamed_later=tuple(name for name, at_once in wrong if not at_once),
+    )
 
 
 def _not_whole(
@@ -161,9 +189,43 @@ def _not_whole(
     return lost
 
 
+def unused_containers(database: DerbyDatabase, catalogue: set[int], noted: ContainerNotes) -> set[ContainerKey]:
+    """Container files that neither the catalogue nor a record of the scan names: left over, of dropped tables mostly.
+
+    Derby does not look at them, whatever they hold. The header of such a file need not say that it was dropped: a
+    restore over a directory that was not empty brings back containers of an older catalogue.
+
+    Arguments:
+        database: the database.
+        catalogue: the containers in use, as they are after recovery.
+        noted: what the scan has noted.
+    """
+    named = {*noted.named, *(key for key, _ in noted.before)}
+    return {
+        key for key in database.containers() if key.segment == 0 and key.container not in catalogue and key not in named
+    }
+
+
+def require_properties(database: DerbyDatabase, misnamed: tuple[str, ...]) -> None:
+    """RefusedError when the service properties name containers that are not in the catalogue."""
+    if misnamed:
+        raise RefusedError(
+            misnamed_clause(misnamed),
+            file=database.name(database.service.path or PROPERTIES),
+            consequence="Derby does not start, or finds no table; nothing was changed",
+            hint="bring the file back from a copy of this database",
+        )
+
+
+def misnamed_clause(misnamed: tuple[str, ...]) -> str:
+    """What is wrong with the properties."""
+    more = f"; {plural(len(misnamed) - 1, 'more')}" if len(misnamed) > 1 else ""
+    return f"the service properties name a container that is not in the catalogue: {misnamed[0]}{more}"
+
+
 def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ...], *, accept_loss: bool) -> None:
     """Raise when a container is missing: DamageError when redo would stop, else RefusedError unless accepted."""
-    needed = [one for one in lost if one.loss == STOPS or (one.loss == CERTAIN and not accept_loss)]
+    needed = [one for one in lost if one.loss == STOPS or (one.loss in GIVEN_UP and not accept_loss)]
     if not needed:
         return
     # The one that nothing helps with is named first.
@@ -171,7 +233,12 @@ def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ..
     kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
     accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"
     raise kind(
-        first.why + (f"; {plural(len(needed) - 1, 'more is', 'more are')} missing" if len(needed) > 1 else ""),
+        first.why
+        + (
+            f"; {plural(len(needed) - 1, 'more container is', 'more containers are')} missing"
+            if len(needed) > 1
+            else ""
+        ),
         file=database.name(container_format.path_of(first.key)),
         lsn=instant.show(first.at) if first.at else None,
         consequence="Derby does not start, or starts and fails where the table or index is used; nothing was changed",

@@ -98,8 +98,9 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
 
 
 def _require_readable(database: DerbyDatabase) -> None:
-    """UnsupportedError when the database is enciphered, or of a release that recovery was not compared for."""
+    """Raise when recovery would refuse the database: enciphered, not to be started, or of a release not compared."""
     database.require_clear()
+    database.require_start()
     database.require_version(database.controls(), NEWEST_RECOVERED)
 
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
 from engine.derby.database_info import Info, gather
 from engine.derby.format import container
-from engine.derby.presence import POSSIBLE
+from engine.derby.presence import POSSIBLE, misnamed_clause
+from engine.derby.service_properties import PROPERTIES
+from engine.derby.verify.findings import CODES
 from engine.errors import plural
 from engine.storage.base import Storage
 from engine.verify.repairs import interrupted
@@ -53,11 +55,26 @@ class _Wrong(NamedTuple):
 
 def warn(run: Run, root: str, found: Info) -> bool:
     """Say what is wrong, a line each; whether any of it is harmful."""
-    wrong = [*_wrong_controls(found), *_wrong_log(found)]
+    wrong = [*_wrong_properties(found), *_wrong_controls(found), *_wrong_log(found)]
     for one in wrong:
         hint = f"jetool verify {root}"
         run.messages.warning(one.what, file=one.file, lsn=one.lsn, consequence=one.consequence, hint=hint)
     return any(one.harmful for one in wrong)
+
+
+def _wrong_properties(found: Info) -> list[_Wrong]:
+    consequence = CODES["DRB-DB-002"].consequence
+    wrong = []
+    if found.start_problem is not None:
+        wrong.append(_Wrong(found.start_problem, True, file=PROPERTIES, consequence=consequence))
+    if found.analysis is not None:
+        presence = found.analysis.presence
+        wrong += [
+            _Wrong(misnamed_clause(names), harmful, file=PROPERTIES, consequence=consequence if harmful else None)
+            for names, harmful in ((presence.misnamed, True), (presence.misnamed_later, False))
+            if names
+        ]
+    return wrong
 
 
 def _wrong_controls(found: Info) -> list[_Wrong]:
@@ -99,6 +116,6 @@ def _wrong_log(found: Info) -> list[_Wrong]:
             file=container.path_of(one.key),
             consequence="the table or index cannot be used",
         )
-        for one in found.analysis.missing
+        for one in found.analysis.presence.lost
     ]
     return wrong

@@ -102,8 +102,8 @@ DERBY_INFO: Final = Shape(
 def info_row(found: Info, repair: str | None, lock_files: list[str]) -> Any:
     """The state of a database as a row of the shape DERBY_INFO."""
     analysis = found.analysis
-    # The first keeps recovery from starting, the second lets it start elsewhere.
-    problem = found.problem or (analysis.start.problem if analysis else None)
+    # The first two keep recovery from starting, the third lets it start elsewhere.
+    problem = found.start_problem or found.problem or (analysis.start.problem if analysis else None)
     head = (
         found.root,
         "derby",

@@ -8,10 +8,11 @@ from typing import Final
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
-from engine.derby.presence import CERTAIN
+from engine.derby.presence import GIVEN_UP
 from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.derby.timeline import timeline
+from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -77,11 +78,11 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
         run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
     # Recovered, but commits after the end of the log, or a container, are gone: a script must see that.
-    given_up = found.lost_commits or any(one.loss == CERTAIN for one in found.analysis.missing)
+    given_up = found.lost_commits or any(one.loss in GIVEN_UP for one in found.analysis.presence.lost)
     return exits.DATA_GIVEN_UP if given_up else exits.DONE
 
 
-def explain_database(run: Run, storage: DiskStorage) -> int:
+def explain_database(run: Run, storage: Storage) -> int:
     """Print what recovery would do with each record, and what textbook ARIES would; nothing is changed.
 
     Arguments:
@@ -103,7 +104,7 @@ def explain_database(run: Run, storage: DiskStorage) -> int:
     return exits.DONE
 
 
-def draw_timeline(run: Run, storage: DiskStorage) -> int:
+def draw_timeline(run: Run, storage: Storage) -> int:
     """Print the transactions beside the last checkpoint and the end of the log; nothing is changed.
 
     Arguments:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from engine.errors import UsageError
 from engine.rescue.points import Point
+from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.app import kinds
 from jetool.app.options import Run
@@ -22,6 +23,12 @@ def _refuse_history(as_of: Point | None, decode: str | None = None) -> None:
         raise kinds.not_for(kinds.DERBY, "--as-of")
     if decode is not None:
         raise kinds.not_for(kinds.DERBY, "--decode")
+
+
+def _to_read(env: str) -> Storage:
+    from engine.derby.database import with_its_log
+
+    return with_its_log(DiskStorage(env))
 
 
 def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
@@ -86,7 +93,7 @@ def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
     """Print the log."""
     from jetool.derby.dump_log import dump_database
 
-    return dump_database(run, DiskStorage(env), options)
+    return dump_database(run, _to_read(env), options)
 
 
 def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
@@ -105,7 +112,7 @@ def info(run: Run, *, env: str, stats: bool, html: str | None, **_: object) -> i
         raise kinds.not_for(kinds.DERBY, "--html")
     if stats:
         raise UsageError("--stats has no meaning for a Derby database")
-    return print_info(run, DiskStorage(env))
+    return print_info(run, _to_read(env))
 
 
 def load(run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:
@@ -141,9 +148,9 @@ def recover(
     if je_default:
         raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
     if timeline:
-        return draw_timeline(run, DiskStorage(env))
+        return draw_timeline(run, _to_read(env))
     if explain:
-        return explain_database(run, DiskStorage(env))
+        return explain_database(run, _to_read(env))
     return recover_database(run, DiskStorage(env), accept_loss=accept_loss, force_checkpoint=False)
 
 
@@ -173,7 +180,7 @@ def txns(
 
     if since is not None or until is not None:
         raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
-    return print_txns(run, DiskStorage(env), fates, ids, limit)
+    return print_txns(run, _to_read(env), fates, ids, limit)
 
 
 def undo(run: Run, *, env: str, force: bool) -> int:
@@ -197,4 +204,4 @@ def verify(
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
     # ``--full`` wins: it asks for more than the others leave out.
     log_only = (quick or asked["log"] or asked["tail"]) and not full
-    return verify_database(run, DiskStorage(env), OF_PAGES, log_only=log_only, strict=strict)
+    return verify_database(run, _to_read(env), OF_PAGES, log_only=log_only, strict=strict)

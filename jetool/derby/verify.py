@@ -52,8 +52,10 @@ RULES: Final = (
     ("DRB-REC-002", "a transaction is prepared and not ended"),
     ("DRB-REPAIR-001", "a repair was interrupted"),
     ("DRB-DB-001", "the database is open in another process"),
+    ("DRB-DB-002", "the service properties keep Derby from starting the database"),
+    ("DRB-DB-003", "an interrupted change of the service properties is taken back"),
 )
-_LOG_CHECKS: Final = ("control files", "log", "tail")
+_LOG_CHECKS: Final = ("service properties", "control files", "log", "tail")
 _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
 

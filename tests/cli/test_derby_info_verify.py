@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -134,7 +135,7 @@ def test_log_only(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     for options in (["--log"], ["--tail"], ["--log", "--tail"]):
         summary = run("verify", database, "--json", *options).json()["summary"]
-        assert summary["checked"] == ["control files", "log", "tail"]
+        assert summary["checked"] == ["service properties", "control files", "log", "tail"]
         assert "containers and pages" in summary["not_checked"]
         assert summary["pages"] == 0
 
@@ -257,7 +258,7 @@ def test_what_a_directory_is(tmp_path: Path) -> None:
 def test_a_database_that_lost_a_mark_is_still_one(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     (database / "service.properties").unlink()
-    assert run("info", database).code == 0
+    assert run("info", database).code == 1
     (database / "log" / "log.ctrl").unlink()
     (database / "log" / "logmirror.ctrl").unlink()
     result = run("info", database, "--json")
@@ -412,3 +413,55 @@ def test_log_archiving_is_a_truncation_point(tmp_path: Path) -> None:
     taken = done.json()["checkpoint"]
     assert (taken["rep_point"], taken["earliest_useful"], taken["log_files_removed"]) == ("(1,24)", "(1,24)", [])
     assert "rep point" in run("checkpoint", database).text
+
+
+@pytest.mark.parametrize("data", [None, b"", b"\x00" * 800])
+def test_service_properties_that_derby_does_not_start_with(data: bytes | None, tmp_path: Path) -> None:
+    """Every level of verify and info say it; what writes refuses, a dry run too."""
+    database = extract(FIVE, tmp_path)
+    properties = database / "service.properties"
+    properties.unlink()
+    if data is not None:
+        properties.write_bytes(data)
+    for options in (["--quick"], [], ["--full"]):
+        assert codes(database, 1, *options)[0] == "DRB-DB-002"
+    assert "service.properties" in info(database, 1)["problem"]
+    for words in (["recover", "-n"], ["checkpoint", "-n"], ["recover"], ["recover", "--accept-loss"], ["checkpoint"]):
+        before = state_of(database)
+        result = run(*words[:1], database, *words[1:], "--json")
+        assert result.code == 3, words
+        assert "service.properties" in result.error()["what"]
+        # Making and removing the lock file changes the time of the directory.
+        after = state_of(database) if "-n" in words else state_of(database) | {str(database): before[str(database)]}
+        assert after == before, words
+
+
+def test_a_left_over_container_is_a_note(tmp_path: Path) -> None:
+    """Nothing names it, so nothing in it is damage; Derby does not look at it."""
+    database = extract("clean-shutdown", tmp_path)
+    (database / "seg0" / "c9a31.dat").write_bytes((database / "seg0" / "ca1.dat").read_bytes()[:5000])
+    assert codes(database, 0, "--full", "--strict") == ["DRB-CONT-005"]
+    assert run("info", database).code == run("recover", database, "-n").code == 0
+
+
+def test_a_log_on_another_device_is_read(tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    device = tmp_path / "device"
+    device.mkdir()
+    (database / "log").rename(device / "log")
+    with (database / "service.properties").open("a") as properties:
+        properties.write(f"logDevice={device}\n")
+    assert codes(database, 0, "--full") == ["DRB-REC-001"]
+    assert info(database)["files"] == 1
+    for words in (
+        ["dump-log", "--limit", "3"],
+        ["txns"],
+        ["recover", "--explain"],
+        ["recover", "--explain", "--timeline"],
+    ):
+        assert run(words[0], database, *words[1:]).code == 0, words
+    assert run("recover", database).code == 5
+    shutil.rmtree(device)
+    assert "DRB-DB-002" in codes(database, 1)
+    assert info(database, 1)["problem"].endswith(f"it is not there: {device}")
+    assert run("recover", database).code == 3

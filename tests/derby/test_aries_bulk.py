@@ -66,7 +66,7 @@ def test_pages_that_were_filled_unlogged_are_no_finding(name: str) -> None:
     assert found_in(files_of(name)) == []
     analysis = gather(DerbyDatabase(storage_of(name))).analysis
     assert analysis is not None
-    assert analysis.missing == ()
+    assert analysis.presence.lost == ()
 
 
 def page_with(version: int, number: int) -> dict[str, bytes]:
@@ -136,7 +136,7 @@ def test_the_loss_of_a_table_can_be_accepted() -> None:
     """The rest is recovered; what a record needs cannot be given up."""
     storage = MemoryStorage(without("bulk-committed", "seg0/cd1.dat"))
     result = recover(storage, RecoveryOptions(accept_loss=True))
-    assert [one.key.container for one in result.analysis.missing] == [0xD1]
+    assert [one.key.container for one in result.analysis.presence.lost] == [0xD1]
     assert "container 209 is in the catalogue and its file is missing" in result.notes
     with pytest.raises(DamageError, match="not all of its pages"):
         recover(MemoryStorage(without("bulk-committed", INDEX)), RecoveryOptions(accept_loss=True))

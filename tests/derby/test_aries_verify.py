@@ -265,7 +265,7 @@ def test_container_whose_creation_was_interrupted_is_a_note() -> None:
     storage = MemoryStorage({**files_of(FIVE), "seg0/c720.dat": bytes(first)})
     report = verify.verify(DerbyDatabase(storage))
     found = next(one for one in report.findings if one.container == 0x720)
-    assert (found.code, found.severity) == ("DRB-PAGE-007", findings.NOTE)
+    assert (found.code, found.severity) == ("DRB-CONT-005", findings.NOTE)
 
 
 def test_catalogue_against_files() -> None:
@@ -277,4 +277,4 @@ def test_catalogue_against_files() -> None:
     moved = files.pop("seg0/c490.dat")
     files["seg0/c9990.dat"] = moved
     found = verify.verify(DerbyDatabase(MemoryStorage(files))).findings
-    assert [(one.code, one.container) for one in found] == [("DRB-CONT-002", 0x490), ("DRB-CONT-005", 0x9990)]
+    assert [(one.code, one.container) for one in found] == [("DRB-CONT-005", 0x9990), ("DRB-CONT-002", 0x490)]

@@ -209,6 +209,7 @@ class _Recovery:
         self, database: DerbyDatabase, options: RecoveryOptions, listener: Listener, saving: SavingStorage | None = None
     ) -> None:
         database.require_clear()
+        database.require_start()
         self._database = database
         self._options = options
         self._listener = listener

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Final
 
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, write_controls
-from engine.derby.database import LOG_DIRECTORY, PROPERTIES, STORE_PROPERTY, DerbyDatabase
+from engine.derby.database import LOG_DIRECTORY, DerbyDatabase
 from engine.derby.format import container, log_file
 from engine.derby.format.control import Control
 from engine.derby.format.log_file import HEADER_SIZE, LogFileHeader
 from engine.derby.log_writer import DEFAULT_SWITCH_BYTES, preallocate
+from engine.derby.service_properties import PROPERTIES, PROTOCOL, STORE_PROPERTY, STORE_SERVICE
 from engine.errors import RefusedError, UsageError
 from engine.storage.base import Storage
 
@@ -23,7 +24,6 @@ SWITCH_PROPERTY: Final = "derby.storage.logSwitchInterval"
 SMALLEST_SWITCH: Final = 100_000
 LARGEST_SWITCH: Final = 134_217_728
 _VERSION: Final = "1"
-_SERVICE: Final = "org.apache.derby.iapi.store.raw.RawStoreFactory"
 _LAST_LINE: Final = "#--- last line, don't put anything after this line ---"
 
 
@@ -80,7 +80,7 @@ def make_files(storage: Storage, log_file_bytes: int, *, archive: bool) -> None:
         log.sync()
     finally:
         log.close()
-    properties = {STORE_PROPERTY: _VERSION, "derby.serviceProtocol": _SERVICE, SWITCH_PROPERTY: str(log_file_bytes)}
+    properties = {STORE_PROPERTY: _VERSION, PROTOCOL: STORE_SERVICE, SWITCH_PROPERTY: str(log_file_bytes)}
     if archive:
         properties[ARCHIVE_PROPERTY] = "true"
     # With its properties the directory is a store; the log is there already.

@@ -42,6 +42,7 @@ from engine.derby.page_copies import PageCopies
 from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, recover_locked, unlock
 from engine.derby.recovery.redo import Redo
 from engine.derby.recovery.undo import Undo
+from engine.derby.service_properties import read_properties
 from engine.derby.store.commits import DerbyGroupCommit
 from engine.derby.store.layout import make_files, require_store, switch_bytes, write_properties
 from engine.derby.store.locks import Locks
@@ -253,7 +254,7 @@ class PageStore:
         with self._core.latch:
             properties = {**self._database.properties, ARCHIVE_PROPERTY: "true" if keep else "false"}
             write_properties(self._storage, properties)
-            self._database.properties = properties
+            self._database.service = read_properties(self._database.storage)
 
     def close(self) -> None:
         """Roll back what is open, take a checkpoint and give the directory back. Closing twice is harmless."""

@@ -2,13 +2,14 @@
 
 What is checked, in this order:
 
-1. Control files: both copies, and whether the record that they name is a checkpoint.
+1. Service properties, and control files: both copies, and whether the record that they name is a checkpoint.
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
    bookkeeping, what follows the end (``log_checks``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
 4. The pages of each index against each other, and indexes against their tables (``agreement``); not while somebody has
    the database open.
-5. The containers that the log and, once recovered, the catalogue name against the files (``presence``).
+5. The containers that the log and, once recovered, the catalogue name against the files (``presence``). What neither
+   names is not in use, and nothing in such a file is damage.
 
 Page versions against the log (R-DRB-34): for every page the records at or after the redo low water mark run through
 versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
@@ -24,7 +25,16 @@ from engine.derby.database import CONTROL, MIRROR, Controls, DerbyDatabase
 from engine.derby.format import container, control, instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.log import DerbyLogFiles
-from engine.derby.presence import POSSIBLE, MissingContainer, containers_without_file
+from engine.derby.presence import (
+    POSSIBLE,
+    UNREADABLE,
+    MissingContainer,
+    Presence,
+    containers_present,
+    misnamed_clause,
+    unused_containers,
+)
+from engine.derby.service_properties import OLD_PROPERTIES, PROPERTIES
 from engine.derby.verify.agreement import Agreement
 from engine.derby.verify.findings import WARNING, DerbyFinding, finding
 from engine.derby.verify.log_checks import LogCheck, LogFacts, check_log
@@ -68,7 +78,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     database.require_clear()
     controls = database.controls()
     database.require_version(controls)
-    findings = check_controls(controls)
+    findings = [*check_properties(database), *check_controls(controls)]
     # Checks go on: on a running database findings may come and go.
     holder = database.lock_holder()
     if holder is not None:
@@ -78,19 +88,28 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     findings += checked.findings
     facts = checked.facts
     found = PageCheck([], 0, 0, 0)
-    catalogue = None
+    presence: Presence | None = None
     agreement: Agreement | None = None
-    if pages:
-        if facts is not None and facts.complete and holder is None:
+    if facts is not None and pages:
+        presence = containers_present(log, facts.start, facts.table, facts.notes)
+        if facts.complete and holder is None:
             agreement = Agreement(_changing(facts))
-        found = check_pages(database, facts.versions if facts is not None else None, listener, agreement)
+    if pages:
+        unused: set[ContainerKey] = set()
+        catalogue: set[int] = set()
+        # A log that ends early says too little of the catalogue.
+        if facts is not None and facts.complete and presence is not None and presence.catalogue is not None:
+            # Redo makes the pages of containers that are new in the log.
+            new = {key.container for key in facts.notes.created}
+            catalogue = presence.catalogue - new
+            unused = unused_containers(database, presence.catalogue, facts.notes)
+        found = check_pages(
+            database, facts.versions if facts is not None else None, listener, agreement, unused, catalogue
+        )
         findings += found.findings
-        if facts is not None:
-            missing, catalogue = containers_without_file(log, facts.start, facts.table, facts.notes)
-            findings += _missing(missing)
-            # What an open transaction has made belongs to nothing yet.
-            if facts.settled and catalogue is not None:
-                findings += _unknown_files(database, catalogue)
+    if presence is not None:
+        findings += _missing(presence.lost)
+        findings += _misnamed(database, presence)
     return DerbyReport(
         findings=tuple(findings),
         records=checked.records,
@@ -98,8 +117,23 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         containers=found.containers,
         pages=found.pages,
         rows=found.rows,
-        not_checked=_not_checked(checked, pages, catalogue is not None, agreement is not None),
+        not_checked=_not_checked(
+            checked, pages, presence is not None and presence.catalogue is not None, agreement is not None
+        ),
     )
+
+
+def check_properties(database: DerbyDatabase) -> list[DerbyFinding]:
+    """Findings on the service properties, as far as the file alone tells."""
+    path = database.service.path or PROPERTIES
+    findings = []
+    if database.service.restored:
+        message = f"{OLD_PROPERTIES} counts: a change of {PROPERTIES} was interrupted"
+        findings.append(finding("DRB-DB-003", message, file=path))
+    problem = database.start_problem()
+    if problem is not None:
+        findings.append(finding("DRB-DB-002", problem, file=path))
+    return findings
 
 
 def check_controls(controls: Controls) -> list[DerbyFinding]:
@@ -127,7 +161,7 @@ def check_controls(controls: Controls) -> list[DerbyFinding]:
     return findings
 
 
-def _missing(missing: list[MissingContainer]) -> list[DerbyFinding]:
+def _missing(missing: tuple[MissingContainer, ...]) -> list[DerbyFinding]:
     return [
         finding(
             "DRB-CONT-002",
@@ -138,20 +172,17 @@ def _missing(missing: list[MissingContainer]) -> list[DerbyFinding]:
             severity=WARNING if one.loss == POSSIBLE else None,
         )
         for one in missing
+        # Its pages are reported one by one.
+        if one.loss != UNREADABLE
     ]
 
 
-def _unknown_files(database: DerbyDatabase, catalogue: set[int]) -> list[DerbyFinding]:
-    """Files that the catalogue does not know of."""
-    present = {key.container for key, is_stub in database.containers().items() if not is_stub and key.segment == 0}
+def _misnamed(database: DerbyDatabase, presence: Presence) -> list[DerbyFinding]:
+    path = database.service.path
     return [
-        finding(
-            "DRB-CONT-005",
-            f"container {number} belongs to no table or index",
-            file=container.path_of(ContainerKey(0, number)),
-            container=number,
-        )
-        for number in sorted(present - catalogue)
+        finding("DRB-DB-002", misnamed_clause(names), file=path, severity=severity)
+        for names, severity in ((presence.misnamed, None), (presence.misnamed_later, WARNING))
+        if names
     ]
 
 

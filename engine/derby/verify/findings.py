@@ -124,7 +124,7 @@ CODES: dict[str, Code] = {
         NOTE, "a dropped table or index was not removed; the file is ignored", "none is needed; it takes space only"
     ),
     "DRB-CONT-004": Code(NOTE, "the file is given back at a later checkpoint", "none is needed"),
-    "DRB-CONT-005": Code(NOTE, "it takes space only", "none is needed"),
+    "DRB-CONT-005": Code(NOTE, "Derby does not look at the file; it takes space only", "none is needed"),
     "DRB-IDX-001": Code(
         ERROR,
         "a page stands in the wrong place, or one is lost: queries by this index miss rows or find them twice",
@@ -143,6 +143,13 @@ CODES: dict[str, Code] = {
         "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
     ),
     "DRB-DB-001": Code(NOTE, "what is read may change under the check", "check a copy, or stop the JVM"),
+    "DRB-DB-002": Code(
+        ERROR,
+        "Derby does not find the database or does not start it (XJ004, XCY03, XJ040, XSAI2); "
+        "when the properties are lost, whether it is encrypted is not known either",
+        "bring the file back from a copy of this database; recover refuses without it",
+    ),
+    "DRB-DB-003": Code(NOTE, "Derby gives it its name back when it starts", "none is needed"),
 }
 
 
@@ -155,8 +162,10 @@ def finding(
     container: int | None = None,
     page: int | None = None,
     severity: str | None = None,
+    consequence: str | None = None,
+    remedy: str | None = None,
 ) -> DerbyFinding:
-    """A finding with the severity, consequence and remedy of its code."""
+    """A finding with the severity, consequence and remedy of its code where none is given."""
     line = CODES[code]
     kind = severity or line.severity
     return DerbyFinding(
@@ -167,6 +176,6 @@ def finding(
         container=container,
         page=page,
         message=message,
-        consequence=line.consequence,
-        remedy=line.remedy,
+        consequence=consequence or line.consequence,
+        remedy=remedy or line.remedy,
     )

@@ -1,7 +1,7 @@
 """Checks of the log: groups, chain, transactions, the end and what follows it.
 
 The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
-damaged the finding says so, and a second scan starts at the undo low water mark, so that the part that matters is
+damaged a note says so, and a second scan starts at the undo low water mark, so that the part that matters is
 checked in any case.
 
 The second scan follows three things at once. Transactions: every record but those of T1 in the diagram (R-DRB-31)
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from engine.derby.checkpoint import ARCHIVE_PROPERTY
 from engine.derby.database import CONTROL, Controls
 from engine.derby.format import instant
 from engine.derby.format.log_file import HEADER_SIZE
@@ -27,7 +28,7 @@ from engine.derby.log_tail import look_after_end
 from engine.derby.page_versions import PageVersions
 from engine.derby.presence import ContainerNotes
 from engine.derby.recovery.start import Start, find_start
-from engine.derby.verify.findings import NOTE, DerbyFinding, finding
+from engine.derby.verify.findings import NOTE, WARNING, DerbyFinding, finding
 from engine.derby.xact_table import XactTable
 from engine.errors import DamageError, plural
 from engine.events import Listener
@@ -100,7 +101,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     try:
         log.header(oldest)
     except DamageError as error:
-        return [finding("DRB-LOG-006", str(error), file=log.path(oldest), severity=NOTE)]
+        return [_old_damage(log, str(error), instant.make(oldest, 0))]
     scan = ForwardScan(log, instant.make(oldest, HEADER_SIZE))
     for one in scan:
         # The scan has reached the part that recovery reads: the older part is whole.
@@ -110,8 +111,21 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     if end is None or end.stopped_at >= start.undo_lwm:
         return []
     message = f"the log in front of the undo low water mark cannot be read: {end.reason}"
-    path = log.path(instant.file_of(end.stopped_at))
-    return [finding("DRB-LOG-006", message, file=path, at=end.stopped_at)]
+    return [_old_damage(log, message, end.stopped_at)]
+
+
+def _old_damage(log: DerbyLogFiles, message: str, at: int) -> DerbyFinding:
+    """Damage where neither recovery nor a running Derby reads: harmless, but for a roll-forward of an archived log."""
+    archived = log.database.properties.get(ARCHIVE_PROPERTY, "").lower() == "true"
+    return finding(
+        "DRB-LOG-006",
+        message,
+        file=log.path(instant.file_of(at)),
+        at=at if instant.position_of(at) else instant.NONE,
+        severity=WARNING if archived else NOTE,
+        consequence="recovery does not read this part; only a roll-forward from an older backup would stop there",
+        remedy="take a new backup, which needs no older log files" if archived else "none is needed",
+    )
 
 
 class _Scan:

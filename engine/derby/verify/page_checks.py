@@ -19,6 +19,7 @@ version 20 would be DRB-PAGE-005 (the log has lost its end).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from engine.derby.database import DerbyDatabase
@@ -45,7 +46,12 @@ class PageCheck(NamedTuple):
 
 
 def check_pages(
-    database: DerbyDatabase, versions: PageVersions | None, listener: Listener, agreement: Agreement | None = None
+    database: DerbyDatabase,
+    versions: PageVersions | None,
+    listener: Listener,
+    agreement: Agreement | None = None,
+    unused: Collection[ContainerKey] = (),
+    catalogue: Collection[int] = (),
 ) -> PageCheck:
     """Check every container file.
 
@@ -54,6 +60,8 @@ def check_pages(
         versions: what the log says of pages; None when it says nothing.
         listener: hears ``pages`` steps in containers.
         agreement: compares indexes and tables; None leaves that out.
+        unused: containers that nothing names: a note each, and their pages are not looked at.
+        catalogue: numbers of the containers that the catalogue names; each of them needs its page 0.
     """
     found = database.containers()
     findings: list[DerbyFinding] = []
@@ -61,10 +69,15 @@ def check_pages(
     pages = count = 0
     for done, (key, is_stub) in enumerate(sorted(found.items())):
         listener.step("pages", done, len(found))
+        if key in unused:
+            findings.append(_unused(database, key, is_stub=is_stub))
+            continue
         if is_stub:
             findings += _check_stub(database, key)
             continue
-        checker = _Container(database, key, ranges.get(key, {}), agreement)
+        # Page 0 says which pages are in use; nothing on disk says so of itself.
+        in_use = {0} if key.segment == 0 and key.container in catalogue else set[int]()
+        checker = _Container(database, key, ranges.get(key, {}), agreement, in_use)
         checker.run()
         if agreement is not None and any(one.severity == ERROR for one in checker.findings):
             agreement.leave_out(key)
@@ -74,6 +87,27 @@ def check_pages(
     if agreement is not None:
         findings += agreement.findings()
     return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
+
+
+def _unused(database: DerbyDatabase, key: ContainerKey, *, is_stub: bool) -> DerbyFinding:
+    """What is to be said of a file that nothing names."""
+    if is_stub:
+        path, code, what = container.stub_path_of(key), "DRB-CONT-004", "is removed, its stub is left"
+    elif _is_dropped(database, key):
+        path, code, what = container.path_of(key), "DRB-CONT-003", "is marked dropped"
+    else:
+        path, code, what = container.path_of(key), "DRB-CONT-005", "belongs to no table or index"
+    return finding(code, f"container {key.container} {what}", file=path, container=key.container)
+
+
+def _is_dropped(database: DerbyDatabase, key: ContainerKey) -> bool:
+    file = database.storage.open(container.path_of(key))
+    try:
+        return bool(container.header_in(file.read(0, _HEADER_BYTES)).status & container.DROPPED)
+    except FormatError:
+        return False
+    finally:
+        file.close()
 
 
 def _check_stub(database: DerbyDatabase, key: ContainerKey) -> list[DerbyFinding]:
@@ -100,6 +134,7 @@ class _Container:
         key: ContainerKey,
         ranges: dict[int, VersionRange],
         agreement: Agreement | None,
+        in_use: set[int],
     ) -> None:
         self._storage = database.storage
         self._key = key
@@ -107,7 +142,7 @@ class _Container:
         self._ranges = ranges
         self._agreement = agreement
         # As far as allocation pages have said; each stands in front of its pages.
-        self._in_use: set[int] = set()
+        self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0
         self.rows = 0
