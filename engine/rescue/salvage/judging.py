@@ -16,8 +16,9 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.taking import VersionTaker
+from engine.rescue.salvage.trees import Branch
 from engine.rescue.salvage.verdict import TxnFates, Verdict, choose, judge
-from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion
+from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion, SalvagedVersion
 from engine.tree.bin_node import is_expired
 
 TREE: Final = "tree"
@@ -40,6 +41,7 @@ class Judge:
         counts: by word; added to.
         now_ms: by which records expire.
         extinct: ranges of records that were discarded, by database and node.
+        unseen: branches of which the trees say nothing, by database and node; None: the whole database.
     """
 
     def __init__(
@@ -52,19 +54,23 @@ class Judge:
         counts: Counter[str],
         now_ms: int,
         extinct: dict[tuple[int, int], list[ExtinctRange]],
+        unseen: dict[tuple[int, int], list[Branch] | None],
     ) -> None:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
         self._last_vlsns = [node.survey.last_vlsn for node in nodes]
         self._bins = [taker.bins for taker in takers]
+        self._old_duplicates = [taker.old_duplicates for taker in takers]
         # By database: the VLSN up to which the base of its source gives all; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
+        self._unseen = unseen
         # What is in none of these databases takes the short way.
         self._has_extinct = frozenset(database for database, _ in extinct)
+        self._databases = databases
         self._fates = fates
         self._commits = commits
         self._counts = counts
@@ -130,8 +136,12 @@ class Judge:
         slot = versions.slot
         if best is None or (slot is not None and slot[0] > newest):
             return -1
-        if versions.seen_lsn < self._bins[node].lsns.get(versions.seen_node, NULL_LSN):
+        bins = self._bins[node]
+        if versions.seen_lsn < bins.lsns.get(versions.seen_node, NULL_LSN):
             # Rule 3: the record may have been deleted.
+            return -1
+        if newest < bins.tree_time and not bins.in_tree(versions):
+            # Rule 5: the same.
             return -1
         if best[1] & DELETED:
             self._plain_deletions += 1
@@ -178,17 +188,30 @@ class Judge:
         return said
 
     def _verdict(self, database: int, key: bytes, node: int, versions: KeyVersions) -> Verdict:
-        verdict = judge(versions, node, self._fates, self._bins[node], key, self._duplicates[database])
+        if self._duplicates[database]:
+            self._old_duplicates[node].complete(database, key, _main_key(key), versions)
+        duplicates = self._duplicates[database]
+        unseen: list[Branch] | None = self._unseen.get((database, node), [])
+        if self._databases[database].orphan:
+            unseen = None
+        in_branch = unseen is None or any(one.holds(key, duplicates=duplicates) for one in unseen)
+        verdict = judge(versions, node, self._fates, self._bins[node], key, duplicates, in_branch)
         if verdict.passed_over:
             self._counts.update(verdict.passed_over)
         return verdict
+
+    def _extinct_word(self, database: int, key: bytes, node: int, version: SalvagedVersion) -> str:
+        ranges = self._extinct.get((database, node))
+        return "" if ranges is None else word_for(ranges, key, version.lsn, ordered=self._ordered[database])
 
     def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
         version = verdict.version
         if version is None:
             return None
         if verdict.gone or version.deleted:
-            self._counts["deleted"] += 1
+            # What was discarded leaves the trees like what was deleted.
+            extinct = not version.deleted and self._extinct_word(database, key, node, version) == EXTINCT
+            self._counts[EXTINCT if extinct else "deleted"] += 1
             return None
         expiration = version.expiration
         if expiration and is_expired(expiration, self._now_ms):
@@ -201,13 +224,11 @@ class Judge:
             except (FormatError, IndexError):
                 self._counts["malformed"] += 1
                 return None
-        ranges = self._extinct.get((database, node))
-        if ranges is not None:
-            word = word_for(ranges, key, version.lsn, ordered=self._ordered[database])
-            if word:
-                self._counts[word] += 1
-            if word == EXTINCT:
-                return None
+        word = self._extinct_word(database, key, node, version)
+        if word:
+            self._counts[word] += 1
+        if word == EXTINCT:
+            return None
         self._counts["records"] += 1
         origin = _ORIGINS[version.kind]
         txn = version.txn
@@ -221,6 +242,13 @@ class Judge:
         )  # fmt: skip
         # As its constructor does, in half the time.
         return _new_tuple(SalvagedRecord, fields)
+
+
+def _main_key(key: bytes) -> bytes | None:
+    try:
+        return split_two_part_key(key)[0]
+    except (FormatError, IndexError):
+        return None
 
 
 def _after_base(floor: int, verdicts: dict[int, Verdict]) -> dict[int, Verdict]:

@@ -5,11 +5,17 @@ In one log, of the rows of one record:
 1. The newest LN whose transaction committed, or that had none, is the version; a deletion removes the record. LNs that
    a rollback took back do not count, nor those of transactions that aborted or have no end.
 2. A slot of a BIN that leads to a newer version, which no LN in the log is, speaks for a lost LN: embedded data is the
-   version; a deleted slot removes the record; else the newest version is *lost*, and an older one, if there is one,
-   stands in for it.
+   version, and so is the key of a database with duplicates, which holds the whole record (R-TREE-40); a deleted slot
+   removes the record; else the newest version is *lost*, and an older one, if there is one, stands in for it.
 3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
    LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
    BIN was split; where damage may have held that node, the record is kept.
+4. A transaction without an end in the log had ended all the same when it wrote before firstActive of a checkpoint: the
+   cleaner may have deleted the file with its Commit. A slot of the newest BIN that leads to its LN shows that it
+   committed, for an abort would have turned the slot back; a slot that leads elsewhere, that it did not, or that it
+   does not matter any more.
+5. A record that was written before the last checkpoint, and that no BIN of the trees has which that checkpoint left
+   (``trees``), has been deleted. A range of which the trees have lost the nodes is left to the other rules.
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
@@ -28,11 +34,13 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.trees import TreeSurvey
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
     FROM_TREE,
     IN_TXN,
+    SINGLE,
     VOID,
     KeyVersions,
     LNVersion,
@@ -114,10 +122,25 @@ class NewestBins:
 
     Arguments:
         last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
+        settled: firstActive and CkptStart of the last legible checkpoint; NULL_LSN without one.
+        trees: as that checkpoint left them.
+
+    Attributes:
+        lsns: by node id.
+        tree_bins: LSN of the full version of each BIN of the trees, by node id.
+        tree_time: what was written before that LSN is in a tree, or was deleted; NULL_LSN: the trees say nothing.
     """
 
-    def __init__(self, last_gap: int = NULL_LSN) -> None:
+    def __init__(
+        self,
+        last_gap: int = NULL_LSN,
+        settled: tuple[int, int] = (NULL_LSN, NULL_LSN),
+        trees: TreeSurvey | None = None,
+    ) -> None:
         self._last_gap = last_gap
+        self._first_active, self._ckpt_start = settled
+        self.tree_bins: Mapping[int, int] = {} if trees is None else trees.bins
+        self.tree_time: int = NULL_LSN if trees is None else trees.time
         self.lsns: dict[int, int] = {}
         self._ends: dict[int, tuple[bytes, bytes]] = {}
 
@@ -129,6 +152,26 @@ class NewestBins:
                 self._ends[node] = keys[0], keys[-1]
             else:
                 self._ends.pop(node, None)
+
+    def fate_of_ended(self, found: KeyVersions, lsn: int) -> str:
+        """What became of a transaction without an end in the log, as the slots of a record that it wrote show (rule 4).
+
+        Arguments:
+            found: of the record.
+            lsn: of the LN that the transaction wrote.
+        """
+        slot, seen = found.slot, found.seen_lsn
+        # A BIN that was logged before the transaction had ended speaks when no later version can be lost.
+        if lsn >= self._first_active or slot is None or not (seen >= self._ckpt_start or seen > self._last_gap):
+            return OPEN
+        if slot[0] == lsn:
+            return COMMITTED
+        return ABORTED if seen > lsn and seen >= self._ckpt_start else OPEN
+
+    def in_tree(self, found: KeyVersions) -> bool:
+        """Whether a tree has a record, or a BIN that was logged after ``tree_time``."""
+        seen = found.seen_lsn
+        return seen >= self.tree_time or seen >= self.tree_bins.get(found.seen_node, seen + 1)
 
     def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool) -> bool:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
@@ -154,7 +197,13 @@ class NewestBins:
 
 
 def judge(
-    found: KeyVersions, node: int, fates: TxnFates, newest_bins: NewestBins, key: bytes, duplicates: bool = False
+    found: KeyVersions,
+    node: int,
+    fates: TxnFates,
+    newest_bins: NewestBins,
+    key: bytes,
+    duplicates: bool = False,
+    in_branch: bool = True,
 ) -> Verdict:
     """What one log says of one record.
 
@@ -164,6 +213,7 @@ def judge(
         fates: of the transactions.
         newest_bins: of this log.
         key, duplicates: of the record.
+        in_branch: the trees say nothing of the record.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -174,6 +224,8 @@ def judge(
         if flags & FROM_TREE:
             return Verdict(version_of_ln(row), False, NULL_LSN, None, passed)
         fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
+        if fate == OPEN:
+            fate = newest_bins.fate_of_ended(found, lsn)
         if fate == COMMITTED:
             if lsn > newest:
                 best, newest = row, lsn
@@ -183,15 +235,20 @@ def judge(
                 doubt, doubtful = row, lsn
     version = None if best is None else version_of_ln(best)
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
-    if slot is not None:
+    if not in_branch and max(newest, NULL_LSN if slot is None else slot[0]) < newest_bins.tree_time:
+        # Rule 5.
+        gone = not newest_bins.in_tree(found)
+    if slot is not None and not gone:
         gone = newest_bins.without(found, key, newest, duplicates)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
         if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
-            if slot[1] & (DELETED | EMBEDDED):
+            if slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
                 version = version_of_slot(slot)
             else:
                 lost_lsn = slot[0]
     newer = None
+    if gone and doubtful < newest_bins.tree_time:
+        doubt = None
     if doubt is not None and (version is None or doubtful >= version.lsn):
         newer = version_of_ln(doubt)
     return Verdict(version, gone, lost_lsn, newer, passed)
