@@ -22,7 +22,6 @@ from engine.format.entry.ln import LN
 from engine.format.entry_types import BINS, COMMIT, DUP_NODES, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import TWO_PART_DUPLICATES
-from engine.log.access import LogAccess
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
@@ -35,7 +34,7 @@ from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_version
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
-from engine.rescue.salvage.trees import Branch, TreeSurvey, survey_trees
+from engine.rescue.salvage.trees import EVERYTHING, DatabaseBranches, TreeSurvey, survey_trees
 from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage
@@ -88,11 +87,7 @@ class Salvage:
         at, node = self._nodes[number]
         if self._is_base[number] or (self._sources[at].base is not None and len(self._sources[at].nodes) == 1):
             return TreeSurvey()
-        access = LogAccess(DiskStorage(node.env), node.files.files)
-        try:
-            trees = survey_trees(access, node.survey)
-        finally:
-            access.close()
+        trees = survey_trees(DiskStorage(node.env), node.files, node.survey)
         if trees.removed:
             survey = node.survey
             dbs = {db_id: db for db_id, db in survey.dbs.items() if db_id not in trees.removed}
@@ -123,7 +118,7 @@ class Salvage:
             self._listener.step("read", total, total)
             judge = Judge(
                 self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
-                self._extinct(), self._unseen(),
+                self._extinct(), self._all_branches(),
             )  # fmt: skip
             yield from heard(judge.batches(self._rows), self._listener, "judge", every=1)
         finally:
@@ -142,21 +137,26 @@ class Salvage:
                         found.setdefault((database, number), []).append(one)
         return found
 
-    def _unseen(self) -> dict[tuple[int, int], list[Branch] | None]:
-        """What the trees say nothing of, by database and node: branches, or None for all of it."""
-        found: dict[tuple[int, int], list[Branch] | None] = {}
-        for number, trees in enumerate(self.trees):
-            at, node = self._nodes[number]
+    def _branches(self, number: int, db_id: int) -> DatabaseBranches:
+        """What the trees of a node say nothing of."""
+        trees, db = self.trees[number], self._nodes[number][1].survey.dbs[db_id]
+        lost, unknown = trees.lost.get(db_id, []), trees.unknown.get(db_id, [])
+        is_unsure = trees.time == NULL_LSN or db_id in trees.unsure
+        # The order of keys is not known where a Java class gives it.
+        return DatabaseBranches(
+            lost=[EVERYTHING] if lost and db.comparator else lost,
+            unknown=[EVERYTHING] if is_unsure or (unknown and db.comparator) else unknown,
+        )
+
+    def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:
+        """By database and node, where there are some."""
+        found = {}
+        for number, (at, node) in enumerate(self._nodes):
             for db_id, db in node.survey.dbs.items():
                 database = self._numbers.get((at, self._own(number, db_id, db).name))
-                if database is None:
-                    continue
-                if trees.time == NULL_LSN or db_id in trees.unsure:
-                    found[database, number] = None
-                elif db_id in trees.branches:
-                    branches = trees.branches[db_id]
-                    # The order of its keys is not known here.
-                    found[database, number] = None if db.comparator else branches
+                branches = self._branches(number, db_id)
+                if database is not None and any(branches):
+                    found[database, number] = branches
         return found
 
     def newest_bins(self) -> Iterator[int]:
@@ -259,11 +259,7 @@ class Salvage:
 
     def _bins_of(self, number: int) -> NewestBins:
         node = self._nodes[number][1]
-        checkpoint = node.survey.checkpoint
-        settled = NULL_LSN, NULL_LSN
-        if checkpoint is not None:
-            settled = checkpoint.first_active_lsn, checkpoint.ckpt_start_lsn
-        return NewestBins(_last_gap(node), settled, self.trees[number])
+        return NewestBins(_last_gap(node), node.survey.checkpoints, self.trees[number])
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
         """The general way: one entry that may be anything."""

@@ -16,7 +16,7 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.taking import VersionTaker
-from engine.rescue.salvage.trees import Branch
+from engine.rescue.salvage.trees import DECIDED, UNPLACED, DatabaseBranches, KeyPlace
 from engine.rescue.salvage.verdict import TxnFates, Verdict, choose, judge
 from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion, SalvagedVersion
 from engine.tree.bin_node import is_expired
@@ -41,7 +41,7 @@ class Judge:
         counts: by word; added to.
         now_ms: by which records expire.
         extinct: ranges of records that were discarded, by database and node.
-        unseen: branches of which the trees say nothing, by database and node; None: the whole database.
+        branches: of the trees, by database and node, where there are some.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Judge:
         counts: Counter[str],
         now_ms: int,
         extinct: dict[tuple[int, int], list[ExtinctRange]],
-        unseen: dict[tuple[int, int], list[Branch] | None],
+        branches: dict[tuple[int, int], DatabaseBranches],
     ) -> None:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
@@ -67,7 +67,7 @@ class Judge:
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
-        self._unseen = unseen
+        self._branches = branches
         # What is in none of these databases takes the short way.
         self._has_extinct = frozenset(database for database, _ in extinct)
         self._databases = databases
@@ -191,11 +191,9 @@ class Judge:
         if self._duplicates[database]:
             self._old_duplicates[node].complete(database, key, _main_key(key), versions)
         duplicates = self._duplicates[database]
-        unseen: list[Branch] | None = self._unseen.get((database, node), [])
-        if self._databases[database].orphan:
-            unseen = None
-        in_branch = unseen is None or any(one.holds(key, duplicates=duplicates) for one in unseen)
-        verdict = judge(versions, node, self._fates, self._bins[node], key, duplicates, in_branch)
+        verdict = judge(
+            versions, node, self._fates, self._bins[node], key, duplicates, self._place(database, key, node)
+        )
         if verdict.passed_over:
             self._counts.update(verdict.passed_over)
         return verdict
@@ -203,6 +201,13 @@ class Judge:
     def _extinct_word(self, database: int, key: bytes, node: int, version: SalvagedVersion) -> str:
         ranges = self._extinct.get((database, node))
         return "" if ranges is None else word_for(ranges, key, version.lsn, ordered=self._ordered[database])
+
+    def _place(self, database: int, key: bytes, node: int) -> KeyPlace:
+        """What the trees say of a key."""
+        if self._databases[database].orphan:
+            return UNPLACED
+        branches = self._branches.get((database, node))
+        return DECIDED if branches is None else branches.place(key, duplicates=self._duplicates[database])
 
     def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
         version = verdict.version

@@ -62,6 +62,23 @@ _FEW_AND_LNS: Final = _FEW | STREAM_LNS
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
 
+class Checkpoint(NamedTuple):
+    """A checkpoint whose CkptEnd is legible.
+
+    Attributes:
+        start_lsn, end_lsn: CkptStart and CkptEnd.
+        first_active_lsn: a transaction that wrote before it had ended at CkptStart.
+        root_lsn: the DbTree; NULL_LSN: not logged again.
+        version: of the log file.
+    """
+
+    start_lsn: int
+    end_lsn: int
+    first_active_lsn: int
+    root_lsn: int
+    version: int
+
+
 class LogSurvey(NamedTuple):
     """What is few in a log.
 
@@ -76,7 +93,7 @@ class LogSurvey(NamedTuple):
         extinct: ranges of records that were discarded, whether that has committed or not.
         names: names of databases without a legible MapLN, by id.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
-        checkpoint, checkpoint_version: the last legible CkptEnd, or None; the log version of its file.
+        checkpoints: the legible ones, in log order.
     """
 
     dbs: dict[int, SalvageDb]
@@ -89,8 +106,7 @@ class LogSurvey(NamedTuple):
     extinct: tuple[ExtinctRange, ...] = ()
     names: Mapping[int, str] = MappingProxyType({})
     roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
-    checkpoint: CkptEnd | None = None
-    checkpoint_version: int = 0
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 class NodeVersions(NamedTuple):
@@ -150,8 +166,7 @@ def survey_log(env: str) -> LogSurvey:
         extinct=tuple(few.extinct),
         names=databases.names,
         roots=databases.roots,
-        checkpoint=few.checkpoint,
-        checkpoint_version=few.checkpoint_version,
+        checkpoints=tuple(few.checkpoints),
     )
 
 
@@ -163,8 +178,7 @@ class _Few:
         self.periods: list[tuple[int, int, frozenset[int]]] = []
         self.extinct: list[ExtinctRange] = []
         self.group: GroupName | None = None
-        self.checkpoint: CkptEnd | None = None
-        self.checkpoint_version = 0
+        self.checkpoints: list[Checkpoint] = []
 
     def take(self, entry: LogEntry) -> None:
         """An entry of any type."""
@@ -174,7 +188,15 @@ class _Few:
         if isinstance(record, RollbackStart):
             self.periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
         elif isinstance(record, CkptEnd):
-            self.checkpoint, self.checkpoint_version = record, entry.version
+            self.checkpoints.append(
+                Checkpoint(
+                    start_lsn=record.ckpt_start_lsn,
+                    end_lsn=entry.lsn,
+                    first_active_lsn=record.first_active_lsn,
+                    root_lsn=record.root_lsn,
+                    version=entry.version,
+                )
+            )
         elif isinstance(record, LN):
             self._take_ln(entry, record)
 

@@ -1,12 +1,18 @@
 """The trees as the last legible checkpoint left them, as far as their nodes can be read.
 
 Recovery stops at the first node that it cannot read. Here the walk goes on beside it: such a node is a *branch* that is
-gone, of which its parent knows the range of keys. The walk follows LSNs from the DbTree that the checkpoint names,
-so that no older version of a node is taken for the current one.
+gone, of which its parent knows the range of keys.
+
+A checkpoint does not log the upper nodes of a tree: recovery puts the nodes below them into their slots. So the walk
+begins at the DbTree that the checkpoint names, follows LSNs, and takes of each node that it meets the newest version in
+the log (``NodeIndex``). A slot whose node cannot be read leads to a newer node of that level whose identifier key is in
+its range, if there is one.
 
 Everything that changed before CkptStart is in these nodes: the checkpoint has logged all nodes that were dirty. So a
 record that was written before, and that none of them has, had been deleted by then, whatever older nodes and LNs say.
-A range that is a branch says nothing.
+A range that is a branch says nothing. This holds for a checkpoint that is whole, from CkptStart to CkptEnd: the last
+one of that kind is taken, with the nodes as they were then. What is lost now is another question, which the newest
+version of each node answers.
 
 Example: an IN with the keys a, g, n; the BIN from g on cannot be read. The branch is g to n; nothing is known of ``h``,
 and ``b`` is a record when the first BIN has it.
@@ -14,6 +20,7 @@ and ``b`` is a record when the first BIN has it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -22,22 +29,25 @@ from engine.errors import FormatError, JetoolError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl, DbTree
 from engine.format.entry.legacy import OldDelta
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
-from engine.format.entry_types import BIN_TYPE, BINS, DELTAS
-from engine.format.lsn import NULL_LSN, is_null
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, decode_node
+from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, LNS, MAP_LNS, TREE_NODES
+from engine.format.fast.loops import keeping
+from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
-from engine.log.entry import LogEntry
+from engine.log.entry import BY_SIZE_CHAIN, Damage, LogEntry, Stretch
+from engine.log.files import LogFiles
+from engine.log.reader import FileReader
 from engine.rescue.salvage.databases import OWN_PREFIX
-from engine.rescue.salvage.scan import LogSurvey, decoded
+from engine.rescue.salvage.scan import Checkpoint, LogSurvey, decoded
+from engine.storage.base import Storage
 
 _DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 # A tree is never so deep: a loop of damaged slots ends here.
 _MOST_LEVELS: Final = 32
-# What the mapping tree says of a database.
-_SURE: Final = 0
-_UNSURE: Final = 1
-_REMOVED: Final = 2
+_INDEXED: Final = TREE_NODES | MAP_LNS
 # Of log files in which the parent of a BIN leads to its newest delta.
 _DELTAS_IN_PARENTS: Final = 9
 
@@ -58,16 +68,44 @@ class Branch(NamedTuple):
 
     def holds(self, key: bytes, *, duplicates: bool) -> bool:
         """Whether a key, which has two parts in a database with duplicates, is in the range."""
-        if not duplicates:
-            return (self.low is None or key >= self.low) and (self.high is None or key < self.high)
-        try:
-            parts = split_two_part_key(key)
-            low = None if self.low is None else split_two_part_key(self.low)
-            high = None if self.high is None else split_two_part_key(self.high)
-        except (FormatError, IndexError):
-            # Bounds can be prefixes that have no two parts.
-            return True
-        return (low is None or parts >= low) and (high is None or parts < high)
+        at = _parts(key, duplicates=duplicates)
+        return (self.low is None or at >= _parts(self.low, duplicates=duplicates)) and (
+            self.high is None or at < _parts(self.high, duplicates=duplicates)
+        )
+
+
+# All keys of a database.
+EVERYTHING: Final = Branch(None, None, NULL_LSN, 1)
+
+
+class KeyPlace(NamedTuple):
+    """What the trees say of the keys of a range.
+
+    Attributes:
+        is_lost: the node that holds them now may be gone.
+        is_unknown: which of them there were at ``TreeSurvey.time`` is not known.
+    """
+
+    is_lost: bool
+    is_unknown: bool
+
+
+DECIDED: Final = KeyPlace(is_lost=False, is_unknown=False)
+UNPLACED: Final = KeyPlace(is_lost=False, is_unknown=True)
+
+
+class DatabaseBranches(NamedTuple):
+    """The branches of one database."""
+
+    lost: list[Branch]
+    unknown: list[Branch]
+
+    def place(self, key: bytes, *, duplicates: bool) -> KeyPlace:
+        """What the trees say of a key."""
+        return KeyPlace(
+            is_lost=any(one.holds(key, duplicates=duplicates) for one in self.lost),
+            is_unknown=any(one.holds(key, duplicates=duplicates) for one in self.unknown),
+        )
 
 
 class Bottom(NamedTuple):
@@ -98,39 +136,142 @@ class Bottom(NamedTuple):
         return found
 
 
+class IndexedNode(NamedTuple):
+    """The newest version of a node.
+
+    Attributes:
+        ident: its identifier key, which is in its range.
+    """
+
+    lsn: int
+    db_id: int
+    level: int
+    is_root: bool
+    ident: bytes
+
+
+class NodeIndex:
+    """The newest version of each node of a log; old deltas (v6 to v8) do not count."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, IndexedNode] = {}
+        self._maps: dict[int, int] = {}
+        self._levels: dict[tuple[int, int], list[IndexedNode]] | None = None
+
+    def take(self, entry: LogEntry) -> None:
+        """A node, a delta or a MapLN; in log order."""
+        if entry.type_number in MAP_LNS:
+            record = decoded(entry)
+            if isinstance(record, LN) and isinstance(record.content, MapLN):
+                self._maps[record.content.database.db_id] = entry.lsn
+            return
+        try:
+            node = decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+        except (FormatError, IndexError, ValueError):
+            return
+        self._nodes[node.node_id] = IndexedNode(
+            lsn=entry.lsn, db_id=node.db_id, level=node.height, is_root=node.is_root, ident=node.identifier_key
+        )
+
+    def copy(self) -> NodeIndex:
+        """The index as it is now."""
+        index = NodeIndex()
+        index._nodes, index._maps = dict(self._nodes), dict(self._maps)
+        return index
+
+    def newest(self, node_id: int, db_id: int, lsn: int) -> int:
+        """LSN of the newest version of a node that stands at an LSN."""
+        found = self._nodes.get(node_id)
+        return lsn if found is None or found.db_id != db_id else max(lsn, found.lsn)
+
+    def root(self, db_id: int, lsn: int) -> int:
+        """LSN of the newest root of a database; the one given where there is no newer one."""
+        roots = [node.lsn for node in self._nodes.values() if node.db_id == db_id and node.is_root]
+        return max([lsn, *roots])
+
+    def map(self, db_id: int) -> int:
+        """LSN of the newest MapLN of a database; NULL_LSN without one."""
+        return self._maps.get(db_id, NULL_LSN)
+
+    def within(self, db_id: int, level: int, after: int) -> list[IndexedNode]:
+        """Nodes of one level that were logged after an LSN."""
+        if self._levels is None:
+            self._levels = {}
+            for node in self._nodes.values():
+                self._levels.setdefault((node.db_id, node.level), []).append(node)
+            for nodes in self._levels.values():
+                nodes.sort(key=_lsn_of)
+        nodes = self._levels.get((db_id, level), [])
+        return nodes[bisect_right(nodes, after, key=_lsn_of) :]
+
+
+def _lsn_of(node: IndexedNode) -> int:
+    return node.lsn
+
+
+def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeIndex, NodeIndex]:
+    """Read a log for its nodes up to an LSN, and for all of them; what cannot be read is stepped over."""
+    index = NodeIndex()
+    before: NodeIndex | None = None
+    for file in files.files:
+        try:
+            with FileReader(storage, file, is_last=file.number >= files.end_file()) as reader:
+                for entry in _entries(reader):
+                    if before is None and entry.lsn > point:
+                        before = index.copy()
+                    index.take(entry)
+        except JetoolError:
+            continue
+    return before or index, index
+
+
+def _entries(reader: FileReader) -> Iterator[LogEntry]:
+    for item in reader.stretches():
+        if isinstance(item, Stretch):
+            yield from map(item.entry_at, item.positions(keeping(_INDEXED)))
+        elif isinstance(item, LogEntry) and item.type_number in _INDEXED:
+            yield item
+
+
+class _Place(NamedTuple):
+    """Where a node has to be: its LSN, range and level; 0 for a root, whose level is not known."""
+
+    lsn: int
+    low: bytes | None
+    high: bytes | None
+    level: int
+
+
 class TreeWalk:
     """Walks over trees in key order, and goes on beside what cannot be read.
 
     Arguments:
         access: the log.
+
+    Attributes:
+        index: its nodes.
     """
 
-    def __init__(self, access: LogAccess) -> None:
+    def __init__(self, access: LogAccess, index: NodeIndex) -> None:
         self._access = access
+        self.index = index
 
     def walk(self, impl: DatabaseImpl) -> Iterator[Bottom | Branch]:
         """The BINs of a database, and the branches that are gone."""
-        # A root has one level above BINs at least.
-        todo: list[tuple[int, bytes | None, bytes | None, int]] = []
+        db_id = impl.db_id
+        todo: list[_Place] = []
         if impl.root_exists and not is_null(impl.root_lsn):
-            todo.append((impl.root_lsn, None, None, 0))
+            todo.append(_Place(self.index.root(db_id, impl.root_lsn), None, None, 0))
         while todo:
-            lsn, low, high, level = todo.pop()
-            node = self._node(impl.db_id, lsn, low, high)
+            place = todo.pop()
+            node = self._node(db_id, place)
             if isinstance(node, Bottom):
                 yield node
-                continue
-            if isinstance(node, int) or (level and node.height != level) or node.height > _MOST_LEVELS:
-                yield Branch(low, high, node if isinstance(node, int) else lsn, level or 2)
-                continue
-            keys = [node.full_key(slot) for slot in node.slots]
-            bounds = [low, *keys[1:], high]
-            children = [
-                (slot.lsn, bounds[at], bounds[at + 1], node.height - 1)
-                for at, slot in enumerate(node.slots)
-                if not is_null(slot.lsn) and not slot.state & KNOWN_DELETED
-            ]
-            todo += reversed(children)
+            elif isinstance(node, int):
+                yield Branch(place.low, place.high, node, place.level or 2)
+            else:
+                record, lsn = node
+                todo += reversed(self._children(impl, record, lsn, place))
 
     def entry(self, lsn: int) -> LogEntry | None:
         """The entry at an LSN; None when it cannot be read."""
@@ -144,103 +285,197 @@ class TreeWalk:
         entry = self.entry(lsn)
         return None if entry is None else decoded(entry)
 
-    def _node(self, db_id: int, lsn: int, low: bytes | None, high: bytes | None) -> NodeRecord | Bottom | int:
-        """The node at an LSN, or the LSN that cannot be read."""
+    def _children(self, impl: DatabaseImpl, node: NodeRecord, lsn: int, place: _Place) -> list[_Place]:
+        """Where the children of a node are."""
+        keys = [node.full_key(slot) for slot in node.slots]
+        bounds = [place.low, *keys[1:], place.high]
+        # A node that was split off, or that is a newer version of one that is gone, while its parent is an old version.
+        newer = [one for one in self.index.within(impl.db_id, node.height - 1, lsn) if one.lsn != lsn]
+        found = []
+        for at, slot in enumerate(node.slots):
+            if is_null(slot.lsn) or slot.state & KNOWN_DELETED:
+                continue
+            own = _Place(slot.lsn, bounds[at], bounds[at + 1], node.height - 1)
+            found += self._split(impl, own, newer) if newer else [own]
+        return found
+
+    def _split(self, impl: DatabaseImpl, own: _Place, newer: list[IndexedNode]) -> list[_Place]:
+        """A place, divided among the nodes that were logged in its range after its parent."""
+        range_ = Branch(own.low, own.high, own.lsn, own.level)
+        inside = [one for one in newer if range_.holds(one.ident, duplicates=impl.duplicates)]
+        entry = self.entry(own.lsn)
+        record = None if entry is None else decoded(entry)
+        known = isinstance(record, NodeRecord) and record.db_id == impl.db_id
+        if known:
+            assert isinstance(record, NodeRecord)
+            newest = self.index.newest(record.node_id, impl.db_id, own.lsn)
+            inside = [one for one in inside if one.lsn != newest]
+        if not inside:
+            return [own]
+        inside.sort(key=lambda one: _parts(one.ident, duplicates=impl.duplicates))
+        places = [own.lsn] if known else []
+        places += [one.lsn for one in inside]
+        lows = [own.low, *(one.ident for one in inside[0 if known else 1 :])]
+        highs = [*lows[1:], own.high]
+        return [_Place(*row, own.level) for row in zip(places, lows, highs, strict=True)]
+
+    def _node(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
+        """The newest version of the node at a place, with its LSN; or the LSN that cannot be read."""
+        found = self._read(db_id, place)
+        if isinstance(found, int):
+            return found
+        node_id = found.full.node_id if isinstance(found, Bottom) else found[0].node_id
+        newest = self.index.newest(node_id, db_id, place.lsn)
+        return found if newest == place.lsn else self._read(db_id, place._replace(lsn=newest))
+
+    def _read(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
+        lsn = place.lsn
         entry = self.entry(lsn)
         record = None if entry is None else decoded(entry)
         if not isinstance(record, NodeRecord | OldDelta) or entry is None or record.db_id != db_id:
             return lsn
         if isinstance(record, NodeRecord) and entry.type_number not in BINS:
-            return record
+            is_right = record.height == place.level if place.level else record.height <= _MOST_LEVELS
+            return (record, lsn) if is_right else lsn
         if entry.type_number not in DELTAS:
             assert isinstance(record, NodeRecord)
-            return Bottom(low, high, record, lsn, entry.version, None)
+            return Bottom(place.low, place.high, record, lsn, entry.version, None)
         full_lsn = record.last_full_lsn if isinstance(record, OldDelta) else record.prev_full_lsn
         entry = self.entry(full_lsn)
         full = None if entry is None else decoded(entry)
         if entry is None or entry.type_number != BIN_TYPE or not isinstance(full, NodeRecord) or full.db_id != db_id:
             return full_lsn
-        return Bottom(low, high, full, full_lsn, entry.version, record)
+        return Bottom(place.low, place.high, full, full_lsn, entry.version, record)
+
+
+def _parts(key: bytes, *, duplicates: bool) -> tuple[bytes, bytes]:
+    """A key in the order of its database."""
+    if duplicates:
+        try:
+            return split_two_part_key(key)
+        except (FormatError, IndexError):
+            pass
+    return key, b""
 
 
 class TreeSurvey(NamedTuple):
-    """What the trees of a log say at its last legible checkpoint.
+    """What the trees of a log say.
 
     Attributes:
         time: CkptStart: what was written before it, and is in no tree, was deleted. NULL_LSN: the trees say nothing.
-        bins: LSN of the full version of each BIN of users' databases, by node id.
-        branches: what is gone of a database, by its id.
-        unsure: databases that have records of which the trees say nothing.
+        bins: LSN of the full version of each BIN of users' databases at that checkpoint, by node id.
+        unknown: what could not be read of a database as it was then, by its id.
+        unsure: databases of which the trees do not say what they held then.
         removed: databases that were removed before ``time``.
-        counts: BINs and live records in them, by database.
-        lost: names of the databases of which no MapLN is left.
+        lost: what is gone of a database now, by its id.
+        counts: BINs and live records in them now, by database.
+        lost_databases: names of the databases of which no MapLN is left.
     """
 
     time: int = NULL_LSN
     bins: Mapping[int, int] = MappingProxyType({})
-    branches: Mapping[int, list[Branch]] = MappingProxyType({})
+    unknown: Mapping[int, list[Branch]] = MappingProxyType({})
     unsure: frozenset[int] = frozenset()
     removed: frozenset[int] = frozenset()
+    lost: Mapping[int, list[Branch]] = MappingProxyType({})
     counts: Mapping[int, tuple[int, int]] = MappingProxyType({})
-    lost: tuple[str, ...] = ()
+    lost_databases: tuple[str, ...] = ()
 
 
-def survey_trees(access: LogAccess, log: LogSurvey) -> TreeSurvey:
+def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurvey:
     """Walk over the trees of users' databases.
 
     Arguments:
-        access: the log.
+        storage, files: the log.
         log: what is few in it.
     """
-    checkpoint = log.checkpoint
-    if checkpoint is None:
-        return TreeSurvey()
-    walk = TreeWalk(access)
-    catalog = _Catalog(walk, checkpoint.root_lsn)
-    # Until v8 parents do not lead to deltas: a mapping tree may lack databases.
-    catalog.is_whole &= log.checkpoint_version >= _DELTAS_IN_PARENTS
-    bins: dict[int, int] = {}
-    branches: dict[int, list[Branch]] = {}
-    counts: dict[int, tuple[int, int]] = {}
-    unsure, removed = set(), set()
-    for db_id, (map_lsn, impl) in log.roots.items():
-        state = catalog.state_of(db_id, map_lsn, checkpoint.ckpt_start_lsn)
-        if state == _REMOVED:
-            removed.add(db_id)
+    checkpoint = _whole_checkpoint(files, log)
+    before, index = index_nodes(storage, files, NULL_LSN if checkpoint is None else checkpoint.end_lsn)
+    access = LogAccess(storage, files.files)
+    try:
+        found = TreeSurvey() if checkpoint is None else _at_checkpoint(TreeWalk(access, before), log, checkpoint)
+        return _now(TreeWalk(access, index), log, found)
+    finally:
+        access.close()
+
+
+def _whole_checkpoint(files: LogFiles, log: LogSurvey) -> Checkpoint | None:
+    """The last checkpoint whose entries are all legible."""
+    absent = files.missing()
+    for one in reversed(log.checkpoints):
+        first, last = file_of(one.start_lsn), file_of(one.end_lsn)
+        # Until v8 parents do not lead to deltas.
+        if one.version < _DELTAS_IN_PARENTS or not files.files or first < files.files[0].number:
             continue
-        if state == _UNSURE:
-            unsure.add(db_id)
-        nodes = records = 0
+        if any(first <= number <= last for number in absent):
+            continue
+        if any(_may_hide_node(damage, one.start_lsn, one.end_lsn) for damage in log.damages):
+            continue
+        # A rollback that goes back beyond the checkpoint has put records back.
+        if not any(low < one.start_lsn < high for low, high, _ in log.periods):
+            return one
+    return None
+
+
+def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
+    """Whether damage between two LSNs may have taken a node or a MapLN."""
+    if not damage.length:
+        return file_of(start) <= file_of(damage.lsn) <= file_of(end)
+    # One entry of which the header tells the size.
+    is_other = damage.found_by == BY_SIZE_CHAIN and damage.type_number in LNS - MAP_LNS
+    return not is_other and damage.lsn <= end and damage.lsn + damage.length >= start
+
+
+def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
+    """The trees as a checkpoint left them."""
+    catalog = _Catalog(walk, checkpoint.root_lsn)
+    bins: dict[int, int] = {}
+    unknown: dict[int, list[Branch]] = {}
+    unsure, removed = set(), set()
+    for db_id, (map_lsn, _) in log.roots.items():
+        impl = catalog.state_of(db_id)
+        if impl is None:
+            # Made later, or removed before; else its MapLN cannot be read.
+            if not catalog.is_whole or catalog.knows(db_id):
+                unsure.add(db_id)
+            elif map_lsn < checkpoint.start_lsn:
+                removed.add(db_id)
+            continue
         for node in walk.walk(impl):
             if isinstance(node, Branch):
-                branches.setdefault(db_id, []).append(node)
-                continue
-            if impl.duplicates and node.version < TWO_PART_DUPLICATES:
-                # Items stand in trees of their own.
-                unsure.add(db_id)
-            bins[node.full.node_id] = node.full_lsn
-            nodes += 1
-            records += sum(not deleted for _, deleted in node.slots().values())
-        counts[db_id] = nodes, records
+                unknown.setdefault(db_id, []).append(node)
+            else:
+                bins[node.full.node_id] = node.full_lsn
+                if impl.duplicates and node.version < TWO_PART_DUPLICATES:
+                    # Items stand in trees of their own.
+                    unsure.add(db_id)
     return TreeSurvey(
-        time=_time_of(log),
+        time=checkpoint.start_lsn,
         bins=bins,
-        branches=branches,
+        unknown=unknown,
         unsure=frozenset(unsure),
         removed=frozenset(removed),
-        counts=counts,
-        lost=tuple(catalog.lost(log)),
     )
 
 
-def _time_of(log: LogSurvey) -> int:
-    """Up to where the trees decide; NULL_LSN for nowhere."""
-    checkpoint = log.checkpoint
-    if checkpoint is None or log.checkpoint_version < _DELTAS_IN_PARENTS:
-        return NULL_LSN
-    start = checkpoint.ckpt_start_lsn
-    # A rollback that goes back beyond the checkpoint has put records back.
-    return NULL_LSN if any(low < start < high for low, high, _ in log.periods) else start
+def _now(walk: TreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
+    """The same with what is lost of the trees now."""
+    lost: dict[int, list[Branch]] = {}
+    counts: dict[int, tuple[int, int]] = {}
+    for db_id, (_, impl) in log.roots.items():
+        if db_id in found.removed:
+            continue
+        bins = records = 0
+        for node in walk.walk(impl):
+            if isinstance(node, Branch):
+                lost.setdefault(db_id, []).append(node)
+                continue
+            bins += 1
+            records += sum(not deleted for _, deleted in node.slots().values())
+        counts[db_id] = bins, records
+    root_lsn = max((one.root_lsn for one in log.checkpoints), default=NULL_LSN)
+    lost_databases = tuple(_Catalog(walk, root_lsn).lost(log))
+    return found._replace(lost=lost, counts=counts, lost_databases=lost_databases)
 
 
 class _Catalog:
@@ -264,19 +499,16 @@ class _Catalog:
             self._names = {key.decode("utf-8", "replace"): lsn for key, lsn in self._slots(root.naming_db)}
             self.is_whole = whole
 
-    def state_of(self, db_id: int, map_lsn: int, start: int) -> int:
-        """Whether a tree is that of a database at the checkpoint.
+    def knows(self, db_id: int) -> bool:
+        """Whether the mapping tree has a database."""
+        return db_id in self._maps
 
-        Arguments:
-            map_lsn: of its newest legible MapLN.
-            start: CkptStart.
-        """
-        lsn = self._maps.get(db_id)
-        if lsn is not None:
-            return _SURE if map_lsn >= lsn else _UNSURE
-        if map_lsn > start:
-            return _SURE
-        return _REMOVED if self.is_whole else _UNSURE
+    def state_of(self, db_id: int) -> DatabaseImpl | None:
+        """The newest state of a database; None where there is none, or it cannot be read."""
+        lsn = max(self._maps.get(db_id, NULL_LSN), self._walk.index.map(db_id))
+        record = self._walk.record(lsn)
+        content = record.content if isinstance(record, LN) else None
+        return content.database if isinstance(content, MapLN) else None
 
     def lost(self, log: LogSurvey) -> Iterator[str]:
         """Names of databases that have lost their MapLN."""

@@ -14,8 +14,8 @@ In one log, of the rows of one record:
    cleaner may have deleted the file with its Commit. A slot of the newest BIN that leads to its LN shows that it
    committed, for an abort would have turned the slot back; a slot that leads elsewhere, that it did not, or that it
    does not matter any more.
-5. A record that was written before the last checkpoint, and that no BIN of the trees has which that checkpoint left
-   (``trees``), has been deleted. A range of which the trees have lost the nodes is left to the other rules.
+5. A record that was written before the last whole checkpoint, and that no BIN of the trees has which that checkpoint
+   left (``trees``), has been deleted. A range whose nodes cannot be read is left to the other rules.
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
@@ -26,6 +26,7 @@ stands in.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -34,7 +35,8 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
-from engine.rescue.salvage.trees import TreeSurvey
+from engine.rescue.salvage.scan import Checkpoint
+from engine.rescue.salvage.trees import DECIDED, KeyPlace, TreeSurvey
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
@@ -117,12 +119,16 @@ class Verdict(NamedTuple):
         return NULL_VLSN if self.version is None else self.version.vlsn
 
 
+def _first_active(checkpoint: Checkpoint) -> int:
+    return checkpoint.first_active_lsn
+
+
 class NewestBins:
     """The newest complete version of each BIN in the log of a node.
 
     Arguments:
         last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
-        settled: firstActive and CkptStart of the last legible checkpoint; NULL_LSN without one.
+        checkpoints: the legible ones, in log order.
         trees: as that checkpoint left them.
 
     Attributes:
@@ -134,12 +140,13 @@ class NewestBins:
     def __init__(
         self,
         last_gap: int = NULL_LSN,
-        settled: tuple[int, int] = (NULL_LSN, NULL_LSN),
+        checkpoints: Sequence[Checkpoint] = (),
         trees: TreeSurvey | None = None,
     ) -> None:
         self._last_gap = last_gap
-        self._first_active, self._ckpt_start = settled
+        self._checkpoints = sorted(checkpoints, key=_first_active)
         self.tree_bins: Mapping[int, int] = {} if trees is None else trees.bins
+        self._has_branches = trees is not None and bool(trees.lost)
         self.tree_time: int = NULL_LSN if trees is None else trees.time
         self.lsns: dict[int, int] = {}
         self._ends: dict[int, tuple[bytes, bytes]] = {}
@@ -148,7 +155,7 @@ class NewestBins:
         """A complete version, with its keys."""
         if lsn > self.lsns.get(node, NULL_LSN):
             self.lsns[node] = lsn
-            if lsn <= self._last_gap and keys:
+            if keys and (self._has_branches or lsn <= self._last_gap):
                 self._ends[node] = keys[0], keys[-1]
             else:
                 self._ends.pop(node, None)
@@ -161,29 +168,37 @@ class NewestBins:
             lsn: of the LN that the transaction wrote.
         """
         slot, seen = found.slot, found.seen_lsn
-        # A BIN that was logged before the transaction had ended speaks when no later version can be lost.
-        if lsn >= self._first_active or slot is None or not (seen >= self._ckpt_start or seen > self._last_gap):
+        # The first checkpoint that no longer knew the transaction.
+        at = bisect_right(self._checkpoints, lsn, key=_first_active)
+        if slot is None or at == len(self._checkpoints):
+            return OPEN
+        is_later = seen >= self._checkpoints[at].start_lsn
+        # A BIN of before speaks when no later version of it can be lost.
+        if not (is_later or seen > self._last_gap or self.in_tree(found)):
             return OPEN
         if slot[0] == lsn:
             return COMMITTED
-        return ABORTED if seen > lsn and seen >= self._ckpt_start else OPEN
+        return ABORTED if slot[0] < lsn < seen else OPEN
 
     def in_tree(self, found: KeyVersions) -> bool:
         """Whether a tree has a record, or a BIN that was logged after ``tree_time``."""
         seen = found.seen_lsn
+        if self.tree_time == NULL_LSN or seen == NULL_LSN:
+            return False
         return seen >= self.tree_time or seen >= self.tree_bins.get(found.seen_node, seen + 1)
 
-    def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool) -> bool:
+    def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool, place: KeyPlace) -> bool:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
 
         Arguments:
             found, key: of the record.
             newest: LSN of its newest version that committed.
             duplicates: keys have two parts.
+            place: as ``judge`` takes it.
         """
         if not found.seen_lsn < self.lsns.get(found.seen_node, NULL_LSN) > newest:
             return False
-        if self._last_gap < found.seen_lsn:
+        if self._last_gap < found.seen_lsn and not place.is_lost:
             return True
         ends = self._ends.get(found.seen_node)
         if ends is None:
@@ -203,7 +218,7 @@ def judge(
     newest_bins: NewestBins,
     key: bytes,
     duplicates: bool = False,
-    in_branch: bool = True,
+    place: KeyPlace = DECIDED,
 ) -> Verdict:
     """What one log says of one record.
 
@@ -213,7 +228,7 @@ def judge(
         fates: of the transactions.
         newest_bins: of this log.
         key, duplicates: of the record.
-        in_branch: the trees say nothing of the record.
+        place: what the trees say of keys like this.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -235,11 +250,11 @@ def judge(
                 doubt, doubtful = row, lsn
     version = None if best is None else version_of_ln(best)
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
-    if not in_branch and max(newest, NULL_LSN if slot is None else slot[0]) < newest_bins.tree_time:
+    if not place.is_unknown and max(newest, NULL_LSN if slot is None else slot[0]) < newest_bins.tree_time:
         # Rule 5.
         gone = not newest_bins.in_tree(found)
     if slot is not None and not gone:
-        gone = newest_bins.without(found, key, newest, duplicates)
+        gone = newest_bins.without(found, key, newest, duplicates, place)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
         if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
             if slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
