@@ -10,6 +10,7 @@ Example: NameLN ``a`` -> 6 committed, NameLN ``a`` -> 9 of an open transaction (
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from engine.format.entry.db_tree import DatabaseImpl
@@ -18,6 +19,10 @@ from engine.format.entry.ln_content import MapLN
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
 OWN_PREFIX: Final = "_je"
+GROUP_DATABASE: Final = "_jeRepGroupDB"
+UTILIZATION_DATABASE: Final = "_jeUtilization"
+# The first replicated database of a group, that of its members.
+_GROUP_DB: Final = -257
 
 
 class SalvageDb(NamedTuple):
@@ -80,6 +85,7 @@ class DatabaseLedger:
         self._committed: set[int] = set()
         self._aborted: set[int] = set()
         self._own: set[int] = set()
+        self._own_names: set[str] = set()
         self.pending: set[int] = set()
 
     def map(self, lsn: int, content: MapLN, *, deleted: bool) -> None:
@@ -92,15 +98,51 @@ class DatabaseLedger:
         if change.txn is not None:
             self.pending.add(change.txn)
 
-    def own(self, db_id: int) -> None:
-        """A database that holds entries of a type that only JE writes for itself."""
+    def own(self, db_id: int, name: str) -> None:
+        """A database that holds entries of a kind that only JE writes for itself, and its name."""
         self._own.add(db_id)
+        self._own_names.add(name)
 
     def end(self, txn: int, *, committed: bool) -> None:
         """The end of a transaction."""
         if txn in self.pending:
             self.pending.discard(txn)
             (self._committed if committed else self._aborted).add(txn)
+
+    def nameless(self) -> list[int]:
+        """Databases whose name is lost; until v15 MapLNs have none. Then ``take_slots`` helps."""
+        names, gone, _ = self._names()
+        return sorted(
+            db_id
+            for db_id, (_, content, is_deletion) in self._maps.items()
+            if db_id not in names and db_id not in gone and db_id not in self._own and not content.database.name
+            and not (0 <= db_id < _LEAST_USER_DB or is_deletion or content.deleted)
+        )  # fmt: skip
+
+    def take_slots(self, names: Mapping[str, int]) -> None:
+        """Names of the naming tree, with the LSNs of their NameLNs.
+
+        Where as many NameLNs are lost as databases have no name, JE's own databases are those that were made first, and
+        if one other is left, both belong together.
+        """
+        seen = {change.lsn for change in self._changes}
+        known = {change.name for change in self._changes}
+        lost = sorted(name for name, lsn in names.items() if lsn not in seen and name not in known)
+        nameless = self.nameless()
+        if GROUP_DATABASE in lost and _GROUP_DB in nameless:
+            self._own.add(_GROUP_DB)
+            lost.remove(GROUP_DATABASE)
+        # Replicated databases have negative ids; JE has one of these.
+        local = [db_id for db_id in self.nameless() if db_id > 0]
+        own = [name for name in lost if name.startswith(OWN_PREFIX) and name not in self._own_names]
+        users = [name for name in lost if not name.startswith(OWN_PREFIX)]
+        if len(local) == len(self.nameless()) == len(own) + len(users):
+            self._own.update(local[: len(own)])
+        elif own:
+            return
+        left = self.nameless()
+        if len(left) == len(users) == 1:
+            self._changes.append(NameChange(lsn=names[users[0]], name=users[0], db_id=left[0], txn=None, deleted=False))
 
     def databases(self) -> LogDatabases:
         """The databases."""

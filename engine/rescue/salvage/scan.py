@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError, JetoolError
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.checkpoint import CkptEnd
-from engine.format.entry.db_tree import DatabaseImpl
+from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.node import (
@@ -50,9 +50,15 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFile, list_log_files
+from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
-from engine.rescue.salvage.databases import DatabaseLedger, NameChange, SalvageDb
+from engine.rescue.salvage.databases import (
+    GROUP_DATABASE,
+    UTILIZATION_DATABASE,
+    DatabaseLedger,
+    NameChange,
+    SalvageDb,
+)
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, SINGLE, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
@@ -92,6 +98,7 @@ class LogSurvey(NamedTuple):
         last_vlsn: the last visible one; NULL_VLSN without one.
         extinct: ranges of records that were discarded, whether that has committed or not.
         names: names of databases without a legible MapLN, by id.
+        nameless: those of ``dbs`` whose name is not known.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
         checkpoints: the legible ones, in log order.
     """
@@ -105,6 +112,7 @@ class LogSurvey(NamedTuple):
     last_vlsn: int
     extinct: tuple[ExtinctRange, ...] = ()
     names: Mapping[int, str] = MappingProxyType({})
+    nameless: frozenset[int] = frozenset()
     roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
     checkpoints: tuple[Checkpoint, ...] = ()
 
@@ -154,6 +162,8 @@ def survey_log(env: str) -> LogSurvey:
             if few.ledger.pending:
                 for entry in map(item.entry_at, item.positions(keeping(TXN_ENDS))):
                     few.take_end(entry)
+    if few.ledger.nameless():
+        few.ledger.take_slots(_naming_tree(env, files))
     databases = few.ledger.databases()
     return LogSurvey(
         dbs=databases.users,
@@ -165,9 +175,32 @@ def survey_log(env: str) -> LogSurvey:
         last_vlsn=last_vlsn,
         extinct=tuple(few.extinct),
         names=databases.names,
+        nameless=frozenset(few.ledger.nameless()),
         roots=databases.roots,
         checkpoints=tuple(few.checkpoints),
     )
+
+
+def _naming_tree(env: str, files: LogFiles) -> dict[str, int]:
+    """LSN of the NameLN by name, as the newest BINs of the naming tree have them."""
+    bins: dict[int, dict[str, int]] = {}
+    for item in _items(env, files.files, files.end_file()):
+        if isinstance(item, Damage):
+            continue
+        entries = [item] if isinstance(item, LogEntry) else map(item.entry_at, item.positions(keeping(BINS)))
+        for entry in entries:
+            node = decoded(entry) if entry.type_number in BINS else None
+            if not isinstance(node, NodeRecord) or node.db_id != NAMING_DB_ID:
+                continue
+            names = bins.setdefault(node.node_id, {})
+            if entry.type_number == BIN_TYPE:
+                names.clear()
+            for slot in node.slots:
+                name = node.full_key(slot).decode("utf-8", "replace")
+                names.pop(name, None)
+                if not slot.state & (KNOWN_DELETED | PENDING_DELETED):
+                    names[name] = slot.lsn
+    return {name: lsn for names in bins.values() for name, lsn in names.items()}
 
 
 class _Few:
@@ -183,7 +216,7 @@ class _Few:
     def take(self, entry: LogEntry) -> None:
         """An entry of any type."""
         if entry.type_number in STREAM_LNS and not entry.invisible:
-            self.group = group_of(entry) or self.group
+            self._take_group(entry)
         record = decoded(entry) if entry.type_number in _FEW else None
         if isinstance(record, RollbackStart):
             self.periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
@@ -200,6 +233,13 @@ class _Few:
         elif isinstance(record, LN):
             self._take_ln(entry, record)
 
+    def _take_group(self, entry: LogEntry) -> None:
+        group = group_of(entry)
+        record = None if group is None else decoded(entry)
+        if isinstance(record, LN):
+            self.group = group
+            self.ledger.own(record.db_id, GROUP_DATABASE)
+
     def _take_ln(self, entry: LogEntry, record: LN) -> None:
         content = record.content
         if entry.type_number == MAP_LN and isinstance(content, MapLN):
@@ -215,7 +255,7 @@ class _Few:
                 )
             )
         elif entry.type_number in FILE_SUMMARY_LNS:
-            self.ledger.own(record.db_id)
+            self.ledger.own(record.db_id, UTILIZATION_DATABASE)
         elif entry.type_number in EXTINCT_SCAN_LNS and not entry.invisible:
             found = range_of(record.data or b"", entry.lsn, record.txn_id)
             if found is not None:
