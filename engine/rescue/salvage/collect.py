@@ -56,7 +56,10 @@ class Salvage:
         counts: by word, while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``, ``stood-in``,
             ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed`` (of databases
             that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records that a filter of
-            the application may have discarded.
+            the application may have discarded; ``lost-nodes`` and ``lost-below``: nodes that are gone, and about
+            how many records below them.
+        lost_databases: names of databases that are gone whole, once all is taken.
+        absent: by node of all sources, numbers of log files that are not there.
     """
 
     def __init__(
@@ -67,11 +70,13 @@ class Salvage:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.databases: list[SalvagedDatabase] = []
         self.counts: Counter[str] = Counter()
+        self.lost_databases: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
         # By node that recovery reads: there the finished tasks have left nothing.
         self._unfinished: dict[int, list[ExtinctRange]] = {}
         # By node of all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
+        self.absent: list[set[int]] = [set(node.files.missing()) for _, node in self._nodes]
         # A base gives the records of recovery.
         self._is_base = [sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
                          for at, node in self._nodes]  # fmt: skip
@@ -115,14 +120,33 @@ class Salvage:
                         self._read_file(number, node, file)
                         done += file.size_bytes
                     self.counts["removed"] += self._takers[number].removed
+                    for db_id in sorted(node.survey.named & node.survey.dbs.keys()):
+                        # Databases without records, too.
+                        self._numbered(number, db_id)
             self._listener.step("read", total, total)
             judge = Judge(
                 self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
                 self._extinct(), self._all_branches(),
             )  # fmt: skip
             yield from heard(judge.batches(self._rows), self._listener, "judge", every=1)
+            self._count_lost(judge)
         finally:
             self._rows.close()
+
+    def _count_lost(self, judge: Judge) -> None:
+        """What stood below nodes that are gone. Of a group it is not counted: other nodes may have it."""
+        for number, (at, node) in enumerate(self._nodes):
+            present = {file.number for file in node.files.files}
+            trees = self.trees[number]
+            self.absent[number] = {*node.files.missing(), *trees.absent, *judge.lost_files[number]} - present
+            if len(self._sources[at].nodes) > 1:
+                continue
+            self.lost_databases += trees.lost_databases
+            self.counts["lost-nodes"] += trees.lost_internal
+            for db_id, branches in trees.lost.items():
+                self.counts["lost-nodes"] += len(branches)
+                given = judge.below[self._numbered(number, db_id)] if db_id in node.survey.dbs else 0
+                self.counts["lost-below"] += max(round(trees.lost_below(db_id)) - given, 0)
 
     def _extinct(self) -> dict[tuple[int, int], list[ExtinctRange]]:
         """Ranges that were discarded, by database and node, as far as their tasks have committed."""

@@ -63,6 +63,8 @@ class LogDatabases(NamedTuple):
         internal: JE's own databases, and temporary ones.
         names: names of the application's databases without a legible MapLN.
         roots: LSN and state of the newest MapLN of each of ``users``.
+        named: those of ``users`` that exist under their name for certain, with records or without.
+        own_roots: as ``roots``, of ``internal``.
     """
 
     users: dict[int, SalvageDb]
@@ -70,6 +72,8 @@ class LogDatabases(NamedTuple):
     internal: frozenset[int]
     names: dict[int, str]
     roots: dict[int, tuple[int, DatabaseImpl]]
+    named: frozenset[int]
+    own_roots: dict[int, tuple[int, DatabaseImpl]]
 
 
 class DatabaseLedger:
@@ -177,7 +181,16 @@ class DatabaseLedger:
             if db_id not in users and db_id not in removed and db_id not in internal
         }
         roots = {db_id: (self._maps[db_id][0], self._maps[db_id][1].database) for db_id in users}
-        return LogDatabases(users, frozenset(removed), frozenset(internal), others, roots)
+        named = {db_id for db_id in users if db_id in sure or (db_id not in names and roots[db_id][1].name)}
+        return LogDatabases(
+            users=users,
+            removed=frozenset(removed),
+            internal=frozenset(internal),
+            names=others,
+            roots=roots,
+            named=frozenset(named),
+            own_roots={one: (self._maps[one][0], self._maps[one][1].database) for one in internal if one in self._maps},
+        )
 
     def _counts(self, change: NameChange) -> bool:
         return change.txn is None or change.txn in self._committed

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.format.bytecursor import split_two_part_key
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.extinct import EXTINCT, ExtinctRange, word_for
@@ -42,6 +42,10 @@ class Judge:
         now_ms: by which records expire.
         extinct: ranges of records that were discarded, by database and node.
         branches: of the trees, by database and node, where there are some.
+
+    Attributes:
+        below: by database, records that were given although the node above them is lost.
+        lost_files: by node, the log files in which lost versions stood.
     """
 
     def __init__(
@@ -70,6 +74,9 @@ class Judge:
         self._branches = branches
         # What is in none of these databases takes the short way.
         self._has_extinct = frozenset(database for database, _ in extinct)
+        self._has_lost = frozenset(database for (database, _), one in branches.items() if one.lost)
+        self.below: Counter[int] = Counter()
+        self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
         self._fates = fates
         self._commits = commits
@@ -90,7 +97,7 @@ class Judge:
                 held, last = 0, database
             size = -1
             plain = len(found) == 1 and self._floors[database] is None and not self._duplicates[database]
-            if plain and database not in self._has_extinct:
+            if plain and database not in self._has_extinct and database not in self._has_lost:
                 size = self._take_plain(database, key, found[0][0], found[0][1], batch)
             if size < 0:
                 size = 0
@@ -174,6 +181,7 @@ class Judge:
         said: list[Salvaged] = []
         if lost:
             self._counts["lost"] += 1
+            self.lost_files[chosen].add(file_of(verdict.lost_lsn))
             self._counts["stood-in"] += verdict.live
             older = verdict.version.lsn if verdict.version is not None and verdict.live else NULL_LSN
             said.append(LostVersion(database, key, self._envs[chosen], verdict.lost_lsn, verdict.live, older))
@@ -223,6 +231,7 @@ class Judge:
             self._counts["expired"] += 1
             return None
         data = version.data
+        self.below[database] += database in self._has_lost and self._place(database, key, node).is_lost
         if self._duplicates[database]:
             try:
                 key, data = split_two_part_key(key)

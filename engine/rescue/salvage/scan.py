@@ -99,6 +99,8 @@ class LogSurvey(NamedTuple):
         extinct: ranges of records that were discarded, whether that has committed or not.
         names: names of databases without a legible MapLN, by id.
         nameless: those of ``dbs`` whose name is not known.
+        own_roots: as ``roots``, of ``internal``.
+        named: those of ``dbs`` that exist under their name for certain, with records or without.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
         checkpoints: the legible ones, in log order.
     """
@@ -113,7 +115,9 @@ class LogSurvey(NamedTuple):
     extinct: tuple[ExtinctRange, ...] = ()
     names: Mapping[int, str] = MappingProxyType({})
     nameless: frozenset[int] = frozenset()
+    named: frozenset[int] = frozenset()
     roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
+    own_roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
     checkpoints: tuple[Checkpoint, ...] = ()
 
 
@@ -176,7 +180,9 @@ def survey_log(env: str) -> LogSurvey:
         extinct=tuple(few.extinct),
         names=databases.names,
         nameless=frozenset(few.ledger.nameless()),
+        named=databases.named,
         roots=databases.roots,
+        own_roots=databases.own_roots,
         checkpoints=tuple(few.checkpoints),
     )
 
@@ -313,7 +319,7 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
         flags = (DELETED if deleted else 0) | (EMBEDDED if slot.state & SLOT_EMBEDDED else 0)
         data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
-        rows.append((key, (slot.lsn, flags | single, data, vlsn, _expiration(node, slot), node.node_id, item.lsn)))
+        rows.append((key, (slot.lsn, flags | single, data, vlsn, expiration_of(node, slot), node.node_id, item.lsn)))
     is_whole = item.type_number in (BIN_TYPE, DBIN_TYPE) and not single
     return NodeVersions(node.db_id, node.node_id, is_whole, keys, rows, node.dup_key)
 
@@ -358,8 +364,8 @@ def unreadable(file: LogFile, error: JetoolError) -> Damage:
     )
 
 
-def _expiration(node: NodeRecord, slot: Slot) -> int:
-    """Days, or negative hours, since 1970; 0 for none."""
+def expiration_of(node: NodeRecord, slot: Slot) -> int:
+    """When a slot's record expires: days, or negative hours, since 1970; 0 for none."""
     if not slot.expiration:
         return 0
     value = node.expiration_base + slot.expiration - 1

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -31,22 +32,25 @@ from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl, DbTree
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, decode_node
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, Slot, decode_node
 from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, LNS, MAP_LNS, TREE_NODES
 from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of, is_null
-from engine.format.versions import TWO_PART_DUPLICATES
+from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import BY_SIZE_CHAIN, Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
 from engine.log.reader import FileReader
 from engine.rescue.salvage.databases import OWN_PREFIX
-from engine.rescue.salvage.scan import Checkpoint, LogSurvey, decoded
+from engine.rescue.salvage.scan import Checkpoint, LogSurvey, decoded, expiration_of
 from engine.storage.base import Storage
 
 _DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 # A tree is never so deep: a loop of damaged slots ends here.
 _MOST_LEVELS: Final = 32
+_MOST_DIGITS: Final = 20
+# Since v16 JE makes four databases of its own in every new environment.
+_FIRST_DATABASES: Final = frozenset(range(2, 6))
 _INDEXED: Final = TREE_NODES | MAP_LNS
 # Of log files in which the parent of a BIN leads to its newest delta.
 _DELTAS_IN_PARENTS: Final = 9
@@ -108,6 +112,19 @@ class DatabaseBranches(NamedTuple):
         )
 
 
+class BottomSlot(NamedTuple):
+    """A slot of a BIN.
+
+    Attributes:
+        expiration: days, or negative hours, since 1970; 0 for none.
+    """
+
+    key: bytes
+    lsn: int
+    state: int
+    expiration: int
+
+
 class Bottom(NamedTuple):
     """A BIN: the full version, and the delta that stands on it.
 
@@ -124,16 +141,19 @@ class Bottom(NamedTuple):
     version: int
     delta: NodeRecord | OldDelta | None
 
-    def slots(self) -> dict[bytes, tuple[int, bool]]:
-        """LSN by key, and whether the record was deleted."""
-        full = self.full
-        found = {full.full_key(slot): (slot.lsn, bool(slot.state & _DELETED)) for slot in full.slots}
+    def live(self) -> Iterator[BottomSlot]:
+        """Slots of records that were not deleted."""
+        found = {slot.key: slot for slot in map(partial(_slot_of, self.full), self.full.slots)}
         delta = self.delta
         if isinstance(delta, NodeRecord):
-            found |= {delta.full_key(slot): (slot.lsn, bool(slot.state & _DELETED)) for slot in delta.slots}
+            found |= {slot.key: slot for slot in map(partial(_slot_of, delta), delta.slots)}
         elif delta is not None:
-            found |= {slot.key: (slot.lsn, bool(slot.state & _DELETED)) for slot in delta.slots}
-        return found
+            found |= {slot.key: BottomSlot(slot.key, slot.lsn, slot.state, 0) for slot in delta.slots}
+        return (slot for slot in found.values() if not slot.state & _DELETED)
+
+
+def _slot_of(node: NodeRecord, slot: Slot) -> BottomSlot:
+    return BottomSlot(node.full_key(slot), slot.lsn, slot.state, expiration_of(node, slot))
 
 
 class IndexedNode(NamedTuple):
@@ -273,6 +293,10 @@ class TreeWalk:
                 record, lsn = node
                 todo += reversed(self._children(impl, record, lsn, place))
 
+    def has_file(self, number: int) -> bool:
+        """Whether a log file is there."""
+        return self._access.has_file(number)
+
     def entry(self, lsn: int) -> LogEntry | None:
         """The entry at an LSN; None when it cannot be read."""
         try:
@@ -370,6 +394,8 @@ class TreeSurvey(NamedTuple):
         lost: what is gone of a database now, by its id.
         counts: BINs and live records in them now, by database.
         lost_databases: names of the databases of which no MapLN is left.
+        lost_internal: nodes of the mapping and the naming tree that are gone.
+        absent: numbers of log files that are not there and into which one of these trees leads.
     """
 
     time: int = NULL_LSN
@@ -380,6 +406,15 @@ class TreeSurvey(NamedTuple):
     lost: Mapping[int, list[Branch]] = MappingProxyType({})
     counts: Mapping[int, tuple[int, int]] = MappingProxyType({})
     lost_databases: tuple[str, ...] = ()
+    lost_internal: int = 0
+    absent: frozenset[int] = frozenset()
+
+    def lost_below(self, db_id: int) -> float:
+        """How many records of a database stood below lost nodes, about: as many as below others."""
+        bins, records = self.counts.get(db_id, (0, 0))
+        average = records / bins if bins else 1.0
+        # Upper nodes have as many children as BINs have records, about.
+        return sum(average**branch.level for branch in self.lost.get(db_id, ()))
 
 
 def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurvey:
@@ -394,7 +429,10 @@ def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurve
     access = LogAccess(storage, files.files)
     try:
         found = TreeSurvey() if checkpoint is None else _at_checkpoint(TreeWalk(access, before), log, checkpoint)
-        return _now(TreeWalk(access, index), log, found)
+        found = _now(TreeWalk(access, index), log, found)
+        present = {file.number for file in files.files}
+        absent = {file_of(branch.lsn) for branches in found.lost.values() for branch in branches} - present
+        return found._replace(absent=found.absent | absent)
     finally:
         access.close()
 
@@ -428,7 +466,7 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
 
 def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
     """The trees as a checkpoint left them."""
-    catalog = _Catalog(walk, checkpoint.root_lsn)
+    catalog = TreeCatalog(walk, checkpoint.root_lsn)
     bins: dict[int, int] = {}
     unknown: dict[int, list[Branch]] = {}
     unsure, removed = set(), set()
@@ -471,61 +509,82 @@ def _now(walk: TreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
                 lost.setdefault(db_id, []).append(node)
                 continue
             bins += 1
-            records += sum(not deleted for _, deleted in node.slots().values())
+            records += sum(1 for _ in node.live())
         counts[db_id] = bins, records
     root_lsn = max((one.root_lsn for one in log.checkpoints), default=NULL_LSN)
-    lost_databases = tuple(_Catalog(walk, root_lsn).lost(log))
-    return found._replace(lost=lost, counts=counts, lost_databases=lost_databases)
+    catalog = TreeCatalog(walk, root_lsn)
+    return found._replace(
+        lost=lost,
+        counts=counts,
+        lost_databases=tuple(catalog.lost(log)),
+        lost_internal=len(catalog.branches),
+        absent=frozenset(file_of(lsn) for lsn in catalog.unread() if not walk.has_file(file_of(lsn))),
+    )
 
 
-class _Catalog:
+def _is_number(key: bytes) -> bool:
+    return key.removeprefix(b"-").isdigit() and len(key) <= _MOST_DIGITS
+
+
+class TreeCatalog:
     """MapLNs and NameLNs as the checkpoint's mapping and naming tree lead to them.
 
     Arguments:
         root_lsn: of the DbTree.
+
+    Attributes:
+        maps, names: LSN of the MapLN by id, and of the NameLN by name.
+        branches: what is gone of both trees, each with the id of the tree.
+        is_whole: the mapping tree can be read.
+        is_known: the DbTree can be read.
     """
 
     def __init__(self, walk: TreeWalk, root_lsn: int) -> None:
         root = walk.record(root_lsn)
         self._walk = walk
-        self._maps: dict[int, int] = {}
-        self._names: dict[str, int] = {}
-        self.is_whole = isinstance(root, DbTree)
+        self.maps: dict[int, int] = {}
+        self.names: dict[str, int] = {}
+        self._own: frozenset[int] = frozenset()
+        self.branches: list[tuple[int, Branch]] = []
+        self.is_whole = False
+        self.is_known = isinstance(root, DbTree)
         if isinstance(root, DbTree):
-            for key, lsn in self._slots(root.mapping_db):
-                if key.isdigit() or key[:1] == b"-":
-                    self._maps[int(key)] = lsn
-            whole = self.is_whole
-            self._names = {key.decode("utf-8", "replace"): lsn for key, lsn in self._slots(root.naming_db)}
-            self.is_whole = whole
+            self.maps = {int(key): lsn for key, lsn in self._slots(root.mapping_db) if _is_number(key)}
+            self.is_whole = not self.branches
+            self.names = {key.decode("utf-8", "replace"): lsn for key, lsn in self._slots(root.naming_db)}
+            if root.initial_log_version >= PRIOR_VERSION:
+                self._own = _FIRST_DATABASES
+
+    def unread(self) -> list[int]:
+        """LSNs of nodes, MapLNs and NameLNs that the trees lead to, and that cannot be read."""
+        lsns = [*self.maps.values(), *self.names.values()]
+        return [branch.lsn for _, branch in self.branches] + [lsn for lsn in lsns if self._walk.entry(lsn) is None]
 
     def knows(self, db_id: int) -> bool:
         """Whether the mapping tree has a database."""
-        return db_id in self._maps
+        return db_id in self.maps
 
     def state_of(self, db_id: int) -> DatabaseImpl | None:
         """The newest state of a database; None where there is none, or it cannot be read."""
-        lsn = max(self._maps.get(db_id, NULL_LSN), self._walk.index.map(db_id))
+        lsn = max(self.maps.get(db_id, NULL_LSN), self._walk.index.map(db_id))
         record = self._walk.record(lsn)
         content = record.content if isinstance(record, LN) else None
         return content.database if isinstance(content, MapLN) else None
 
     def lost(self, log: LogSurvey) -> Iterator[str]:
         """Names of databases that have lost their MapLN."""
-        known = {*log.roots, *log.removed, *log.internal}
-        ids = sorted(db_id for db_id in self._maps if db_id not in known and not 0 <= db_id <= NAMING_DB_ID)
+        known = {*log.roots, *log.removed, *log.internal, *self._own}
+        ids = sorted(db_id for db_id in self.maps if db_id not in known and not 0 <= db_id <= NAMING_DB_ID)
         named = {db.name for db in log.dbs.values()} | set(log.names.values())
         # Their NameLNs are as likely gone: then the names are those that the naming tree has besides.
-        names = [name for name in self._names if name not in named and self._walk.entry(self._names[name]) is None]
-        names = sorted((name for name in names if not name.startswith(OWN_PREFIX)), key=self._names.__getitem__)
+        names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
+        names = sorted((name for name in names if not name.startswith(OWN_PREFIX)), key=self.names.__getitem__)
         for db_id in ids:
             yield log.names.get(db_id) or (names.pop(0) if names else f"database {db_id}")
 
     def _slots(self, impl: DatabaseImpl) -> Iterator[tuple[bytes, int]]:
         for node in self._walk.walk(impl):
             if isinstance(node, Branch):
-                self.is_whole = False
+                self.branches.append((impl.db_id, node))
                 continue
-            for key, (lsn, deleted) in node.slots().items():
-                if not deleted:
-                    yield key, lsn
+            yield from ((slot.key, slot.lsn) for slot in node.live())
