@@ -34,7 +34,7 @@ from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_version
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
-from engine.rescue.salvage.trees import EVERYTHING, DatabaseBranches, TreeSurvey, survey_trees
+from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches, TreeSurvey, survey_trees
 from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage
@@ -168,8 +168,10 @@ class Salvage:
         is_unsure = trees.time == NULL_LSN or db_id in trees.unsure
         # The order of keys is not known where a Java class gives it.
         return DatabaseBranches(
-            lost=[EVERYTHING] if lost and db.comparator else lost,
-            unknown=[EVERYTHING] if is_unsure or (unknown and db.comparator) else unknown,
+            lost=BranchRanges([EVERYTHING] if lost and db.comparator else lost, duplicates=db.duplicates),
+            unknown=BranchRanges(
+                [EVERYTHING] if is_unsure or (unknown and db.comparator) else unknown, duplicates=db.duplicates
+            ),
         )
 
     def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:

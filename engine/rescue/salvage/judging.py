@@ -215,7 +215,7 @@ class Judge:
         if self._databases[database].orphan:
             return UNPLACED
         branches = self._branches.get((database, node))
-        return DECIDED if branches is None else branches.place(key, duplicates=self._duplicates[database])
+        return DECIDED if branches is None else branches.place(key)
 
     def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
         version = verdict.version

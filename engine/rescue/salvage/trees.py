@@ -20,7 +20,7 @@ and ``b`` is a record when the first BIN has it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, Slot, decode_node
-from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, LNS, MAP_LNS, TREE_NODES
+from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, LNS, MAP_LNS, OLD_DELTAS, TREE_NODES
 from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
@@ -98,18 +98,37 @@ DECIDED: Final = KeyPlace(is_lost=False, is_unknown=False)
 UNPLACED: Final = KeyPlace(is_lost=False, is_unknown=True)
 
 
+class BranchRanges:
+    """Branches of one walk, whose ranges are in order and apart.
+
+    Arguments:
+        branches: in key order.
+        duplicates: keys have two parts.
+    """
+
+    def __init__(self, branches: list[Branch], *, duplicates: bool) -> None:
+        self._duplicates = duplicates
+        self._branches = branches
+        self._lows = [(b"", b"") if one.low is None else _parts(one.low, duplicates=duplicates) for one in branches]
+
+    def __bool__(self) -> bool:
+        return bool(self._branches)
+
+    def hold(self, key: bytes) -> bool:
+        """Whether a key is in one of the ranges."""
+        at = bisect_right(self._lows, _parts(key, duplicates=self._duplicates)) - 1
+        return at >= 0 and self._branches[at].holds(key, duplicates=self._duplicates)
+
+
 class DatabaseBranches(NamedTuple):
-    """The branches of one database."""
+    """The branches of one database: those that are lost now, and those of which nothing is known."""
 
-    lost: list[Branch]
-    unknown: list[Branch]
+    lost: BranchRanges
+    unknown: BranchRanges
 
-    def place(self, key: bytes, *, duplicates: bool) -> KeyPlace:
+    def place(self, key: bytes) -> KeyPlace:
         """What the trees say of a key."""
-        return KeyPlace(
-            is_lost=any(one.holds(key, duplicates=duplicates) for one in self.lost),
-            is_unknown=any(one.holds(key, duplicates=duplicates) for one in self.unknown),
-        )
+        return KeyPlace(is_lost=self.lost.hold(key), is_unknown=self.unknown.hold(key))
 
 
 class BottomSlot(NamedTuple):
@@ -130,25 +149,26 @@ class Bottom(NamedTuple):
 
     Attributes:
         low, high: the range that its parent gives it.
-        full_lsn: of the full version.
-        version: of the log file of the full version.
+        full, delta: their entries; no delta: None.
+        node_id, slots: of the full version: its node id, and how many slots it has.
     """
 
     low: bytes | None
     high: bytes | None
-    full: NodeRecord
-    full_lsn: int
-    version: int
-    delta: NodeRecord | OldDelta | None
+    full: LogEntry
+    delta: LogEntry | None
+    node_id: int
+    slots: int
 
     def live(self) -> Iterator[BottomSlot]:
-        """Slots of records that were not deleted."""
-        found = {slot.key: slot for slot in map(partial(_slot_of, self.full), self.full.slots)}
-        delta = self.delta
-        if isinstance(delta, NodeRecord):
-            found |= {slot.key: slot for slot in map(partial(_slot_of, delta), delta.slots)}
-        elif delta is not None:
-            found |= {slot.key: BottomSlot(slot.key, slot.lsn, slot.state, 0) for slot in delta.slots}
+        """Slots of records that were not deleted; none of a version whose slots do not fit."""
+        found: dict[bytes, BottomSlot] = {}
+        for entry in (self.full, self.delta):
+            node = None if entry is None else decoded(entry)
+            if isinstance(node, NodeRecord):
+                found |= {slot.key: slot for slot in map(partial(_slot_of, node), node.slots)}
+            elif isinstance(node, OldDelta):
+                found |= {slot.key: BottomSlot(slot.key, slot.lsn, slot.state, 0) for slot in node.slots}
         return (slot for slot in found.values() if not slot.state & _DELETED)
 
 
@@ -176,7 +196,9 @@ class NodeIndex:
     def __init__(self) -> None:
         self._nodes: dict[int, IndexedNode] = {}
         self._maps: dict[int, int] = {}
+        self._roots: dict[int, int] = {}
         self._levels: dict[tuple[int, int], list[IndexedNode]] | None = None
+        self._keys: dict[tuple[int, int], list[tuple[bytes, bytes]]] = {}
 
     def take(self, entry: LogEntry) -> None:
         """A node, a delta or a MapLN; in log order."""
@@ -185,10 +207,11 @@ class NodeIndex:
             if isinstance(record, LN) and isinstance(record.content, MapLN):
                 self._maps[record.content.database.db_id] = entry.lsn
             return
-        try:
-            node = decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
-        except (FormatError, IndexError, ValueError):
+        node = _head_of(entry)
+        if node is None:
             return
+        if node.is_root:
+            self._roots[node.db_id] = entry.lsn
         self._nodes[node.node_id] = IndexedNode(
             lsn=entry.lsn, db_id=node.db_id, level=node.height, is_root=node.is_root, ident=node.identifier_key
         )
@@ -196,7 +219,7 @@ class NodeIndex:
     def copy(self) -> NodeIndex:
         """The index as it is now."""
         index = NodeIndex()
-        index._nodes, index._maps = dict(self._nodes), dict(self._maps)
+        index._nodes, index._maps, index._roots = dict(self._nodes), dict(self._maps), dict(self._roots)
         return index
 
     def newest(self, node_id: int, db_id: int, lsn: int) -> int:
@@ -206,27 +229,28 @@ class NodeIndex:
 
     def root(self, db_id: int, lsn: int) -> int:
         """LSN of the newest root of a database; the one given where there is no newer one."""
-        roots = [node.lsn for node in self._nodes.values() if node.db_id == db_id and node.is_root]
-        return max([lsn, *roots])
+        return max(lsn, self._roots.get(db_id, NULL_LSN))
 
     def map(self, db_id: int) -> int:
         """LSN of the newest MapLN of a database; NULL_LSN without one."""
         return self._maps.get(db_id, NULL_LSN)
 
-    def within(self, db_id: int, level: int, after: int) -> list[IndexedNode]:
-        """Nodes of one level that were logged after an LSN."""
+    def within(self, range_: Branch, db_id: int, after: int, *, duplicates: bool) -> list[IndexedNode]:
+        """Nodes of a level in a range that were logged after an LSN, by identifier key."""
         if self._levels is None:
             self._levels = {}
             for node in self._nodes.values():
                 self._levels.setdefault((node.db_id, node.level), []).append(node)
-            for nodes in self._levels.values():
-                nodes.sort(key=_lsn_of)
-        nodes = self._levels.get((db_id, level), [])
-        return nodes[bisect_right(nodes, after, key=_lsn_of) :]
-
-
-def _lsn_of(node: IndexedNode) -> int:
-    return node.lsn
+        place = db_id, range_.level
+        keys = self._keys.get(place)
+        nodes = self._levels.get(place, [])
+        if keys is None:
+            nodes.sort(key=lambda node: _parts(node.ident, duplicates=duplicates))
+            keys = self._keys[place] = [_parts(node.ident, duplicates=duplicates) for node in nodes]
+        low, high = range_.low, range_.high
+        first = 0 if low is None else bisect_left(keys, _parts(low, duplicates=duplicates))
+        end = len(keys) if high is None else bisect_left(keys, _parts(high, duplicates=duplicates))
+        return [node for node in nodes[first:end] if node.lsn > after]
 
 
 def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeIndex, NodeIndex]:
@@ -313,30 +337,30 @@ class TreeWalk:
         """Where the children of a node are."""
         keys = [node.full_key(slot) for slot in node.slots]
         bounds = [place.low, *keys[1:], place.high]
-        # A node that was split off, or that is a newer version of one that is gone, while its parent is an old version.
-        newer = [one for one in self.index.within(impl.db_id, node.height - 1, lsn) if one.lsn != lsn]
         found = []
         for at, slot in enumerate(node.slots):
             if is_null(slot.lsn) or slot.state & KNOWN_DELETED:
                 continue
             own = _Place(slot.lsn, bounds[at], bounds[at + 1], node.height - 1)
-            found += self._split(impl, own, newer) if newer else [own]
+            found += self._split(impl, own, lsn)
         return found
 
-    def _split(self, impl: DatabaseImpl, own: _Place, newer: list[IndexedNode]) -> list[_Place]:
-        """A place, divided among the nodes that were logged in its range after its parent."""
+    def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
+        """A place, divided among the nodes that were logged in its range after its parent.
+
+        These were split off, or are newer versions of a node that is gone, and the parent is an old version.
+        """
         range_ = Branch(own.low, own.high, own.lsn, own.level)
-        inside = [one for one in newer if range_.holds(one.ident, duplicates=impl.duplicates)]
-        entry = self.entry(own.lsn)
-        record = None if entry is None else decoded(entry)
-        known = isinstance(record, NodeRecord) and record.db_id == impl.db_id
-        if known:
-            assert isinstance(record, NodeRecord)
-            newest = self.index.newest(record.node_id, impl.db_id, own.lsn)
+        inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)
+        if not inside:
+            return [own]
+        found = self._read(impl.db_id, own)
+        known = not isinstance(found, int)
+        if not isinstance(found, int):
+            newest = self.index.newest(_node_id_of(found), impl.db_id, own.lsn)
             inside = [one for one in inside if one.lsn != newest]
         if not inside:
             return [own]
-        inside.sort(key=lambda one: _parts(one.ident, duplicates=impl.duplicates))
         places = [own.lsn] if known else []
         places += [one.lsn for one in inside]
         lows = [own.low, *(one.ident for one in inside[0 if known else 1 :])]
@@ -348,28 +372,49 @@ class TreeWalk:
         found = self._read(db_id, place)
         if isinstance(found, int):
             return found
-        node_id = found.full.node_id if isinstance(found, Bottom) else found[0].node_id
-        newest = self.index.newest(node_id, db_id, place.lsn)
+        newest = self.index.newest(_node_id_of(found), db_id, place.lsn)
         return found if newest == place.lsn else self._read(db_id, place._replace(lsn=newest))
 
     def _read(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
         lsn = place.lsn
         entry = self.entry(lsn)
-        record = None if entry is None else decoded(entry)
-        if not isinstance(record, NodeRecord | OldDelta) or entry is None or record.db_id != db_id:
+        if entry is None:
             return lsn
-        if isinstance(record, NodeRecord) and entry.type_number not in BINS:
+        if entry.type_number not in BINS and entry.type_number not in OLD_DELTAS:
+            record = decoded(entry)
+            if not isinstance(record, NodeRecord) or record.db_id != db_id:
+                return lsn
             is_right = record.height == place.level if place.level else record.height <= _MOST_LEVELS
             return (record, lsn) if is_right else lsn
-        if entry.type_number not in DELTAS:
-            assert isinstance(record, NodeRecord)
-            return Bottom(place.low, place.high, record, lsn, entry.version, None)
-        full_lsn = record.last_full_lsn if isinstance(record, OldDelta) else record.prev_full_lsn
-        entry = self.entry(full_lsn)
-        full = None if entry is None else decoded(entry)
-        if entry is None or entry.type_number != BIN_TYPE or not isinstance(full, NodeRecord) or full.db_id != db_id:
-            return full_lsn
-        return Bottom(place.low, place.high, full, full_lsn, entry.version, record)
+        full, delta = entry, None
+        if entry.type_number in DELTAS:
+            record = decoded(entry)
+            if not isinstance(record, NodeRecord | OldDelta) or record.db_id != db_id:
+                return lsn
+            full_lsn = record.last_full_lsn if isinstance(record, OldDelta) else record.prev_full_lsn
+            found = self.entry(full_lsn)
+            if found is None or found.type_number != BIN_TYPE:
+                return full_lsn
+            full, delta = found, entry
+        # Its slots are many, and mostly not asked for.
+        head = _head_of(full)
+        if head is None or head.db_id != db_id:
+            return full.lsn
+        return Bottom(
+            low=place.low, high=place.high, full=full, delta=delta, node_id=head.node_id, slots=head.n_entries
+        )  # fmt: skip
+
+
+def _node_id_of(found: tuple[NodeRecord, int] | Bottom) -> int:
+    return found.node_id if isinstance(found, Bottom) else found[0].node_id
+
+
+def _head_of(entry: LogEntry) -> NodeRecord | None:
+    """A node without its slots; None when its body does not fit."""
+    try:
+        return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+    except (FormatError, IndexError, ValueError):
+        return None
 
 
 def _parts(key: bytes, *, duplicates: bool) -> tuple[bytes, bytes]:
@@ -392,7 +437,7 @@ class TreeSurvey(NamedTuple):
         unsure: databases of which the trees do not say what they held then.
         removed: databases that were removed before ``time``.
         lost: what is gone of a database now, by its id.
-        counts: BINs and live records in them now, by database.
+        counts: BINs and slots in them now, by database.
         lost_databases: names of the databases of which no MapLN is left.
         lost_internal: nodes of the mapping and the naming tree that are gone.
         absent: numbers of log files that are not there and into which one of these trees leads.
@@ -483,8 +528,8 @@ def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> Tr
             if isinstance(node, Branch):
                 unknown.setdefault(db_id, []).append(node)
             else:
-                bins[node.full.node_id] = node.full_lsn
-                if impl.duplicates and node.version < TWO_PART_DUPLICATES:
+                bins[node.node_id] = node.full.lsn
+                if impl.duplicates and node.full.version < TWO_PART_DUPLICATES:
                     # Items stand in trees of their own.
                     unsure.add(db_id)
     return TreeSurvey(
@@ -509,7 +554,7 @@ def _now(walk: TreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
                 lost.setdefault(db_id, []).append(node)
                 continue
             bins += 1
-            records += sum(1 for _ in node.live())
+            records += node.slots
         counts[db_id] = bins, records
     root_lsn = max((one.root_lsn for one in log.checkpoints), default=NULL_LSN)
     catalog = TreeCatalog(walk, root_lsn)
