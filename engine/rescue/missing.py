@@ -1,9 +1,9 @@
 """Log files that are gone or cut short, and what stood only there.
 
 A gap in the numbers says nothing by itself: the cleaner deletes files in any order. A file is *missing* when a tree
-leads into it, or when recovery has to read it; else it was *cleaned*. Where recovery refuses, the trees cannot be
-walked: then the slots of the BINs that the log still holds tell (``engine.rescue.salvage``), and a file of which nobody
-knows anything is *unknown*.
+leads into it, or when recovery has to read it; else it was *cleaned*. Where recovery refuses, the trees are walked as
+the log has them (``engine.rescue.salvage.trees``). Where damage keeps from that, too, a file into which nothing else
+leads is *unknown*.
 
 Three things are lost with a file:
 
@@ -12,8 +12,8 @@ Three things are lost with a file:
   level hold in this database on average;
 * the full version of a BIN whose delta stands in another file: the same.
 
-A record that is embedded in its slot, that has expired, or that belongs to a database with duplicates is whole in the
-tree: its file may be gone (R-TREE-41).
+A record that is embedded in its slot, that has expired or was discarded, or that belongs to a database with duplicates
+needs no file (R-TREE-41).
 
 A file is *cut short* when it ends before the entry that the header of the next file names as its last.
 """
@@ -30,19 +30,21 @@ from engine.db.environment import Environment
 from engine.db.scan import key_and_data
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
 from engine.events import PARTS, SILENT, Listener
+from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImpl
 from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import COMMIT, DELTA_TYPE, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of, parse_lsn
 from engine.inspect.survey import survey
+from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress, list_log_files
 from engine.log.reader import FileReader
 from engine.log.window import LOOK_BYTES
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
-from engine.rescue.salvage.collect import Salvage
-from engine.rescue.salvage.results import LostVersion
-from engine.rescue.salvage.sources import SalvageNode, sources_of
+from engine.rescue.salvage.databases import OWN_PREFIX
+from engine.rescue.salvage.extinct import word_for
+from engine.rescue.salvage.trees import Branch, TreeCatalog, TreeWalk, index_nodes
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
@@ -82,12 +84,18 @@ class AbsentFile(NamedTuple):
 
 
 class LostKey(NamedTuple):
-    """A record whose newest version stood in such a file; ``older``: the LSN of an older one that is there."""
+    """A record whose newest version stood in such a file.
+
+    Attributes:
+        older: the LSN of an older one that is there.
+        internal: the database is one of JE's own.
+    """
 
     db: str
     key: bytes
     lsn: int
     older: int
+    internal: bool
 
 
 class LostSubtree(NamedTuple):
@@ -98,6 +106,7 @@ class LostSubtree(NamedTuple):
         lsn: where the node was logged.
         level: 1 for a BIN.
         records: how many there are, about.
+        internal: the database is one of JE's own.
     """
 
     db: str
@@ -106,6 +115,7 @@ class LostSubtree(NamedTuple):
     lsn: int
     level: int
     records: int
+    internal: bool
 
 
 class MissingReport(NamedTuple):
@@ -116,7 +126,8 @@ class MissingReport(NamedTuple):
         keys, subtrees: by database, in key order.
         problem: why recovery refuses, or what of the log it does not see, as commits after damage in the last file;
             empty when it takes in all.
-        walked: recovery does not refuse, and the trees were walked.
+        walked: recovery does not refuse, and the trees were walked as it leaves them.
+        databases: names of users' databases that are gone whole.
     """
 
     files: tuple[AbsentFile, ...]
@@ -124,6 +135,7 @@ class MissingReport(NamedTuple):
     subtrees: tuple[LostSubtree, ...]
     problem: str
     walked: bool
+    databases: tuple[str, ...]
 
 
 def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> MissingReport:
@@ -148,16 +160,23 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
     except (DamageError, RefusedError) as error:
         problem, walked = str(error), False
         stopped_at = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
+    databases: tuple[str, ...] = ()
+    is_whole = walked
     if walked:
         keys, subtrees = _with_older(storage, files, walk.keys, walk.names, listener), walk.subtrees
     else:
-        keys, subtrees = _from_log(storage, env, absent, listener), []
+        logged = _LogWalk(storage, files, env, absent)
+        logged.run(listener)
+        keys = _with_older(storage, files, logged.keys, logged.names, listener, drop_replaced=True)
+        subtrees, databases, is_whole = logged.subtrees, logged.databases, logged.is_whole
+        for one in keys:
+            absent.note(one.lsn, one.db, node=False)
     needed = set() if walked else _needed_by_recovery(storage, files, absent)
     # Recovery also reads nodes that stand before its range.
     if absent.holds(stopped_at):
         needed.add(file_of(stopped_at))
-    listed = tuple(absent.file(number, number in needed, walked=walked) for number in absent.numbers())
-    return MissingReport(listed, tuple(keys), tuple(subtrees), problem, walked)
+    listed = tuple(absent.file(number, number in needed, walked=is_whole) for number in absent.numbers())
+    return MissingReport(listed, tuple(keys), tuple(subtrees), problem, walked, databases)
 
 
 def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
@@ -262,7 +281,12 @@ class _Walk:
                 if not isinstance(read, IN):
                     if read != NULL_LSN:
                         self._absent.note(read, name, node=True)
-                        lost.append(LostSubtree(name, low, high, read, max(level, 1), 0))
+                        lost.append(
+                            LostSubtree(
+                                db=name, low=low, high=high, lsn=read, level=max(level, 1), records=0,
+                                internal=_is_own(name),
+                            )
+                        )  # fmt: skip
                     continue
                 node = read
             if isinstance(node, BIN):
@@ -310,13 +334,17 @@ class _Walk:
     def _slots(self, name: str, db: DatabaseState, node: BIN) -> None:
         if db.duplicates:
             return
+        may_be_extinct = self._engine.ctx.may_be_extinct
         for at, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
             if state & (DELETED | SLOT_EMBEDDED) or not self._absent.holds(lsn):
                 continue
-            # The cleaner deletes files whose records have expired, and nobody misses them.
-            if not has_expired(node.expirations[at], self._now_ms):
-                self._absent.note(lsn, name, node=False)
-                self.keys.append(LostKey(name, _stored(db, node.keys[at]), lsn, NULL_LSN))
+            # The cleaner deletes files whose records have expired or were discarded.
+            if has_expired(node.expirations[at], self._now_ms):
+                continue
+            if may_be_extinct is not None and may_be_extinct(db, node.keys[at]):
+                continue
+            self._absent.note(lsn, name, node=False)
+            self.keys.append(LostKey(name, _stored(db, node.keys[at]), lsn, NULL_LSN, _is_own(name)))
 
 
 def _stored(db: DatabaseState, key: object) -> bytes:
@@ -324,13 +352,23 @@ def _stored(db: DatabaseState, key: object) -> bytes:
 
 
 def _with_older(
-    storage: Storage, files: LogFiles, keys: list[LostKey], names: Mapping[str, int], listener: Listener
+    storage: Storage,
+    files: LogFiles,
+    keys: list[LostKey],
+    names: Mapping[str, int],
+    listener: Listener,
+    *,
+    drop_replaced: bool = False,
 ) -> list[LostKey]:
-    """Look for older versions of lost records: the log is read once, and only when there are some."""
+    """Look for older versions of lost records: the log is read once, and only when there are some.
+
+    Arguments:
+        drop_replaced: leave out records that a newer LN has replaced or deleted: recovery has not put it in.
+    """
     wanted = {(names[one.db], one.key): one for one in keys}
     if not wanted:
         return []
-    found: dict[tuple[int, bytes], list[tuple[int, int | None]]] = {}
+    found: dict[tuple[int, bytes], list[tuple[int, int | None, bool]]] = {}
     committed = TxnLsns()
     told = LogProgress(listener, "look for older versions", files.files)
     for item in told.along(_entries(storage, files.files, files.end_file())):
@@ -341,16 +379,22 @@ def _with_older(
         elif item.type_number in USER_LNS and not item.invisible:
             record = scan.record_of(item)
             place = None if record is None else (record.db_id, record.key)
-            if record is not None and place in wanted and record.data is not None:
-                found.setdefault(place, []).append((item.lsn, record.txn_id))
+            if record is not None and place in wanted:
+                found.setdefault(place, []).append((item.lsn, record.txn_id, record.data is None))
 
-    def older(one: LostKey) -> int:
-        versions = found.get((names[one.db], one.key), ())
-        return max(
-            (lsn for lsn, txn in versions if lsn < one.lsn and (txn is None or txn in committed)), default=NULL_LSN
-        )
+    def versions(one: LostKey) -> list[tuple[int, bool]]:
+        """LSN of each committed version, and whether it is a deletion."""
+        rows = found.get((names[one.db], one.key), ())
+        return [(lsn, deleted) for lsn, txn, deleted in rows if txn is None or txn in committed]
 
-    return [one._replace(older=older(one)) for one in keys]
+    told_of = []
+    for one in keys:
+        rows = versions(one)
+        if drop_replaced and any(lsn > one.lsn for lsn, _ in rows):
+            continue
+        older = max((lsn for lsn, deleted in rows if lsn < one.lsn and not deleted), default=NULL_LSN)
+        told_of.append(one._replace(older=older))
+    return told_of
 
 
 def _entries(storage: Storage, files: tuple[LogFile, ...], end_file: int) -> Iterator[LogEntry]:
@@ -359,17 +403,96 @@ def _entries(storage: Storage, files: tuple[LogFile, ...], end_file: int) -> Ite
             yield from (item for item in reader.entries() if isinstance(item, LogEntry))
 
 
-def _from_log(storage: Storage, env: str, absent: _Absent, listener: Listener) -> list[LostKey]:
-    """What the BINs that the log still holds say, where recovery refuses."""
-    node = SalvageNode(env, list_log_files(storage), scan.survey_log(env), "recovery refuses")
-    salvage = Salvage(sources_of([node]), listener)
-    keys = []
-    for one in salvage.rows():
-        if isinstance(one, LostVersion) and absent.holds(one.lsn):
-            name = salvage.databases[one.database].db.name
-            absent.note(one.lsn, name, node=False)
-            keys.append(LostKey(name, one.key, one.lsn, one.older_lsn))
-    return keys
+class _LogWalk:
+    """Walks over the trees as the log has them, where recovery refuses.
+
+    Attributes:
+        is_whole: everything that cannot be read stood in files that are absent.
+    """
+
+    def __init__(self, storage: Storage, files: LogFiles, env: str, absent: _Absent) -> None:
+        self._storage = storage
+        self._files = files
+        self._log = scan.survey_log(env)
+        self._absent = absent
+        self._now_ms = time.time() * 1000
+        self.keys: list[LostKey] = []
+        self.subtrees: list[LostSubtree] = []
+        self.names: dict[str, int] = {}
+        self.databases: tuple[str, ...] = ()
+        self.is_whole = True
+
+    def run(self, listener: Listener) -> None:
+        """Walk over all trees."""
+        log = self._log
+        access = LogAccess(self._storage, self._files.files)
+        try:
+            walk = TreeWalk(access, index_nodes(self._storage, self._files, NULL_LSN)[1])
+            roots = {**log.roots, **log.own_roots}
+            for done, (db_id, (_, impl)) in enumerate(sorted(roots.items())):
+                listener.step("trees", done, len(roots))
+                name = log.dbs[db_id].name if db_id in log.dbs else impl.name or f"database {db_id}"
+                if db_id in (MAPPING_DB_ID, NAMING_DB_ID):
+                    continue
+                self.names[name] = db_id
+                self._tree(walk, name, impl, internal=db_id in log.internal)
+            listener.step("trees", len(roots), len(roots))
+            catalog = TreeCatalog(walk, max((one.root_lsn for one in log.checkpoints), default=NULL_LSN))
+            self._catalog(catalog)
+            self.databases = tuple(catalog.lost(log))
+        finally:
+            access.close()
+
+    def _catalog(self, catalog: TreeCatalog) -> None:
+        """The mapping and the naming tree."""
+        self.is_whole &= catalog.is_known
+        for db_id, branch in catalog.branches:
+            self._branch(f"database {db_id}", branch, internal=True)
+        for key, lsn in [(b"%d" % db_id, lsn) for db_id, lsn in catalog.maps.items()]:
+            self._catalog_record(MAPPING_DB_ID, key, lsn)
+        for name, lsn in catalog.names.items():
+            self._catalog_record(NAMING_DB_ID, name.encode(), lsn)
+
+    def _catalog_record(self, db_id: int, key: bytes, lsn: int) -> None:
+        if self._absent.holds(lsn):
+            name = f"database {db_id}"
+            self.names[name] = db_id
+            self.keys.append(LostKey(name, key, lsn, NULL_LSN, internal=True))
+
+    def _tree(self, walk: TreeWalk, name: str, impl: DatabaseImpl, *, internal: bool) -> None:
+        bins = records = 0
+        first = len(self.subtrees)
+        ranges = [one for one in self._log.extinct if impl.db_id in one.db_ids]
+        ordered = not (impl.btree_comparator or impl.duplicate_comparator)
+        for node in walk.walk(impl):
+            if isinstance(node, Branch):
+                self._branch(name, node, internal=internal)
+                continue
+            bins += 1
+            for slot in node.live():
+                records += 1
+                if impl.duplicates or slot.state & SLOT_EMBEDDED or not self._absent.holds(slot.lsn):
+                    continue
+                # The cleaner deletes files whose records have expired or were discarded.
+                if has_expired(slot.expiration, self._now_ms) or word_for(ranges, slot.key, slot.lsn, ordered=ordered):
+                    continue
+                self.keys.append(LostKey(name, slot.key, slot.lsn, NULL_LSN, internal))
+        average = records / bins if bins else float(impl.max_entries) / 2
+        for at in range(first, len(self.subtrees)):
+            one = self.subtrees[at]
+            self.subtrees[at] = one._replace(records=round(average**one.level))
+
+    def _branch(self, name: str, branch: Branch, *, internal: bool) -> None:
+        if not self._absent.holds(branch.lsn):
+            # What is only damaged is for verify.
+            self.is_whole = False
+            return
+        self._absent.note(branch.lsn, name, node=True)
+        self.subtrees.append(LostSubtree(name, branch.low, branch.high, branch.lsn, branch.level, 0, internal=internal))
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(OWN_PREFIX)
 
 
 def _needed_by_recovery(storage: Storage, files: LogFiles, absent: _Absent) -> set[int]:

@@ -90,6 +90,8 @@ _BY_NAME: Final = {
     "_jeReservedFilesDb": RESERVED_FILE_LNS,
     "_jeExtinctScansDb": EXTINCT_SCAN_LNS,
 }
+# Until v15 only the NameLN has the name: a database that has lost it may be one of JE's own.
+_OF_NAMELESS: Final = USER_LNS.union(*_BY_NAME.values())
 
 
 class _Head(NamedTuple):
@@ -298,7 +300,7 @@ class RecordCheck:
             self._report(rule, message, db, node, index)
             return False
         # Each of JE's own databases holds one type of LN.
-        wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or USER_LNS
+        wanted = _BY_ID.get(db.id) or _BY_NAME.get(db.name or "") or (USER_LNS if db.name else _OF_NAMELESS)
         if head.type_number not in wanted:
             self._report(rules.WRONG_TYPE, f"found {type_name(head.type_number)}", db, node, index)
             return False

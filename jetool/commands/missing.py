@@ -24,7 +24,7 @@ FILE: Final = Shape(
     (
         Field("file", "text", "its name"),
         Field("state", "text", "missing: something needs it; cleaned: nothing does; cut: it ends too early; unknown: "
-              "recovery refuses, so that the trees cannot tell", choices=STATES),
+              "recovery refuses, and damage keeps from walking the trees", choices=STATES),
         Field("in_recovery", "bool", "recovery has to read it"),
         Field("nodes", "int", "references to nodes that lead there"),
         Field("records", "int", "references to records that lead there"),
@@ -39,6 +39,7 @@ KEY: Final = Shape(
         Field("key", "key", "the key"),
         Field("lsn", "lsn", "where it stood"),
         Field("older_lsn", "lsn", "an older committed version that is there; null: none is"),
+        Field("internal", "bool", "the database is one of JE's own"),
     ),
 )
 SUBTREE: Final = Shape(
@@ -51,6 +52,7 @@ SUBTREE: Final = Shape(
         Field("lsn", "lsn", "where the node stood"),
         Field("level", "int", "1 for a bottom node"),
         Field("records", "int", "how many records, about"),
+        Field("internal", "bool", "the database is one of JE's own"),
     ),
 )
 SUMMARY: Final = Shape(
@@ -63,10 +65,12 @@ SUMMARY: Final = Shape(
         Field("cut", "int", "files that end too early"),
         Field("cleaned", "int", "numbers of files that nothing needs"),
         Field("unknown", "int", "numbers of which nothing is known, since recovery refuses"),
-        Field("keys", "int", "records whose newest version is gone"),
+        Field("databases", "texts", "databases that are gone whole"),
+        Field("keys", "int", "records whose newest version is gone, without those of JE's own databases"),
         Field("with_older", "int", "those of them of which an older version is there"),
-        Field("subtrees", "int", "parts of trees that are gone"),
+        Field("subtrees", "int", "parts of trees that are gone, without those of JE's own databases"),
         Field("subtree_records", "int", "records in them, about"),
+        Field("internal", "int", "records and parts of trees of JE's own databases that are gone"),
         Field("copy", "text", "where the environment without them was made; null: no record is left", null=True),
         Field("dry_run", "bool", "nothing was written"),
         Field("next", "text", "the next command", null=True),
@@ -90,7 +94,8 @@ def _line(rec: str, row: Row, style: Style) -> str:
         read = ", recovery has to read it" if row[2][2] else ""
         return f"file     {values[0]}  {values[1]}: {needs}{read}"
     if rec == KEY.rec:
-        return f"key      {values[0]}  {values[1]}  stood at {values[2]}, older version {values[3]}"
+        own = ", of JE's own" if row[4][2] else ""
+        return f"key      {values[0]}  {values[1]}  stood at {values[2]}, older version {values[3]}{own}"
     extent = f"from {values[1]} to {values[2]}, level {values[4]}, about {plural(row[5][2], 'record')}"
     return f"subtree  {values[0]}  {extent}, stood at {values[3]}"
 
@@ -125,7 +130,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     A gap in the numbers is what cleaning leaves. A file is missing when a tree leads into it or recovery has to read
     it: then the records are listed whose newest version stood there, each with an older version where there is one, and
     the parts of trees whose nodes stood there, with the range of their keys and about how many records they hold. Where
-    recovery refuses, the bottom nodes that the log still holds tell what they can.
+    recovery refuses, the trees are walked as the log has them, beside what cannot be read.
 
     Nothing is changed. With --repair a new environment is made in COPY/env from everything that is left.
     """
@@ -143,7 +148,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             report.problem,
             # A refusal names its file already.
             file=env if report.walked else None,
-            consequence="what they wrote was not looked at" if report.walked else "the trees could not be walked",
+            consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
             hint=f"jetool salvage {env} --to DIR saves what is legible",
         )
     with run.out.stream(FILE, KEY, SUBTREE, line=_line) as stream:
@@ -192,8 +197,11 @@ def _summary(
         next_command = f"jetool salvage {env} --to DIR"
     elif counts[MISSING] or counts[CUT] or report.problem:
         next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
+    keys = [key for key in report.keys if not key.internal]
+    subtrees = [one for one in report.subtrees if not one.internal]
     return (
         env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
-        len(report.keys), sum(key.older != NULL_LSN for key in report.keys), len(report.subtrees),
-        sum(one.records for one in report.subtrees), copy, dry_run, next_command,
+        list(report.databases), len(keys), sum(key.older != NULL_LSN for key in keys), len(subtrees),
+        sum(one.records for one in subtrees),
+        len(report.keys) - len(keys) + len(report.subtrees) - len(subtrees), copy, dry_run, next_command,
     )  # fmt: skip

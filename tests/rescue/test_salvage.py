@@ -21,9 +21,10 @@ from engine.log.files import LogFiles
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.databases import SalvageDb
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedDatabase, SalvagedRecord
-from engine.rescue.salvage.scan import LogSurvey, SalvageDb
+from engine.rescue.salvage.scan import LogSurvey
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource, look_at, sources_of
 from engine.rescue.salvage.taking import VersionTaker
@@ -231,11 +232,11 @@ def test_hundreds_of_mutations(tmp_path: Path) -> None:
 
 def ln(lsn: int, *, txn: int | None = None, vlsn: int = NULL_VLSN, deleted: bool = False) -> Packed:
     flags = (DELETED if deleted else 0) | (0 if txn is None else IN_TXN)
-    return [(lsn, flags, b"d", txn or 0, vlsn, 0)], None, NULL_LSN, -1
+    return [(lsn, flags, b"d", txn or 0, vlsn, 0)], None
 
 
 def slot(lsn: int, flags: int = 0, node: int = 5, bin_lsn: int = 400) -> Packed:
-    return [], (lsn, flags, b"d", NULL_VLSN, 0, node, bin_lsn), bin_lsn, node
+    return [], (lsn, flags, b"d", NULL_VLSN, 0, node, bin_lsn)
 
 
 def of(*parts: Packed) -> KeyVersions:
@@ -357,12 +358,12 @@ def test_plain_records_are_judged_as_all_others() -> None:
 
     def judged() -> tuple[Judge, SortedVersions, Counter[str]]:
         rows, counts = SortedVersions([commits]), Counter[str]()
-        taker = VersionTaker(rows, 0, commits, int, int, lambda entry: None, (NULL_LSN, NULL_LSN), NULL_LSN)
+        taker = VersionTaker(rows, 0, commits, int, int, lambda entry: None, (NULL_LSN, NULL_LSN), NewestBins())
         taker.bins.take(1, 3900, [b"\x00", b"\xff"])
         for key, part in parts:
             rows.add(0, key, 0, part, 1)
         fates = TxnFates([commits], [TxnLsns()], [[0]])
-        return Judge(sources, databases, fates, [commits], [taker], counts, 0, {}), rows, counts
+        return Judge(sources, databases, fates, [commits], [taker], counts, 0, {}, {}), rows, counts
 
     judge_all, rows, counts = judged()
     judge_each, rows_again, counts_again = judged()

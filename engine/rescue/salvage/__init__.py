@@ -1,7 +1,10 @@
 """The newest committed version of every record of damaged environments, from their logs.
 
 * ``sources``: which logs belong together, and what the records of their databases are
+* ``databases``: names of databases, and which of them were removed or are JE's own
 * ``scan``: what is few in a log, and the versions of one entry
+* ``trees``: the trees as the last legible checkpoint left them, with the branches that are gone
+* ``old_duplicates``: duplicates of log versions 6 and 7
 * ``versions``: what one log holds of one record
 * ``taking``: versions out of stretches of intact entries, by the million
 * ``sorting``: versions by database and key, with memory bounded by files of sorted runs

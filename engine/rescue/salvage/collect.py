@@ -19,21 +19,24 @@ from engine.errors import JetoolError
 from engine.events import SILENT, Listener, heard
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
-from engine.format.entry_types import BINS, COMMIT, TXN_ENDS, USER_LNS
+from engine.format.entry_types import BINS, COMMIT, DUP_NODES, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN
+from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.databases import SalvageDb
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
-from engine.rescue.salvage.scan import SalvageDb, decoded, end_of, ln_version, node_versions
+from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_versions
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
-from engine.rescue.salvage.verdict import COMMITTED, TxnFates
-from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SLOT_BYTES, tree_version
+from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches, TreeSurvey, survey_trees
+from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
+from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage
 from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
@@ -53,7 +56,10 @@ class Salvage:
         counts: by word, while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``, ``stood-in``,
             ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed`` (of databases
             that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records that a filter of
-            the application may have discarded.
+            the application may have discarded; ``lost-nodes`` and ``lost-below``: nodes that are gone, and about
+            how many records below them.
+        lost_databases: names of databases that are gone whole, once all is taken.
+        absent: by node of all sources, numbers of log files that are not there.
     """
 
     def __init__(
@@ -64,16 +70,35 @@ class Salvage:
         self._now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.databases: list[SalvagedDatabase] = []
         self.counts: Counter[str] = Counter()
+        self.lost_databases: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
         # By node that recovery reads: there the finished tasks have left nothing.
         self._unfinished: dict[int, list[ExtinctRange]] = {}
         # By node of all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
+        self.absent: list[set[int]] = [set(node.files.missing()) for _, node in self._nodes]
+        # A base gives the records of recovery.
+        self._is_base = [sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
+                         for at, node in self._nodes]  # fmt: skip
+        self.trees = [self._trees_of(number) for number in range(len(self._nodes))]
         self._commits = [TxnLsns() for _ in self._nodes]
         self._rows = SortedVersions(self._commits)
         self._takers = [self._taker(number) for number in range(len(self._nodes))]
         groups = [[n for n, (at, _) in enumerate(self._nodes) if at == here] for here, _ in self._nodes]
         self._fates = TxnFates(self._commits, [taker.aborts for taker in self._takers], groups)
+
+    def _trees_of(self, number: int) -> TreeSurvey:
+        """The trees of a node whose log is read."""
+        at, node = self._nodes[number]
+        if self._is_base[number] or (self._sources[at].base is not None and len(self._sources[at].nodes) == 1):
+            return TreeSurvey()
+        trees = survey_trees(DiskStorage(node.env), node.files, node.survey)
+        if trees.removed:
+            survey = node.survey
+            dbs = {db_id: db for db_id, db in survey.dbs.items() if db_id not in trees.removed}
+            survey = survey._replace(dbs=dbs, removed=survey.removed | trees.removed)
+            self._nodes[number] = at, node._replace(survey=survey)
+        return trees
 
     def rows(self) -> Iterator[Salvaged]:
         """Records in the order of database and key, each after what is to be said of it; once."""
@@ -87,7 +112,7 @@ class Salvage:
         try:
             for number, (at, node) in enumerate(self._nodes):
                 source = self._sources[at]
-                if source.base is not None and source.nodes[source.base] is node:
+                if self._is_base[number]:
                     self._read_tree(number, at, node)
                 elif source.base is None or len(source.nodes) > 1:
                     for file in node.files.files:
@@ -95,14 +120,33 @@ class Salvage:
                         self._read_file(number, node, file)
                         done += file.size_bytes
                     self.counts["removed"] += self._takers[number].removed
+                    for db_id in sorted(node.survey.named & node.survey.dbs.keys()):
+                        # Databases without records, too.
+                        self._numbered(number, db_id)
             self._listener.step("read", total, total)
             judge = Judge(
                 self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
-                self._extinct(),
+                self._extinct(), self._all_branches(),
             )  # fmt: skip
             yield from heard(judge.batches(self._rows), self._listener, "judge", every=1)
+            self._count_lost(judge)
         finally:
             self._rows.close()
+
+    def _count_lost(self, judge: Judge) -> None:
+        """What stood below nodes that are gone. Of a group it is not counted: other nodes may have it."""
+        for number, (at, node) in enumerate(self._nodes):
+            present = {file.number for file in node.files.files}
+            trees = self.trees[number]
+            self.absent[number] = {*node.files.missing(), *trees.absent, *judge.lost_files[number]} - present
+            if len(self._sources[at].nodes) > 1:
+                continue
+            self.lost_databases += trees.lost_databases
+            self.counts["lost-nodes"] += trees.lost_internal
+            for db_id, branches in trees.lost.items():
+                self.counts["lost-nodes"] += len(branches)
+                given = judge.below[self._numbered(number, db_id)] if db_id in node.survey.dbs else 0
+                self.counts["lost-below"] += max(round(trees.lost_below(db_id)) - given, 0)
 
     def _extinct(self) -> dict[tuple[int, int], list[ExtinctRange]]:
         """Ranges that were discarded, by database and node, as far as their tasks have committed."""
@@ -115,6 +159,30 @@ class Salvage:
                     if db_id in node.survey.dbs:
                         database = self._numbered(number, db_id)
                         found.setdefault((database, number), []).append(one)
+        return found
+
+    def _branches(self, number: int, db_id: int) -> DatabaseBranches:
+        """What the trees of a node say nothing of."""
+        trees, db = self.trees[number], self._nodes[number][1].survey.dbs[db_id]
+        lost, unknown = trees.lost.get(db_id, []), trees.unknown.get(db_id, [])
+        is_unsure = trees.time == NULL_LSN or db_id in trees.unsure
+        # The order of keys is not known where a Java class gives it.
+        return DatabaseBranches(
+            lost=BranchRanges([EVERYTHING] if lost and db.comparator else lost, duplicates=db.duplicates),
+            unknown=BranchRanges(
+                [EVERYTHING] if is_unsure or (unknown and db.comparator) else unknown, duplicates=db.duplicates
+            ),
+        )
+
+    def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:
+        """By database and node, where there are some."""
+        found = {}
+        for number, (at, node) in enumerate(self._nodes):
+            for db_id, db in node.survey.dbs.items():
+                database = self._numbers.get((at, self._own(number, db_id, db).name))
+                branches = self._branches(number, db_id)
+                if database is not None and any(branches):
+                    found[database, number] = branches
         return found
 
     def newest_bins(self) -> Iterator[int]:
@@ -212,8 +280,12 @@ class Salvage:
         high = max((period[1] for period in survey.periods), default=NULL_LSN)
         return VersionTaker(
             self._rows, number, self._commits[number], kind_of, partial(self._numbered, number),
-            partial(self._read_entry, number), (low, high), _last_gap(self._nodes[number][1]),
+            partial(self._read_entry, number), (low, high), self._bins_of(number),
         )  # fmt: skip
+
+    def _bins_of(self, number: int) -> NewestBins:
+        node = self._nodes[number][1]
+        return NewestBins(_last_gap(node), node.survey.checkpoints, self.trees[number])
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
         """The general way: one entry that may be anything."""
@@ -224,7 +296,7 @@ class Salvage:
                 (taker.commits if kind == COMMIT else taker.aborts).setdefault(end.id, max(end.time, 0))
         elif kind in USER_LNS:
             self._read_ln(number, item)
-        elif kind in BINS:
+        elif kind in BINS or kind in DUP_NODES:
             self._read_slots(number, item)
 
     def _read_ln(self, number: int, item: LogEntry) -> None:
@@ -241,23 +313,36 @@ class Salvage:
                 self.counts["removed"] += 1
                 return
             # No MapLN of this database is legible.
-            unknown = SalvageDb(f"database {record.db_id}", duplicates=False)
+            name = survey.names.get(record.db_id, f"database {record.db_id}")
+            unknown = SalvageDb(name, duplicates=False)
             found = ln_version(item, survey._replace(dbs={record.db_id: unknown}))
             assert found is not None
             database = self._database(at, unknown, orphan=True)
         _, key, version = found
-        self._rows.add(database, key, number, ([version], None, NULL_LSN, -1), LN_BYTES + len(version[2]))
+        if item.version < TWO_PART_DUPLICATES and self.databases[database].db.duplicates:
+            old = self._takers[number].old_duplicates
+            old.take_entry(item.lsn)
+            if version[1] & SINGLE:
+                old.take_deletion(database, key, version)
+                return
+        self._rows.add(database, key, number, ([version], None), LN_BYTES + len(version[2]))
 
     def _read_slots(self, number: int, item: LogEntry) -> None:
         at, node = self._nodes[number]
         found = node_versions(item, node.survey)
         if found is None:
             return
+        if found.main_key is not None:
+            old = self._takers[number].old_duplicates
+            old.take_entry(item.lsn)
+            if found.rows:
+                database = self._numbered(number, found.db_id)
+                old.take_tree(database, found.main_key)
         if found.is_whole:
             self._takers[number].bins.take(found.node, item.lsn, found.keys)
         for key, slot in found.rows:
             database = self._database(at, self._own(number, found.db_id, node.survey.dbs[found.db_id]))
-            self._rows.add(database, key, number, ([], slot, item.lsn, found.node), SLOT_BYTES + len(slot[2]))
+            self._rows.add(database, key, number, ([], slot), SLOT_BYTES + len(slot[2]))
 
 
 def _tasks(env: Environment) -> list[ExtinctRange]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.format.bytecursor import split_two_part_key
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.extinct import EXTINCT, ExtinctRange, word_for
@@ -16,8 +16,9 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.taking import VersionTaker
+from engine.rescue.salvage.trees import DECIDED, UNPLACED, DatabaseBranches, KeyPlace
 from engine.rescue.salvage.verdict import TxnFates, Verdict, choose, judge
-from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion
+from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion, SalvagedVersion
 from engine.tree.bin_node import is_expired
 
 TREE: Final = "tree"
@@ -40,6 +41,11 @@ class Judge:
         counts: by word; added to.
         now_ms: by which records expire.
         extinct: ranges of records that were discarded, by database and node.
+        branches: of the trees, by database and node, where there are some.
+
+    Attributes:
+        below: by database, records that were given although the node above them is lost.
+        lost_files: by node, the log files in which lost versions stood.
     """
 
     def __init__(
@@ -52,19 +58,26 @@ class Judge:
         counts: Counter[str],
         now_ms: int,
         extinct: dict[tuple[int, int], list[ExtinctRange]],
+        branches: dict[tuple[int, int], DatabaseBranches],
     ) -> None:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
         self._last_vlsns = [node.survey.last_vlsn for node in nodes]
         self._bins = [taker.bins for taker in takers]
+        self._old_duplicates = [taker.old_duplicates for taker in takers]
         # By database: the VLSN up to which the base of its source gives all; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
+        self._branches = branches
         # What is in none of these databases takes the short way.
         self._has_extinct = frozenset(database for database, _ in extinct)
+        self._has_lost = frozenset(database for (database, _), one in branches.items() if one.lost)
+        self.below: Counter[int] = Counter()
+        self.lost_files: list[set[int]] = [set() for _ in nodes]
+        self._databases = databases
         self._fates = fates
         self._commits = commits
         self._counts = counts
@@ -84,7 +97,7 @@ class Judge:
                 held, last = 0, database
             size = -1
             plain = len(found) == 1 and self._floors[database] is None and not self._duplicates[database]
-            if plain and database not in self._has_extinct:
+            if plain and database not in self._has_extinct and database not in self._has_lost:
                 size = self._take_plain(database, key, found[0][0], found[0][1], batch)
             if size < 0:
                 size = 0
@@ -130,8 +143,12 @@ class Judge:
         slot = versions.slot
         if best is None or (slot is not None and slot[0] > newest):
             return -1
-        if versions.seen_lsn < self._bins[node].lsns.get(versions.seen_node, NULL_LSN):
+        bins = self._bins[node]
+        if versions.seen_lsn < bins.lsns.get(versions.seen_node, NULL_LSN):
             # Rule 3: the record may have been deleted.
+            return -1
+        if newest < bins.tree_time and not bins.in_tree(versions):
+            # Rule 5: the same.
             return -1
         if best[1] & DELETED:
             self._plain_deletions += 1
@@ -164,6 +181,7 @@ class Judge:
         said: list[Salvaged] = []
         if lost:
             self._counts["lost"] += 1
+            self.lost_files[chosen].add(file_of(verdict.lost_lsn))
             self._counts["stood-in"] += verdict.live
             older = verdict.version.lsn if verdict.version is not None and verdict.live else NULL_LSN
             said.append(LostVersion(database, key, self._envs[chosen], verdict.lost_lsn, verdict.live, older))
@@ -178,36 +196,53 @@ class Judge:
         return said
 
     def _verdict(self, database: int, key: bytes, node: int, versions: KeyVersions) -> Verdict:
-        verdict = judge(versions, node, self._fates, self._bins[node], key, self._duplicates[database])
+        if self._duplicates[database]:
+            self._old_duplicates[node].complete(database, key, _main_key(key), versions)
+        duplicates = self._duplicates[database]
+        verdict = judge(
+            versions, node, self._fates, self._bins[node], key, duplicates, self._place(database, key, node)
+        )
         if verdict.passed_over:
             self._counts.update(verdict.passed_over)
         return verdict
+
+    def _extinct_word(self, database: int, key: bytes, node: int, version: SalvagedVersion) -> str:
+        ranges = self._extinct.get((database, node))
+        return "" if ranges is None else word_for(ranges, key, version.lsn, ordered=self._ordered[database])
+
+    def _place(self, database: int, key: bytes, node: int) -> KeyPlace:
+        """What the trees say of a key."""
+        if self._databases[database].orphan:
+            return UNPLACED
+        branches = self._branches.get((database, node))
+        return DECIDED if branches is None else branches.place(key)
 
     def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
         version = verdict.version
         if version is None:
             return None
         if verdict.gone or version.deleted:
-            self._counts["deleted"] += 1
+            # What was discarded leaves the trees like what was deleted.
+            extinct = not version.deleted and self._extinct_word(database, key, node, version) == EXTINCT
+            self._counts[EXTINCT if extinct else "deleted"] += 1
             return None
         expiration = version.expiration
         if expiration and is_expired(expiration, self._now_ms):
             self._counts["expired"] += 1
             return None
         data = version.data
+        self.below[database] += database in self._has_lost and self._place(database, key, node).is_lost
         if self._duplicates[database]:
             try:
                 key, data = split_two_part_key(key)
             except (FormatError, IndexError):
                 self._counts["malformed"] += 1
                 return None
-        ranges = self._extinct.get((database, node))
-        if ranges is not None:
-            word = word_for(ranges, key, version.lsn, ordered=self._ordered[database])
-            if word:
-                self._counts[word] += 1
-            if word == EXTINCT:
-                return None
+        word = self._extinct_word(database, key, node, version)
+        if word:
+            self._counts[word] += 1
+        if word == EXTINCT:
+            return None
         self._counts["records"] += 1
         origin = _ORIGINS[version.kind]
         txn = version.txn
@@ -221,6 +256,13 @@ class Judge:
         )  # fmt: skip
         # As its constructor does, in half the time.
         return _new_tuple(SalvagedRecord, fields)
+
+
+def _main_key(key: bytes) -> bytes | None:
+    try:
+        return split_two_part_key(key)[0]
+    except (FormatError, IndexError):
+        return None
 
 
 def _after_base(floor: int, verdicts: dict[int, Verdict]) -> dict[int, Verdict]:

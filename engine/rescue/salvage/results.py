@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.rescue.salvage.scan import SalvageDb
+from engine.rescue.salvage.databases import SalvageDb
 
 
 class SalvagedDatabase(NamedTuple):

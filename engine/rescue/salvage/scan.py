@@ -7,13 +7,16 @@ what is uncommon to ``ln_version`` and ``node_versions``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError
 from engine.format.bytecursor import join_two_part_key
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import MapLN
+from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.node import (
     EXPIRES_IN_HOURS,
     KNOWN_DELETED,
@@ -26,10 +29,17 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
     BIN_TYPE,
+    BINS,
+    CKPT_END,
+    COMMIT,
+    DBIN_TYPE,
     DEL_DUP_LNS,
+    DUP_NODES,
     EXTINCT_SCAN_LNS,
+    FILE_SUMMARY_LNS,
     MAP_LN,
     MAP_LNS,
+    NAME_LNS,
     ROLLBACKS,
     STREAM_LNS,
     TXN_ENDS,
@@ -40,31 +50,39 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFile, list_log_files
+from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
+from engine.rescue.salvage.databases import (
+    GROUP_DATABASE,
+    UTILIZATION_DATABASE,
+    DatabaseLedger,
+    NameChange,
+    SalvageDb,
+)
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
-from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, VOID, LNVersion, SlotVersion
+from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, SINGLE, VOID, LNVersion, SlotVersion
 from engine.storage.disk import DiskStorage
 
-# Two databases of the engine itself, the mapping and the naming tree.
-_LEAST_USER_DB: Final = 2
-_FEW: Final = MAP_LNS | ROLLBACKS | EXTINCT_SCAN_LNS
+_FEW: Final = MAP_LNS | NAME_LNS | FILE_SUMMARY_LNS | ROLLBACKS | EXTINCT_SCAN_LNS | {CKPT_END}
 _FEW_AND_LNS: Final = _FEW | STREAM_LNS
 _BAD_BODY: Final = (FormatError, IndexError, ValueError)
 
 
-class SalvageDb(NamedTuple):
-    """A database as the log knows it.
+class Checkpoint(NamedTuple):
+    """A checkpoint whose CkptEnd is legible.
 
     Attributes:
-        comparator: its keys are in the order of a Java class.
+        start_lsn, end_lsn: CkptStart and CkptEnd.
+        first_active_lsn: a transaction that wrote before it had ended at CkptStart.
+        root_lsn: the DbTree; NULL_LSN: not logged again.
+        version: of the log file.
     """
 
-    name: str
-    duplicates: bool
-    key_prefixing: bool = False
-    max_entries: int = 128
-    comparator: bool = False
+    start_lsn: int
+    end_lsn: int
+    first_active_lsn: int
+    root_lsn: int
+    version: int
 
 
 class LogSurvey(NamedTuple):
@@ -79,6 +97,12 @@ class LogSurvey(NamedTuple):
         group: the replication group that its records name, or None.
         last_vlsn: the last visible one; NULL_VLSN without one.
         extinct: ranges of records that were discarded, whether that has committed or not.
+        names: names of databases without a legible MapLN, by id.
+        nameless: those of ``dbs`` whose name is not known.
+        own_roots: as ``roots``, of ``internal``.
+        named: those of ``dbs`` that exist under their name for certain, with records or without.
+        roots: LSN and state of the newest MapLN of each of ``dbs``.
+        checkpoints: the legible ones, in log order.
     """
 
     dbs: dict[int, SalvageDb]
@@ -89,6 +113,12 @@ class LogSurvey(NamedTuple):
     group: GroupName | None
     last_vlsn: int
     extinct: tuple[ExtinctRange, ...] = ()
+    names: Mapping[int, str] = MappingProxyType({})
+    nameless: frozenset[int] = frozenset()
+    named: frozenset[int] = frozenset()
+    roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
+    own_roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
+    checkpoints: tuple[Checkpoint, ...] = ()
 
 
 class NodeVersions(NamedTuple):
@@ -97,8 +127,9 @@ class NodeVersions(NamedTuple):
     Attributes:
         node: its id.
         is_whole: it is no delta: a record that it lacks is not in its range.
-        keys: of all slots.
+        keys: of all slots; none of a DIN.
         rows: key and version of each slot that leads somewhere.
+        main_key: of a node of old duplicates (DIN, DBIN), else None.
     """
 
     db_id: int
@@ -106,6 +137,7 @@ class NodeVersions(NamedTuple):
     is_whole: bool
     keys: list[bytes]
     rows: list[tuple[bytes, SlotVersion]]
+    main_key: bytes | None
 
 
 def survey_log(env: str) -> LogSurvey:
@@ -115,74 +147,138 @@ def survey_log(env: str) -> LogSurvey:
         JetoolError: the directory cannot be read.
     """
     files = list_log_files(DiskStorage(env))
-    maps: dict[int, tuple[int, MapLN, bool]] = {}
-    periods, extinct = [], []
+    few = _Few()
     damages: list[Damage] = []
-    group, last_vlsn = None, NULL_VLSN
+    last_vlsn = NULL_VLSN
     for item in _items(env, files.files, files.end_file()):
         if isinstance(item, Damage):
             damages.append(item)
-            continue
-        if isinstance(item, LogEntry):
-            few: Iterable[LogEntry] = (item,)
+        elif isinstance(item, LogEntry):
             if item.replicated and not item.invisible:
                 last_vlsn = item.vlsn
+            few.take(item)
+            few.take_end(item)
         else:
             last_vlsn = item.last_vlsn if item.last_vlsn != NULL_VLSN else last_vlsn
             wanted = _FEW if item.data.find(GROUP_KEY_BYTES, item.start, item.end) < 0 else _FEW_AND_LNS
-            few = map(item.entry_at, item.positions(keeping(wanted)))
-        for entry in few:
-            if entry.type_number in STREAM_LNS and not entry.invisible:
-                group = group_of(entry) or group
-            record = decoded(entry) if entry.type_number in _FEW else None
-            if entry.type_number == MAP_LN and isinstance(record, LN) and isinstance(record.content, MapLN):
-                maps[record.content.database.db_id] = (entry.lsn, record.content, record.data is None)
-            elif isinstance(record, RollbackStart):
-                periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
-            elif entry.type_number in EXTINCT_SCAN_LNS and isinstance(record, LN) and not entry.invisible:
-                extinct.append(range_of(record.data or b"", entry.lsn, record.txn_id))
-    dbs, removed, internal = _databases(maps)
+            for entry in map(item.entry_at, item.positions(keeping(wanted))):
+                few.take(entry)
+            if few.ledger.pending:
+                for entry in map(item.entry_at, item.positions(keeping(TXN_ENDS))):
+                    few.take_end(entry)
+    if few.ledger.nameless():
+        few.ledger.take_slots(_naming_tree(env, files))
+    databases = few.ledger.databases()
     return LogSurvey(
-        dbs=dbs,
-        removed=removed,
-        internal=internal,
-        periods=tuple(periods),
+        dbs=databases.users,
+        removed=databases.removed,
+        internal=databases.internal,
+        periods=tuple(few.periods),
         damages=tuple(damages),
-        group=group,
+        group=few.group,
         last_vlsn=last_vlsn,
-        extinct=tuple(one for one in extinct if one is not None),
+        extinct=tuple(few.extinct),
+        names=databases.names,
+        nameless=frozenset(few.ledger.nameless()),
+        named=databases.named,
+        roots=databases.roots,
+        own_roots=databases.own_roots,
+        checkpoints=tuple(few.checkpoints),
     )
 
 
-def _databases(
-    maps: dict[int, tuple[int, MapLN, bool]],
-) -> tuple[dict[int, SalvageDb], frozenset[int], frozenset[int]]:
-    """Databases, ids of removed ones, and ids of JE's own, from the last MapLN of each id."""
-    dbs: dict[int, SalvageDb] = {}
-    removed, internal = set(), set()
-    # The last MapLN of a name has it; an older database of that name has lost its removal with the damage.
-    names: set[str] = set()
-    for db_id, (_, content, is_deletion) in sorted(maps.items(), key=lambda item: -item[1][0]):
-        found = content.database
-        name = found.name or f"database {db_id}"
-        if 0 <= db_id < _LEAST_USER_DB or name.startswith("_je") or found.temporary:
-            internal.add(db_id)
-        elif content.deleted or is_deletion:
-            removed.add(db_id)
-        else:
-            dbs[db_id] = SalvageDb(
-                name=f"{name} (database {db_id})" if name in names else name,
-                duplicates=found.duplicates,
-                key_prefixing=found.key_prefixing,
-                max_entries=found.max_entries,
-                comparator=bool(found.btree_comparator or found.duplicate_comparator),
+def _naming_tree(env: str, files: LogFiles) -> dict[str, int]:
+    """LSN of the NameLN by name, as the newest BINs of the naming tree have them."""
+    bins: dict[int, dict[str, int]] = {}
+    for item in _items(env, files.files, files.end_file()):
+        if isinstance(item, Damage):
+            continue
+        entries = [item] if isinstance(item, LogEntry) else map(item.entry_at, item.positions(keeping(BINS)))
+        for entry in entries:
+            node = decoded(entry) if entry.type_number in BINS else None
+            if not isinstance(node, NodeRecord) or node.db_id != NAMING_DB_ID:
+                continue
+            names = bins.setdefault(node.node_id, {})
+            if entry.type_number == BIN_TYPE:
+                names.clear()
+            for slot in node.slots:
+                name = node.full_key(slot).decode("utf-8", "replace")
+                names.pop(name, None)
+                if not slot.state & (KNOWN_DELETED | PENDING_DELETED):
+                    names[name] = slot.lsn
+    return {name: lsn for names in bins.values() for name, lsn in names.items()}
+
+
+class _Few:
+    """Collects what is few, entry by entry in log order."""
+
+    def __init__(self) -> None:
+        self.ledger = DatabaseLedger()
+        self.periods: list[tuple[int, int, frozenset[int]]] = []
+        self.extinct: list[ExtinctRange] = []
+        self.group: GroupName | None = None
+        self.checkpoints: list[Checkpoint] = []
+
+    def take(self, entry: LogEntry) -> None:
+        """An entry of any type."""
+        if entry.type_number in STREAM_LNS and not entry.invisible:
+            self._take_group(entry)
+        record = decoded(entry) if entry.type_number in _FEW else None
+        if isinstance(record, RollbackStart):
+            self.periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
+        elif isinstance(record, CkptEnd):
+            self.checkpoints.append(
+                Checkpoint(
+                    start_lsn=record.ckpt_start_lsn,
+                    end_lsn=entry.lsn,
+                    first_active_lsn=record.first_active_lsn,
+                    root_lsn=record.root_lsn,
+                    version=entry.version,
+                )
             )
-            names.add(name)
-    return dbs, frozenset(removed), frozenset(internal)
+        elif isinstance(record, LN):
+            self._take_ln(entry, record)
+
+    def _take_group(self, entry: LogEntry) -> None:
+        group = group_of(entry)
+        record = None if group is None else decoded(entry)
+        if isinstance(record, LN):
+            self.group = group
+            self.ledger.own(record.db_id, GROUP_DATABASE)
+
+    def _take_ln(self, entry: LogEntry, record: LN) -> None:
+        content = record.content
+        if entry.type_number == MAP_LN and isinstance(content, MapLN):
+            self.ledger.map(entry.lsn, content, deleted=record.data is None)
+        elif isinstance(content, NameLN) and not entry.invisible:
+            self.ledger.name(
+                NameChange(
+                    lsn=entry.lsn,
+                    name=record.key.decode("utf-8", "replace"),
+                    db_id=content.db_id,
+                    txn=record.txn_id,
+                    deleted=bool(content.deleted) or record.data is None,
+                )
+            )
+        elif entry.type_number in FILE_SUMMARY_LNS:
+            self.ledger.own(record.db_id, UTILIZATION_DATABASE)
+        elif entry.type_number in EXTINCT_SCAN_LNS and not entry.invisible:
+            found = range_of(record.data or b"", entry.lsn, record.txn_id)
+            if found is not None:
+                self.extinct.append(found)
+
+    def take_end(self, entry: LogEntry) -> None:
+        """The same of the ends of transactions that change names."""
+        end = end_of(entry)
+        if end is not None:
+            self.ledger.end(end.id, committed=entry.type_number == COMMIT)
 
 
 def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion] | None:
-    """Database, key and version of an LN of a known user database."""
+    """Database, key and version of an LN of a known user database.
+
+    A version with ``SINGLE`` deletes the one item of a main key of old duplicates.
+    """
     record = decoded(item)
     if not isinstance(record, LN) or record.db_id not in known.dbs:
         return None
@@ -198,28 +294,34 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
         elif data is not None:
             key, data = join_two_part_key(key, data), NO_DATA
         else:
-            return None
+            flags |= SINGLE
     flags |= DELETED if data is None else 0
     return record.db_id, key, (item.lsn, flags, data or NO_DATA, txn or 0, item.vlsn, record.expiration)
 
 
 def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
-    """What a BIN or delta of a known user database says."""
+    """What a BIN, a delta, or a node of old duplicates of a known user database says."""
     node = decoded(item)
     if not isinstance(node, NodeRecord) or node.db_id not in known.dbs:
         return None
+    is_old = known.dbs[node.db_id].duplicates and item.version < TWO_PART_DUPLICATES
+    keys = [node.full_key(slot) for slot in node.slots]
+    if is_old and item.type_number in DUP_NODES:
+        # The items of a main key. Slots of a DIN lead to DBINs.
+        main_key = node.dup_key or b""
+        keys = [join_two_part_key(main_key, key) for key in keys] if item.type_number == DBIN_TYPE else []
+    single = SINGLE if is_old and item.type_number in BINS else 0
     rows = []
-    for slot in node.slots:
+    for slot, key in zip(node.slots, keys, strict=False):
         if is_null(slot.lsn):
             continue
         deleted = bool(slot.state & (KNOWN_DELETED | PENDING_DELETED))
         flags = (DELETED if deleted else 0) | (EMBEDDED if slot.state & SLOT_EMBEDDED else 0)
         data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
-        version = (slot.lsn, flags, data, vlsn, _expiration(node, slot), node.node_id, item.lsn)
-        rows.append((node.full_key(slot), version))
-    keys = [node.full_key(slot) for slot in node.slots]
-    return NodeVersions(node.db_id, node.node_id, item.type_number == BIN_TYPE, keys, rows)
+        rows.append((key, (slot.lsn, flags | single, data, vlsn, expiration_of(node, slot), node.node_id, item.lsn)))
+    is_whole = item.type_number in (BIN_TYPE, DBIN_TYPE) and not single
+    return NodeVersions(node.db_id, node.node_id, is_whole, keys, rows, node.dup_key)
 
 
 def end_of(item: LogEntry) -> TxnEnd | None:
@@ -262,8 +364,8 @@ def unreadable(file: LogFile, error: JetoolError) -> Damage:
     )
 
 
-def _expiration(node: NodeRecord, slot: Slot) -> int:
-    """Days, or negative hours, since 1970; 0 for none."""
+def expiration_of(node: NodeRecord, slot: Slot) -> int:
+    """When a slot's record expires: days, or negative hours, since 1970; 0 for none."""
     if not slot.expiration:
         return 0
     value = node.expiration_base + slot.expiration - 1

@@ -159,10 +159,10 @@ class SortedVersions:
     def _rows_of(self, database: int, node: int) -> Iterator[Row]:
         table, commits, run = self._tables[database, node], self._commits[node], self._count
         for key in sorted(table):
-            lns, slot, seen_lsn, seen_node = table[key].packed()
+            lns, slot = table[key].packed()
             if len(lns) > 1:
                 lns = _of_interest(lns, commits)
-            yield database, key, node, run, (lns, slot, seen_lsn, seen_node)
+            yield database, key, node, run, (lns, slot)
 
 
 def _of_interest(lns: list[LNVersion], commits: TxnLsns) -> list[LNVersion]:
@@ -249,7 +249,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
     size = 0
     for row in rows:
         batch.append(row)
-        lns, slot, _, _ = row[4]
+        lns, slot = row[4]
         size += len(row[1]) + (0 if slot is None else len(slot[2]))
         for ln in lns:
             size += len(ln[2])

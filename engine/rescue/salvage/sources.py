@@ -1,7 +1,8 @@
 """Which logs belong together, and which of them recovery can still read whole.
 
 Nodes of one replication group hold the same records in their replicated databases, whose ids are negative: they are one
-*source*. Every other environment is a source of its own. Where one of them recovers and every record can be read, its
+*source*. A log that has lost the record of its group belongs to the nodes that have the same stream (``streams``).
+Every other environment is a source of its own. Where one of them recovers and every record can be read, its
 records are those of recovery, and it is the *base* of its source; of several the one with the longest stream is. What
 the others have after its last VLSN comes on top.
 """
@@ -23,12 +24,16 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.log.tail import Tail, find_end
 from engine.rescue.salvage import scan
+from engine.rescue.salvage.streams import sample_stream
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 # A salvage takes the same memory everywhere, whatever the machine has.
 CACHE_BYTES: Final = 64 << 20
 READER: Final = EnvironmentConfig(read_only=True, cache_bytes=CACHE_BYTES, cache_is_fixed=True)
+
+
+_GROUP: Final = "group "
 
 
 class SalvageNode(NamedTuple):
@@ -115,13 +120,9 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
     """
     if len({node.env for node in nodes}) < len(nodes):
         raise UsageError("an environment is named twice", hint="name each once")
-    groups: dict[str, list[SalvageNode]] = {}
-    for node in nodes:
-        group = node.survey.group
-        groups.setdefault(f"group {group.uuid}" if group is not None else f"env {node.env}", []).append(node)
     found, names = [], set()
-    for members in groups.values():
-        group = members[0].survey.group
+    for members in _groups(nodes):
+        group = next((node.survey.group for node in members if node.survey.group is not None), None)
         name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
         # It becomes the name of a directory: nothing of it may lead elsewhere.
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
@@ -131,5 +132,57 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
         names.add(name)
         whole = [at for at, node in enumerate(members) if not node.problem]
         base = max(whole, key=lambda at: (members[at].survey.last_vlsn, -at), default=None)
-        found.append(SalvageSource(name, tuple(members), base))
+        found.append(SalvageSource(name, tuple(_with_databases_of_others(members)), base))
     return found
+
+
+def _with_databases_of_others(members: list[SalvageNode]) -> list[SalvageNode]:
+    """Nodes of a group, each with the replicated databases that others know: their ids are the same everywhere."""
+    if len(members) == 1:
+        return members
+    found = []
+    for node in members:
+        own = node.survey
+        dbs, removed, internal = dict(own.dbs), set(own.removed), set(own.internal)
+        for other in members:
+            internal |= {db_id for db_id in other.survey.internal if db_id < 0}
+            # A removal is replicated, too: who lacks it has lost it, or is behind.
+            for db_id, db in other.survey.dbs.items():
+                if db_id < 0 and db_id not in removed and (db_id not in dbs or db_id in own.nameless):
+                    dbs[db_id] = db
+        dbs = {db_id: db for db_id, db in dbs.items() if db_id not in internal}
+        found.append(node._replace(survey=own._replace(dbs=dbs, internal=frozenset(internal))))
+    return found
+
+
+def _groups(nodes: Sequence[SalvageNode]) -> list[list[SalvageNode]]:
+    """Nodes by group, in the order of naming."""
+    groups: dict[str, list[SalvageNode]] = {}
+    for node in nodes:
+        group = node.survey.group
+        groups.setdefault(_GROUP + group.uuid if group is not None else f"env {node.env}", []).append(node)
+    nameless = [node for node in nodes if node.survey.group is None and node.survey.last_vlsn != NULL_VLSN]
+    if nameless and len(nodes) > 1:
+        replicated = [node for node in nodes if node.survey.last_vlsn != NULL_VLSN]
+        samples = {node.env: sample_stream(DiskStorage(node.env), node.files) for node in replicated}
+        for node in nameless:
+            sample = samples[node.env]
+            own = _key_of(node, groups)
+            others = [
+                key for key, members in groups.items()
+                if key != own and any(one.env in samples and sample.is_of(samples[one.env]) for one in members)
+            ]  # fmt: skip
+            named = [key for key in (own, *others) if key.startswith(_GROUP)]
+            # A log that matches groups of different names decides nothing.
+            if others and len(named) <= 1:
+                target = named[0] if named else own
+                for key in {own, *others} - {target}:
+                    groups[target] += groups.pop(key)
+    order = {node.env: at for at, node in enumerate(nodes)}
+    for members in groups.values():
+        members.sort(key=lambda node: order[node.env])
+    return sorted(groups.values(), key=lambda members: order[members[0].env])
+
+
+def _key_of(node: SalvageNode, groups: dict[str, list[SalvageNode]]) -> str:
+    return next(key for key, members in groups.items() if node in members)

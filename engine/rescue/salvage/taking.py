@@ -13,7 +13,7 @@ from typing import Final
 from engine.errors import FormatError
 from engine.format.bytecursor import unpack
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
-from engine.format.entry_types import BIN_TYPE, BINS, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS, USER_LNS
+from engine.format.entry_types import BIN_TYPE, BINS, COMMIT, COMMON_LNS, DUP_NODES, TRANSACTIONAL, TXN_ENDS, USER_LNS
 from engine.format.fast.bin import NO_BASE, decode_head, read_records
 from engine.format.fast.header import PAIRS, TYPES, header_lengths, item_size
 from engine.format.fast.ln import plain_fields
@@ -26,6 +26,7 @@ from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry, entry_at
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.old_duplicates import OldDuplicates
 from engine.rescue.salvage.sorting import SortedVersions, Table
 from engine.rescue.salvage.verdict import NewestBins
 from engine.rescue.salvage.versions import (
@@ -46,7 +47,7 @@ REMOVED: Final = -2
 GENERAL: Final = -3
 NEW: Final = -4
 _NOT_ASKED: Final = -5
-_WANTED: Final = USER_LNS | BINS | TXN_ENDS
+_WANTED: Final = USER_LNS | BINS | DUP_NODES | TXN_ENDS
 # What is done with an entry, by its type number.
 _AS_COMMIT: Final = 1
 _AS_ABORT: Final = 2
@@ -80,12 +81,13 @@ class VersionTaker:
         number_of: the number of a new one.
         general: takes an entry the general way.
         rolled_back: LSNs between which rollbacks may have taken versions back.
-        last_gap: as ``NewestBins`` takes it.
+        bins: takes the complete versions of BINs.
 
     Attributes:
         commits, aborts: times of transactions that ended.
         bins: the newest complete version of each BIN.
         removed: LNs of databases that were removed.
+        old_duplicates: of log versions 6 and 7.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class VersionTaker:
         number_of: Callable[[int], int],
         general: Callable[[LogEntry], None],
         rolled_back: tuple[int, int],
-        last_gap: int,
+        bins: NewestBins,
     ) -> None:
         self._rows = rows
         self._node = node
@@ -110,7 +112,8 @@ class VersionTaker:
         self._last_table: Table = {}
         self.commits = commits
         self.aborts = TxnLsns()
-        self.bins = NewestBins(last_gap)
+        self.bins = bins
+        self.old_duplicates = OldDuplicates()
         self.removed: int = 0
 
     def take(self, data: bytes, start: int, end: int, base_lsn: int, version: int) -> None:
@@ -227,13 +230,8 @@ class VersionTaker:
             if state & (KNOWN_DELETED | PENDING_DELETED):
                 flags |= DELETED
                 value = NO_DATA
-            known = versions.slot
-            if known is None:
+            if versions.slot is None:
                 rows.held += SLOT_BYTES
-            elif known[0] == lsns[at] and known[1] == flags:
-                # Most slots are those of the version before: only where they were seen last is new.
-                versions.see(node, lsn)
-                continue
             versions.take_slot((lsns[at], flags, value, NULL_VLSN, 0, node, lsn))
         rows.make_room()
         return True

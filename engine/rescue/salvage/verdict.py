@@ -5,11 +5,17 @@ In one log, of the rows of one record:
 1. The newest LN whose transaction committed, or that had none, is the version; a deletion removes the record. LNs that
    a rollback took back do not count, nor those of transactions that aborted or have no end.
 2. A slot of a BIN that leads to a newer version, which no LN in the log is, speaks for a lost LN: embedded data is the
-   version; a deleted slot removes the record; else the newest version is *lost*, and an older one, if there is one,
-   stands in for it.
+   version, and so is the key of a database with duplicates, which holds the whole record (R-TREE-40); a deleted slot
+   removes the record; else the newest version is *lost*, and an older one, if there is one, stands in for it.
 3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
    LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
    BIN was split; where damage may have held that node, the record is kept.
+4. A transaction without an end in the log had ended all the same when it wrote before firstActive of a checkpoint: the
+   cleaner may have deleted the file with its Commit. A slot of the newest BIN that leads to its LN shows that it
+   committed, for an abort would have turned the slot back; a slot that leads elsewhere, that it did not, or that it
+   does not matter any more.
+5. A record that was written before the last whole checkpoint, and that no BIN of the trees has which that checkpoint
+   left (``trees``), has been deleted. A range whose nodes cannot be read is left to the other rules.
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
@@ -20,6 +26,7 @@ stands in.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -28,11 +35,14 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.scan import Checkpoint
+from engine.rescue.salvage.trees import DECIDED, KeyPlace, TreeSurvey
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
     FROM_TREE,
     IN_TXN,
+    SINGLE,
     VOID,
     KeyVersions,
     LNVersion,
@@ -109,15 +119,35 @@ class Verdict(NamedTuple):
         return NULL_VLSN if self.version is None else self.version.vlsn
 
 
+def _first_active(checkpoint: Checkpoint) -> int:
+    return checkpoint.first_active_lsn
+
+
 class NewestBins:
     """The newest complete version of each BIN in the log of a node.
 
     Arguments:
         last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
+        checkpoints: the legible ones, in log order.
+        trees: as that checkpoint left them.
+
+    Attributes:
+        lsns: by node id.
+        tree_bins: LSN of the full version of each BIN of the trees, by node id.
+        tree_time: what was written before that LSN is in a tree, or was deleted; NULL_LSN: the trees say nothing.
     """
 
-    def __init__(self, last_gap: int = NULL_LSN) -> None:
+    def __init__(
+        self,
+        last_gap: int = NULL_LSN,
+        checkpoints: Sequence[Checkpoint] = (),
+        trees: TreeSurvey | None = None,
+    ) -> None:
         self._last_gap = last_gap
+        self._checkpoints = sorted(checkpoints, key=_first_active)
+        self.tree_bins: Mapping[int, int] = {} if trees is None else trees.bins
+        self._has_branches = trees is not None and bool(trees.lost)
+        self.tree_time: int = NULL_LSN if trees is None else trees.time
         self.lsns: dict[int, int] = {}
         self._ends: dict[int, tuple[bytes, bytes]] = {}
 
@@ -125,22 +155,50 @@ class NewestBins:
         """A complete version, with its keys."""
         if lsn > self.lsns.get(node, NULL_LSN):
             self.lsns[node] = lsn
-            if lsn <= self._last_gap and keys:
+            if keys and (self._has_branches or lsn <= self._last_gap):
                 self._ends[node] = keys[0], keys[-1]
             else:
                 self._ends.pop(node, None)
 
-    def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool) -> bool:
+    def fate_of_ended(self, found: KeyVersions, lsn: int) -> str:
+        """What became of a transaction without an end in the log, as the slots of a record that it wrote show (rule 4).
+
+        Arguments:
+            found: of the record.
+            lsn: of the LN that the transaction wrote.
+        """
+        slot, seen = found.slot, found.seen_lsn
+        # The first checkpoint that no longer knew the transaction.
+        at = bisect_right(self._checkpoints, lsn, key=_first_active)
+        if slot is None or at == len(self._checkpoints):
+            return OPEN
+        is_later = seen >= self._checkpoints[at].start_lsn
+        # A BIN of before speaks when no later version of it can be lost.
+        if not (is_later or seen > self._last_gap or self.in_tree(found)):
+            return OPEN
+        if slot[0] == lsn:
+            return COMMITTED
+        return ABORTED if slot[0] < lsn < seen else OPEN
+
+    def in_tree(self, found: KeyVersions) -> bool:
+        """Whether a tree has a record, or a BIN that was logged after ``tree_time``."""
+        seen = found.seen_lsn
+        if self.tree_time == NULL_LSN or seen == NULL_LSN:
+            return False
+        return seen >= self.tree_time or seen >= self.tree_bins.get(found.seen_node, seen + 1)
+
+    def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool, place: KeyPlace) -> bool:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
 
         Arguments:
             found, key: of the record.
             newest: LSN of its newest version that committed.
             duplicates: keys have two parts.
+            place: as ``judge`` takes it.
         """
         if not found.seen_lsn < self.lsns.get(found.seen_node, NULL_LSN) > newest:
             return False
-        if self._last_gap < found.seen_lsn:
+        if self._last_gap < found.seen_lsn and not place.is_lost:
             return True
         ends = self._ends.get(found.seen_node)
         if ends is None:
@@ -154,7 +212,13 @@ class NewestBins:
 
 
 def judge(
-    found: KeyVersions, node: int, fates: TxnFates, newest_bins: NewestBins, key: bytes, duplicates: bool = False
+    found: KeyVersions,
+    node: int,
+    fates: TxnFates,
+    newest_bins: NewestBins,
+    key: bytes,
+    duplicates: bool = False,
+    place: KeyPlace = DECIDED,
 ) -> Verdict:
     """What one log says of one record.
 
@@ -164,6 +228,7 @@ def judge(
         fates: of the transactions.
         newest_bins: of this log.
         key, duplicates: of the record.
+        place: what the trees say of keys like this.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -174,6 +239,8 @@ def judge(
         if flags & FROM_TREE:
             return Verdict(version_of_ln(row), False, NULL_LSN, None, passed)
         fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
+        if fate == OPEN:
+            fate = newest_bins.fate_of_ended(found, lsn)
         if fate == COMMITTED:
             if lsn > newest:
                 best, newest = row, lsn
@@ -183,15 +250,20 @@ def judge(
                 doubt, doubtful = row, lsn
     version = None if best is None else version_of_ln(best)
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
-    if slot is not None:
-        gone = newest_bins.without(found, key, newest, duplicates)
+    if not place.is_unknown and max(newest, NULL_LSN if slot is None else slot[0]) < newest_bins.tree_time:
+        # Rule 5.
+        gone = not newest_bins.in_tree(found)
+    if slot is not None and not gone:
+        gone = newest_bins.without(found, key, newest, duplicates, place)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
         if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
-            if slot[1] & (DELETED | EMBEDDED):
+            if slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
                 version = version_of_slot(slot)
             else:
                 lost_lsn = slot[0]
     newer = None
+    if gone and doubtful < newest_bins.tree_time:
+        doubt = None
     if doubt is not None and (version is None or doubtful >= version.lsn):
         newer = version_of_ln(doubt)
     return Verdict(version, gone, lost_lsn, newer, passed)

@@ -1,7 +1,7 @@
 """What one log holds of one record: versions, and what slots of BINs say of them.
 
-There are as many as the log has records, so versions are tuples, and of slots only two things are kept, since
-``verdict`` needs no more: the slot that leads to the newest version, and the newest BIN that has the record.
+There are as many as the log has records, so versions are tuples, and of slots only that of the newest BIN is kept,
+since ``verdict`` needs no more.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ IN_TXN: Final = 0x04
 VOID: Final = 0x08
 # Recovery gave it.
 FROM_TREE: Final = 0x10
+# A slot with a main key of old duplicates (``old_duplicates``): the item is not known.
+SINGLE: Final = 0x20
 
 NO_DATA: Final = b""
 _new_tuple: Final = tuple.__new__
@@ -26,7 +28,7 @@ _new_tuple: Final = tuple.__new__
 LNVersion = tuple[int, int, bytes, int, int, int]
 # LSN, flags, data, VLSN, expiration, node id, LSN of the BIN.
 SlotVersion = tuple[int, int, bytes, int, int, int, int]
-Packed = tuple[list[LNVersion], SlotVersion | None, int, int]
+Packed = tuple[list[LNVersion], SlotVersion | None]
 # What they take in memory besides keys and data, about.
 KEY_BYTES: Final = 330
 LN_BYTES: Final = 220
@@ -59,42 +61,40 @@ class KeyVersions:
 
     Attributes:
         lns: LNs, in the order of the log.
-        slot: the slot that leads to the newest version; of several the one of the newest BIN.
-        seen_lsn, seen_node: the newest BIN with the record, and its node id; NULL_LSN without one.
+        slot: that of the newest BIN with the record. An older BIN may lead to a newer LN: one that was undone.
     """
 
-    __slots__ = ("lns", "seen_lsn", "seen_node", "slot")
+    __slots__ = ("lns", "slot")
 
     def __init__(self) -> None:
         self.lns: list[LNVersion] = []
         self.slot: SlotVersion | None = None
-        self.seen_lsn: int = NULL_LSN
-        self.seen_node: int = -1
 
     def take_slot(self, slot: SlotVersion) -> None:
         """A slot of a BIN."""
-        known = self.slot
-        if known is None or slot[0] > known[0] or (slot[0] == known[0] and slot[6] > known[6]):
+        if self.slot is None or slot[6] > self.slot[6]:
             self.slot = slot
-        self.see(slot[5], slot[6])
 
-    def see(self, node: int, bin_lsn: int) -> None:
-        """A BIN that has the record."""
-        if bin_lsn > self.seen_lsn:
-            self.seen_lsn, self.seen_node = bin_lsn, node
+    @property
+    def seen_lsn(self) -> int:
+        """The newest BIN with the record; NULL_LSN without one."""
+        return NULL_LSN if self.slot is None else self.slot[6]
+
+    @property
+    def seen_node(self) -> int:
+        """Its node id; -1 without one."""
+        return -1 if self.slot is None else self.slot[5]
 
     def join(self, other: Packed) -> None:
         """What another part of the log holds."""
-        lns, slot, seen_lsn, seen_node = other
+        lns, slot = other
         self.lns += lns
         if slot is not None:
             self.take_slot(slot)
-        # The newest BIN need not have the slot with the newest version.
-        self.see(seen_node, seen_lsn)
 
     def packed(self) -> Packed:
         """As ``join`` takes it."""
-        return self.lns, self.slot, self.seen_lsn, self.seen_node
+        return self.lns, self.slot
 
 
 def version_of_ln(row: LNVersion) -> SalvagedVersion:
@@ -130,4 +130,4 @@ def version_of_slot(row: SlotVersion) -> SalvagedVersion:
 def tree_version(lsn: int, data: bytes, vlsn: int, expiration: int) -> Packed:
     """A record as recovery gives it."""
     row = (lsn, FROM_TREE, data, 0, vlsn, expiration)
-    return [row], None, NULL_LSN, -1
+    return [row], None

@@ -73,7 +73,10 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     belongs_to = "" if quick else _belongs_to(storage, found)
     if html is not None:
         _write_page(run, env, html)
-    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees, belongs_to))
+    needed = missing_for_recovery(found)
+    lost = {} if quick or needed else lost_in(run, storage, files)
+    absent = {*needed, *lost}
+    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees, belongs_to, absent))
     if not whole:
         run.messages.warning(
             "trees cannot be read, or not completely",
@@ -98,7 +101,6 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="what stood there is lost",
             hint=f"jetool verify {env}",
         )
-    needed = missing_for_recovery(found)
     # A gap may be of thousands of files; the first ones say enough.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(
@@ -107,7 +109,6 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="JE refuses to open the environment, or loses what the file held",
             hint=f"jetool verify {env}",
         )
-    lost = {} if quick or needed else lost_in(run, storage, files)
     return exits.FINDINGS if damages or found.lost_ends or needed or lost or not whole else exits.DONE
 
 

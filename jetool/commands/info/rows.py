@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import plural
@@ -76,7 +76,8 @@ INFO: Final = Shape(
         Field("bytes", "size_bytes", "bytes in them"),
         Field("first_file", "text", "first log file"),
         Field("last_file", "text", "last log file"),
-        Field("missing_files", "int", "numbers between them that no file has"),
+        Field("missing_files", "int", "numbers between them that no file has, and files that recovery or the trees "
+              "need; with --quick not all of these"),
         Field("log_map", "text", "a character for each file number: = a file, . none, ! damage met, > the last file; "
               f"of more than {_MAP_WIDTH} numbers each stands for several, and the worst of them counts"),
         Field("data_directories", "int", "data sub-directories, 0 when files lie in the environment itself"),
@@ -112,11 +113,21 @@ _PLAIN: Final = INFO._replace(fields=tuple(field for field in INFO.fields if not
 
 
 def info_row(
-    env: str, found: Survey, repair: str | None, trees: Sequence[TreeStats] | None, belongs_to: str = ""
+    env: str,
+    found: Survey,
+    repair: str | None,
+    trees: Sequence[TreeStats] | None,
+    belongs_to: str = "",
+    needed: Collection[int] = (),
 ) -> Any:
-    """The survey as a row of the shape INFO; ``trees`` is None when they were not asked for."""
+    """The survey as a row of the shape INFO.
+
+    Arguments:
+        trees: None when they were not asked for.
+        needed: log files that are not there although recovery or the trees need them.
+    """
     # Left out, not null: these fields are there only when there is something to say.
-    row = {name: (name, kind, value) for name, kind, value in _PLAIN.row(_values(env, found, repair))}
+    row = {name: (name, kind, value) for name, kind, value in _PLAIN.row(_values(env, found, repair, needed))}
     if belongs_to:
         row["belongs_to"] = ("belongs_to", "text", belongs_to)
     if trees is not None:
@@ -124,7 +135,7 @@ def info_row(
     return [row[field.name] for field in INFO.fields if field.name in row]
 
 
-def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
+def _values(env: str, found: Survey, repair: str | None, needed: Collection[int]) -> tuple[Any, ...]:
     files = found.files.files
     root = found.root
     return (
@@ -133,7 +144,7 @@ def _values(env: str, found: Survey, repair: str | None) -> tuple[Any, ...]:
         sum(file.size_bytes for file in files),
         files[0].path if files else "-",
         files[-1].path if files else "-",
-        len(found.files.missing()),
+        len({*found.files.missing(), *needed}),
         log_map(found),
         found.files.data_directories,
         None if found.work is None else len(found.reserved),

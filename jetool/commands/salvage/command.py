@@ -95,24 +95,31 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         gc.enable()
     counts = done.counts
     run.out.document(SALVAGED, SALVAGED.row((
-        to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["stood-in"],
-        counts["in-doubt"], counts["orphans"], counts["deleted"], counts["expired"], counts["aborted"], counts["open"],
-        counts["rolled-back"], counts["removed"], counts["extinct"], counts["maybe-extinct"], counts["malformed"],
-        result, _nodes(sources),
+        to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["lost-nodes"],
+        counts["lost-below"], done.lost_databases, counts["stood-in"], counts["in-doubt"], counts["orphans"],
+        counts["deleted"], counts["expired"], counts["aborted"], counts["open"], counts["rolled-back"],
+        counts["removed"], counts["extinct"], counts["maybe-extinct"], counts["malformed"], result,
+        _nodes(sources, done),
     )))  # fmt: skip
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
-    gave_up = counts["lost"] or counts["in-doubt"] or any(node.problem for source in sources for node in source.nodes)
+    gave_up = (
+        counts["lost"]
+        or counts["lost-nodes"]
+        or done.lost_databases
+        or counts["in-doubt"]
+        or any(node.problem for source in sources for node in source.nodes)
+    )
     return exits.DATA_GIVEN_UP if gave_up else exits.DONE
 
 
-def _nodes(sources: list[SalvageSource]) -> list[Row]:
-    rows = []
+def _nodes(sources: list[SalvageSource], done: Salvage) -> list[Row]:
+    rows: list[Row] = []
     for source in sources:
         for at, node in enumerate(source.nodes):
             damages = node.survey.damages
             origin = "tree" if at == source.base else "log"
             size = sum(damage.length for damage in damages)
-            missing = len(node.files.missing())
+            missing = len(done.absent[len(rows)])
             row = (node.env, source.name, origin, node.problem or None, len(damages), size, missing)
             rows.append(NODE.row(row))
     return rows

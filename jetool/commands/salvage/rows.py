@@ -25,7 +25,11 @@ _NODE: Final = (
     Field("problem", "text", "why recovery was of no use; null when it was", null=True),
     Field("damages", "int", "stretches of damage in its log, and files that cannot be read"),
     Field("damaged_bytes", "size_bytes", "their bytes"),
-    Field("missing_files", "int", "numbers of log files between the first and the last that no file has"),
+    Field(
+        "missing_files",
+        "int",
+        "log files that are not there: numbers between the first and the last, and files into which the trees lead",
+    ),
 )
 DATABASE: Final = Shape("database", "A database of the result.", _DATABASE)
 NODE: Final = Shape("node", "An environment that was read.", _NODE)
@@ -38,6 +42,9 @@ SALVAGED: Final = Shape(
         Field("dry_run", "bool", "nothing was written"),
         Field("records", "int", "records saved"),
         Field("lost", "int", "keys whose newest version cannot be read: lost.ndjson names them"),
+        Field("lost_nodes", "int", "nodes of trees that cannot be read; which keys stood below them is not known"),
+        Field("lost_below", "int", "records that stood below them and were not saved, about"),
+        Field("lost_databases", "texts", "databases of which nothing is left but their place in the mapping tree"),
         Field("stood_in", "int", "those of them for which an older version was saved"),
         Field("in_doubt", "int", "newer versions whose transaction has no end in the log: doubt.ndjson has them"),
         Field("orphans", "int", "records of databases that nothing names: orphans.ndjson has them"),

@@ -1,0 +1,230 @@
+"""Databases of a log: their names, which of them were removed, and which are JE's own.
+
+The name of a database is the key of its NameLN (je-log-format.md 9.2). Since log version 16 its MapLN repeats the name,
+which helps where the NameLN is lost. A NameLN counts when its transaction committed. One whose transaction has no end
+in the log names a database that has no other name: the Commit may be lost.
+
+Example: NameLN ``a`` -> 6 committed, NameLN ``a`` -> 9 of an open transaction (a truncation): 6 is ``a``, and 9 is
+``a (database 9)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from engine.format.entry.db_tree import DatabaseImpl
+from engine.format.entry.ln_content import MapLN
+
+# Two databases of the engine itself, the mapping and the naming tree.
+_LEAST_USER_DB: Final = 2
+OWN_PREFIX: Final = "_je"
+GROUP_DATABASE: Final = "_jeRepGroupDB"
+UTILIZATION_DATABASE: Final = "_jeUtilization"
+# The first replicated database of a group, that of its members.
+_GROUP_DB: Final = -257
+
+
+class SalvageDb(NamedTuple):
+    """A database as the log knows it.
+
+    Attributes:
+        comparator: its keys are in the order of a Java class.
+    """
+
+    name: str
+    duplicates: bool
+    key_prefixing: bool = False
+    max_entries: int = 128
+    comparator: bool = False
+
+
+class NameChange(NamedTuple):
+    """A NameLN.
+
+    Attributes:
+        txn: None outside transactions.
+        deleted: the name was taken away from the database.
+    """
+
+    lsn: int
+    name: str
+    db_id: int
+    txn: int | None
+    deleted: bool
+
+
+class LogDatabases(NamedTuple):
+    """The databases of a log by id.
+
+    Attributes:
+        users: databases of the application that have a legible MapLN.
+        removed: databases that were removed, or whose creation was taken back.
+        internal: JE's own databases, and temporary ones.
+        names: names of the application's databases without a legible MapLN.
+        roots: LSN and state of the newest MapLN of each of ``users``.
+        named: those of ``users`` that exist under their name for certain, with records or without.
+        own_roots: as ``roots``, of ``internal``.
+    """
+
+    users: dict[int, SalvageDb]
+    removed: frozenset[int]
+    internal: frozenset[int]
+    names: dict[int, str]
+    roots: dict[int, tuple[int, DatabaseImpl]]
+    named: frozenset[int]
+    own_roots: dict[int, tuple[int, DatabaseImpl]]
+
+
+class DatabaseLedger:
+    """Collects MapLNs and NameLNs in log order, and says at the end which databases there are.
+
+    Attributes:
+        pending: transactions of NameLNs without an end until now; the caller reports their ends with ``end``.
+    """
+
+    def __init__(self) -> None:
+        self._maps: dict[int, tuple[int, MapLN, bool]] = {}
+        self._changes: list[NameChange] = []
+        self._committed: set[int] = set()
+        self._aborted: set[int] = set()
+        self._own: set[int] = set()
+        self._own_names: set[str] = set()
+        self.pending: set[int] = set()
+
+    def map(self, lsn: int, content: MapLN, *, deleted: bool) -> None:
+        """A MapLN."""
+        self._maps[content.database.db_id] = (lsn, content, deleted)
+
+    def name(self, change: NameChange) -> None:
+        """A NameLN."""
+        self._changes.append(change)
+        if change.txn is not None:
+            self.pending.add(change.txn)
+
+    def own(self, db_id: int, name: str) -> None:
+        """A database that holds entries of a kind that only JE writes for itself, and its name."""
+        self._own.add(db_id)
+        self._own_names.add(name)
+
+    def end(self, txn: int, *, committed: bool) -> None:
+        """The end of a transaction."""
+        if txn in self.pending:
+            self.pending.discard(txn)
+            (self._committed if committed else self._aborted).add(txn)
+
+    def nameless(self) -> list[int]:
+        """Databases whose name is lost; until v15 MapLNs have none. Then ``take_slots`` helps."""
+        names, gone, _ = self._names()
+        return sorted(
+            db_id
+            for db_id, (_, content, is_deletion) in self._maps.items()
+            if db_id not in names and db_id not in gone and db_id not in self._own and not content.database.name
+            and not (0 <= db_id < _LEAST_USER_DB or is_deletion or content.deleted)
+        )  # fmt: skip
+
+    def take_slots(self, names: Mapping[str, int]) -> None:
+        """Names of the naming tree, with the LSNs of their NameLNs.
+
+        Where as many NameLNs are lost as databases have no name, JE's own databases are those that were made first, and
+        if one other is left, both belong together.
+        """
+        seen = {change.lsn for change in self._changes}
+        known = {change.name for change in self._changes}
+        lost = sorted(name for name, lsn in names.items() if lsn not in seen and name not in known)
+        nameless = self.nameless()
+        if GROUP_DATABASE in lost and _GROUP_DB in nameless:
+            self._own.add(_GROUP_DB)
+            lost.remove(GROUP_DATABASE)
+        # Replicated databases have negative ids; JE has one of these.
+        local = [db_id for db_id in self.nameless() if db_id > 0]
+        own = [name for name in lost if name.startswith(OWN_PREFIX) and name not in self._own_names]
+        users = [name for name in lost if not name.startswith(OWN_PREFIX)]
+        if len(local) == len(self.nameless()) == len(own) + len(users):
+            self._own.update(local[: len(own)])
+        elif own:
+            return
+        left = self.nameless()
+        if len(left) == len(users) == 1:
+            self._changes.append(NameChange(lsn=names[users[0]], name=users[0], db_id=left[0], txn=None, deleted=False))
+
+    def databases(self) -> LogDatabases:
+        """The databases."""
+        names, gone, sure = self._names()
+        # In the order in which they take their names: a committed NameLN first, then the newest MapLN.
+        users: dict[int, SalvageDb] = {}
+        removed, internal = set(gone), set(self._own)
+        # An older database of a name has lost its removal with the damage.
+        used: set[str] = set()
+        for db_id in sorted(self._maps, key=lambda one: (one not in sure, -self._maps[one][0])):
+            _, content, is_deletion = self._maps[db_id]
+            found = content.database
+            name = names.get(db_id) or found.name or f"database {db_id}"
+            if 0 <= db_id < _LEAST_USER_DB or name.startswith(OWN_PREFIX) or found.temporary or db_id in self._own:
+                internal.add(db_id)
+            elif content.deleted or is_deletion:
+                removed.add(db_id)
+            elif db_id not in gone:
+                users[db_id] = SalvageDb(
+                    name=f"{name} (database {db_id})" if name in used else name,
+                    duplicates=found.duplicates,
+                    key_prefixing=found.key_prefixing,
+                    max_entries=found.max_entries,
+                    comparator=bool(found.btree_comparator or found.duplicate_comparator),
+                )
+                used.add(name)
+        internal |= {db_id for db_id, name in names.items() if name.startswith(OWN_PREFIX)}
+        removed -= internal
+        others = {
+            db_id: f"{name} (database {db_id})" if name in used else name
+            for db_id, name in names.items()
+            if db_id not in users and db_id not in removed and db_id not in internal
+        }
+        roots = {db_id: (self._maps[db_id][0], self._maps[db_id][1].database) for db_id in users}
+        named = {db_id for db_id in users if db_id in sure or (db_id not in names and roots[db_id][1].name)}
+        return LogDatabases(
+            users=users,
+            removed=frozenset(removed),
+            internal=frozenset(internal),
+            names=others,
+            roots=roots,
+            named=frozenset(named),
+            own_roots={one: (self._maps[one][0], self._maps[one][1].database) for one in internal if one in self._maps},
+        )
+
+    def _counts(self, change: NameChange) -> bool:
+        return change.txn is None or change.txn in self._committed
+
+    def _names(self) -> tuple[dict[int, str], set[int], set[int]]:
+        """The name of each database; the databases that have lost theirs or never got one; those named for certain."""
+        holders: dict[str, int] = {}
+        names: dict[int, str] = {}
+        gone: set[int] = set()
+        for change in self._changes:
+            if not self._counts(change):
+                continue
+            name, db_id = change.name, change.db_id
+            before = holders.get(name)
+            if change.deleted:
+                if before == db_id:
+                    del holders[name]
+                if names.get(db_id, name) == name:
+                    names.pop(db_id, None)
+                    gone.add(db_id)
+                continue
+            if before is not None and before != db_id and names.get(before) == name:
+                # A truncation: the name goes over to an empty database.
+                del names[before]
+                gone.add(before)
+            holders[name] = db_id
+            names[db_id] = name
+            gone.discard(db_id)
+        sure = set(names)
+        for change in self._changes:
+            if change.deleted or change.db_id in names or change.db_id in gone or self._counts(change):
+                continue
+            if change.txn in self._aborted:
+                gone.add(change.db_id)
+            else:
+                names[change.db_id] = change.name
+        return names, gone, sure

@@ -1,0 +1,635 @@
+"""The trees as the last legible checkpoint left them, as far as their nodes can be read.
+
+Recovery stops at the first node that it cannot read. Here the walk goes on beside it: such a node is a *branch* that is
+gone, of which its parent knows the range of keys.
+
+A checkpoint does not log the upper nodes of a tree: recovery puts the nodes below them into their slots. So the walk
+begins at the DbTree that the checkpoint names, follows LSNs, and takes of each node that it meets the newest version in
+the log (``NodeIndex``). A slot whose node cannot be read leads to a newer node of that level whose identifier key is in
+its range, if there is one.
+
+Everything that changed before CkptStart is in these nodes: the checkpoint has logged all nodes that were dirty. So a
+record that was written before, and that none of them has, had been deleted by then, whatever older nodes and LNs say.
+A range that is a branch says nothing. This holds for a checkpoint that is whole, from CkptStart to CkptEnd: the last
+one of that kind is taken, with the nodes as they were then. What is lost now is another question, which the newest
+version of each node answers.
+
+Example: an IN with the keys a, g, n; the BIN from g on cannot be read. The branch is g to n; nothing is known of ``h``,
+and ``b`` is a record when the first BIN has it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError, JetoolError
+from engine.format.bytecursor import split_two_part_key
+from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl, DbTree
+from engine.format.entry.legacy import OldDelta
+from engine.format.entry.ln import LN
+from engine.format.entry.ln_content import MapLN
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, Slot, decode_node
+from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, LNS, MAP_LNS, OLD_DELTAS, TREE_NODES
+from engine.format.fast.loops import keeping
+from engine.format.lsn import NULL_LSN, file_of, is_null
+from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
+from engine.log.access import LogAccess
+from engine.log.entry import BY_SIZE_CHAIN, Damage, LogEntry, Stretch
+from engine.log.files import LogFiles
+from engine.log.reader import FileReader
+from engine.rescue.salvage.databases import OWN_PREFIX
+from engine.rescue.salvage.scan import Checkpoint, LogSurvey, decoded, expiration_of
+from engine.storage.base import Storage
+
+_DELETED: Final = KNOWN_DELETED | PENDING_DELETED
+# A tree is never so deep: a loop of damaged slots ends here.
+_MOST_LEVELS: Final = 32
+_MOST_DIGITS: Final = 20
+# Since v16 JE makes four databases of its own in every new environment.
+_FIRST_DATABASES: Final = frozenset(range(2, 6))
+_INDEXED: Final = TREE_NODES | MAP_LNS
+# Of log files in which the parent of a BIN leads to its newest delta.
+_DELTAS_IN_PARENTS: Final = 9
+
+
+class Branch(NamedTuple):
+    """A part of a tree whose upper node cannot be read.
+
+    Attributes:
+        low, high: the keys from and below which it holds; None: no bound.
+        lsn: of the node that cannot be read: a delta's full version, or where a slot leads.
+        level: 1 for a BIN.
+    """
+
+    low: bytes | None
+    high: bytes | None
+    lsn: int
+    level: int
+
+    def holds(self, key: bytes, *, duplicates: bool) -> bool:
+        """Whether a key, which has two parts in a database with duplicates, is in the range."""
+        at = _parts(key, duplicates=duplicates)
+        return (self.low is None or at >= _parts(self.low, duplicates=duplicates)) and (
+            self.high is None or at < _parts(self.high, duplicates=duplicates)
+        )
+
+
+# All keys of a database.
+EVERYTHING: Final = Branch(None, None, NULL_LSN, 1)
+
+
+class KeyPlace(NamedTuple):
+    """What the trees say of the keys of a range.
+
+    Attributes:
+        is_lost: the node that holds them now may be gone.
+        is_unknown: which of them there were at ``TreeSurvey.time`` is not known.
+    """
+
+    is_lost: bool
+    is_unknown: bool
+
+
+DECIDED: Final = KeyPlace(is_lost=False, is_unknown=False)
+UNPLACED: Final = KeyPlace(is_lost=False, is_unknown=True)
+
+
+class BranchRanges:
+    """Branches of one walk, whose ranges are in order and apart.
+
+    Arguments:
+        branches: in key order.
+        duplicates: keys have two parts.
+    """
+
+    def __init__(self, branches: list[Branch], *, duplicates: bool) -> None:
+        self._duplicates = duplicates
+        self._branches = branches
+        self._lows = [(b"", b"") if one.low is None else _parts(one.low, duplicates=duplicates) for one in branches]
+
+    def __bool__(self) -> bool:
+        return bool(self._branches)
+
+    def hold(self, key: bytes) -> bool:
+        """Whether a key is in one of the ranges."""
+        at = bisect_right(self._lows, _parts(key, duplicates=self._duplicates)) - 1
+        return at >= 0 and self._branches[at].holds(key, duplicates=self._duplicates)
+
+
+class DatabaseBranches(NamedTuple):
+    """The branches of one database: those that are lost now, and those of which nothing is known."""
+
+    lost: BranchRanges
+    unknown: BranchRanges
+
+    def place(self, key: bytes) -> KeyPlace:
+        """What the trees say of a key."""
+        return KeyPlace(is_lost=self.lost.hold(key), is_unknown=self.unknown.hold(key))
+
+
+class BottomSlot(NamedTuple):
+    """A slot of a BIN.
+
+    Attributes:
+        expiration: days, or negative hours, since 1970; 0 for none.
+    """
+
+    key: bytes
+    lsn: int
+    state: int
+    expiration: int
+
+
+class Bottom(NamedTuple):
+    """A BIN: the full version, and the delta that stands on it.
+
+    Attributes:
+        low, high: the range that its parent gives it.
+        full, delta: their entries; no delta: None.
+        node_id, slots: of the full version: its node id, and how many slots it has.
+    """
+
+    low: bytes | None
+    high: bytes | None
+    full: LogEntry
+    delta: LogEntry | None
+    node_id: int
+    slots: int
+
+    def live(self) -> Iterator[BottomSlot]:
+        """Slots of records that were not deleted; none of a version whose slots do not fit."""
+        found: dict[bytes, BottomSlot] = {}
+        for entry in (self.full, self.delta):
+            node = None if entry is None else decoded(entry)
+            if isinstance(node, NodeRecord):
+                found |= {slot.key: slot for slot in map(partial(_slot_of, node), node.slots)}
+            elif isinstance(node, OldDelta):
+                found |= {slot.key: BottomSlot(slot.key, slot.lsn, slot.state, 0) for slot in node.slots}
+        return (slot for slot in found.values() if not slot.state & _DELETED)
+
+
+def _slot_of(node: NodeRecord, slot: Slot) -> BottomSlot:
+    return BottomSlot(node.full_key(slot), slot.lsn, slot.state, expiration_of(node, slot))
+
+
+class IndexedNode(NamedTuple):
+    """The newest version of a node.
+
+    Attributes:
+        ident: its identifier key, which is in its range.
+    """
+
+    lsn: int
+    db_id: int
+    level: int
+    is_root: bool
+    ident: bytes
+
+
+class NodeIndex:
+    """The newest version of each node of a log; old deltas (v6 to v8) do not count."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, IndexedNode] = {}
+        self._maps: dict[int, int] = {}
+        self._roots: dict[int, int] = {}
+        self._levels: dict[tuple[int, int], list[IndexedNode]] | None = None
+        self._keys: dict[tuple[int, int], list[tuple[bytes, bytes]]] = {}
+
+    def take(self, entry: LogEntry) -> None:
+        """A node, a delta or a MapLN; in log order."""
+        if entry.type_number in MAP_LNS:
+            record = decoded(entry)
+            if isinstance(record, LN) and isinstance(record.content, MapLN):
+                self._maps[record.content.database.db_id] = entry.lsn
+            return
+        node = _head_of(entry)
+        if node is None:
+            return
+        if node.is_root:
+            self._roots[node.db_id] = entry.lsn
+        self._nodes[node.node_id] = IndexedNode(
+            lsn=entry.lsn, db_id=node.db_id, level=node.height, is_root=node.is_root, ident=node.identifier_key
+        )
+
+    def copy(self) -> NodeIndex:
+        """The index as it is now."""
+        index = NodeIndex()
+        index._nodes, index._maps, index._roots = dict(self._nodes), dict(self._maps), dict(self._roots)
+        return index
+
+    def newest(self, node_id: int, db_id: int, lsn: int) -> int:
+        """LSN of the newest version of a node that stands at an LSN."""
+        found = self._nodes.get(node_id)
+        return lsn if found is None or found.db_id != db_id else max(lsn, found.lsn)
+
+    def root(self, db_id: int, lsn: int) -> int:
+        """LSN of the newest root of a database; the one given where there is no newer one."""
+        return max(lsn, self._roots.get(db_id, NULL_LSN))
+
+    def map(self, db_id: int) -> int:
+        """LSN of the newest MapLN of a database; NULL_LSN without one."""
+        return self._maps.get(db_id, NULL_LSN)
+
+    def within(self, range_: Branch, db_id: int, after: int, *, duplicates: bool) -> list[IndexedNode]:
+        """Nodes of a level in a range that were logged after an LSN, by identifier key."""
+        if self._levels is None:
+            self._levels = {}
+            for node in self._nodes.values():
+                self._levels.setdefault((node.db_id, node.level), []).append(node)
+        place = db_id, range_.level
+        keys = self._keys.get(place)
+        nodes = self._levels.get(place, [])
+        if keys is None:
+            nodes.sort(key=lambda node: _parts(node.ident, duplicates=duplicates))
+            keys = self._keys[place] = [_parts(node.ident, duplicates=duplicates) for node in nodes]
+        low, high = range_.low, range_.high
+        first = 0 if low is None else bisect_left(keys, _parts(low, duplicates=duplicates))
+        end = len(keys) if high is None else bisect_left(keys, _parts(high, duplicates=duplicates))
+        return [node for node in nodes[first:end] if node.lsn > after]
+
+
+def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeIndex, NodeIndex]:
+    """Read a log for its nodes up to an LSN, and for all of them; what cannot be read is stepped over."""
+    index = NodeIndex()
+    before: NodeIndex | None = None
+    for file in files.files:
+        try:
+            with FileReader(storage, file, is_last=file.number >= files.end_file()) as reader:
+                for entry in _entries(reader):
+                    if before is None and entry.lsn > point:
+                        before = index.copy()
+                    index.take(entry)
+        except JetoolError:
+            continue
+    return before or index, index
+
+
+def _entries(reader: FileReader) -> Iterator[LogEntry]:
+    for item in reader.stretches():
+        if isinstance(item, Stretch):
+            yield from map(item.entry_at, item.positions(keeping(_INDEXED)))
+        elif isinstance(item, LogEntry) and item.type_number in _INDEXED:
+            yield item
+
+
+class _Place(NamedTuple):
+    """Where a node has to be: its LSN, range and level; 0 for a root, whose level is not known."""
+
+    lsn: int
+    low: bytes | None
+    high: bytes | None
+    level: int
+
+
+class TreeWalk:
+    """Walks over trees in key order, and goes on beside what cannot be read.
+
+    Arguments:
+        access: the log.
+
+    Attributes:
+        index: its nodes.
+    """
+
+    def __init__(self, access: LogAccess, index: NodeIndex) -> None:
+        self._access = access
+        self.index = index
+
+    def walk(self, impl: DatabaseImpl) -> Iterator[Bottom | Branch]:
+        """The BINs of a database, and the branches that are gone."""
+        db_id = impl.db_id
+        todo: list[_Place] = []
+        if impl.root_exists and not is_null(impl.root_lsn):
+            todo.append(_Place(self.index.root(db_id, impl.root_lsn), None, None, 0))
+        while todo:
+            place = todo.pop()
+            node = self._node(db_id, place)
+            if isinstance(node, Bottom):
+                yield node
+            elif isinstance(node, int):
+                yield Branch(place.low, place.high, node, place.level or 2)
+            else:
+                record, lsn = node
+                todo += reversed(self._children(impl, record, lsn, place))
+
+    def has_file(self, number: int) -> bool:
+        """Whether a log file is there."""
+        return self._access.has_file(number)
+
+    def entry(self, lsn: int) -> LogEntry | None:
+        """The entry at an LSN; None when it cannot be read."""
+        try:
+            return self._access.read(lsn)
+        except JetoolError:
+            return None
+
+    def record(self, lsn: int) -> object:
+        """Its record; None when it cannot be read."""
+        entry = self.entry(lsn)
+        return None if entry is None else decoded(entry)
+
+    def _children(self, impl: DatabaseImpl, node: NodeRecord, lsn: int, place: _Place) -> list[_Place]:
+        """Where the children of a node are."""
+        keys = [node.full_key(slot) for slot in node.slots]
+        bounds = [place.low, *keys[1:], place.high]
+        found = []
+        for at, slot in enumerate(node.slots):
+            if is_null(slot.lsn) or slot.state & KNOWN_DELETED:
+                continue
+            own = _Place(slot.lsn, bounds[at], bounds[at + 1], node.height - 1)
+            found += self._split(impl, own, lsn)
+        return found
+
+    def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
+        """A place, divided among the nodes that were logged in its range after its parent.
+
+        These were split off, or are newer versions of a node that is gone, and the parent is an old version.
+        """
+        range_ = Branch(own.low, own.high, own.lsn, own.level)
+        inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)
+        if not inside:
+            return [own]
+        found = self._read(impl.db_id, own)
+        known = not isinstance(found, int)
+        if not isinstance(found, int):
+            newest = self.index.newest(_node_id_of(found), impl.db_id, own.lsn)
+            inside = [one for one in inside if one.lsn != newest]
+        if not inside:
+            return [own]
+        places = [own.lsn] if known else []
+        places += [one.lsn for one in inside]
+        lows = [own.low, *(one.ident for one in inside[0 if known else 1 :])]
+        highs = [*lows[1:], own.high]
+        return [_Place(*row, own.level) for row in zip(places, lows, highs, strict=True)]
+
+    def _node(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
+        """The newest version of the node at a place, with its LSN; or the LSN that cannot be read."""
+        found = self._read(db_id, place)
+        if isinstance(found, int):
+            return found
+        newest = self.index.newest(_node_id_of(found), db_id, place.lsn)
+        return found if newest == place.lsn else self._read(db_id, place._replace(lsn=newest))
+
+    def _read(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
+        lsn = place.lsn
+        entry = self.entry(lsn)
+        if entry is None:
+            return lsn
+        if entry.type_number not in BINS and entry.type_number not in OLD_DELTAS:
+            record = decoded(entry)
+            if not isinstance(record, NodeRecord) or record.db_id != db_id:
+                return lsn
+            is_right = record.height == place.level if place.level else record.height <= _MOST_LEVELS
+            return (record, lsn) if is_right else lsn
+        full, delta = entry, None
+        if entry.type_number in DELTAS:
+            record = decoded(entry)
+            if not isinstance(record, NodeRecord | OldDelta) or record.db_id != db_id:
+                return lsn
+            full_lsn = record.last_full_lsn if isinstance(record, OldDelta) else record.prev_full_lsn
+            found = self.entry(full_lsn)
+            if found is None or found.type_number != BIN_TYPE:
+                return full_lsn
+            full, delta = found, entry
+        # Its slots are many, and mostly not asked for.
+        head = _head_of(full)
+        if head is None or head.db_id != db_id:
+            return full.lsn
+        return Bottom(
+            low=place.low, high=place.high, full=full, delta=delta, node_id=head.node_id, slots=head.n_entries
+        )  # fmt: skip
+
+
+def _node_id_of(found: tuple[NodeRecord, int] | Bottom) -> int:
+    return found.node_id if isinstance(found, Bottom) else found[0].node_id
+
+
+def _head_of(entry: LogEntry) -> NodeRecord | None:
+    """A node without its slots; None when its body does not fit."""
+    try:
+        return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
+    except (FormatError, IndexError, ValueError):
+        return None
+
+
+def _parts(key: bytes, *, duplicates: bool) -> tuple[bytes, bytes]:
+    """A key in the order of its database."""
+    if duplicates:
+        try:
+            return split_two_part_key(key)
+        except (FormatError, IndexError):
+            pass
+    return key, b""
+
+
+class TreeSurvey(NamedTuple):
+    """What the trees of a log say.
+
+    Attributes:
+        time: CkptStart: what was written before it, and is in no tree, was deleted. NULL_LSN: the trees say nothing.
+        bins: LSN of the full version of each BIN of users' databases at that checkpoint, by node id.
+        unknown: what could not be read of a database as it was then, by its id.
+        unsure: databases of which the trees do not say what they held then.
+        removed: databases that were removed before ``time``.
+        lost: what is gone of a database now, by its id.
+        counts: BINs and slots in them now, by database.
+        lost_databases: names of the databases of which no MapLN is left.
+        lost_internal: nodes of the mapping and the naming tree that are gone.
+        absent: numbers of log files that are not there and into which one of these trees leads.
+    """
+
+    time: int = NULL_LSN
+    bins: Mapping[int, int] = MappingProxyType({})
+    unknown: Mapping[int, list[Branch]] = MappingProxyType({})
+    unsure: frozenset[int] = frozenset()
+    removed: frozenset[int] = frozenset()
+    lost: Mapping[int, list[Branch]] = MappingProxyType({})
+    counts: Mapping[int, tuple[int, int]] = MappingProxyType({})
+    lost_databases: tuple[str, ...] = ()
+    lost_internal: int = 0
+    absent: frozenset[int] = frozenset()
+
+    def lost_below(self, db_id: int) -> float:
+        """How many records of a database stood below lost nodes, about: as many as below others."""
+        bins, records = self.counts.get(db_id, (0, 0))
+        average = records / bins if bins else 1.0
+        # Upper nodes have as many children as BINs have records, about.
+        return sum(average**branch.level for branch in self.lost.get(db_id, ()))
+
+
+def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurvey:
+    """Walk over the trees of users' databases.
+
+    Arguments:
+        storage, files: the log.
+        log: what is few in it.
+    """
+    checkpoint = _whole_checkpoint(files, log)
+    before, index = index_nodes(storage, files, NULL_LSN if checkpoint is None else checkpoint.end_lsn)
+    access = LogAccess(storage, files.files)
+    try:
+        found = TreeSurvey() if checkpoint is None else _at_checkpoint(TreeWalk(access, before), log, checkpoint)
+        found = _now(TreeWalk(access, index), log, found)
+        present = {file.number for file in files.files}
+        absent = {file_of(branch.lsn) for branches in found.lost.values() for branch in branches} - present
+        return found._replace(absent=found.absent | absent)
+    finally:
+        access.close()
+
+
+def _whole_checkpoint(files: LogFiles, log: LogSurvey) -> Checkpoint | None:
+    """The last checkpoint whose entries are all legible."""
+    absent = files.missing()
+    for one in reversed(log.checkpoints):
+        first, last = file_of(one.start_lsn), file_of(one.end_lsn)
+        # Until v8 parents do not lead to deltas.
+        if one.version < _DELTAS_IN_PARENTS or not files.files or first < files.files[0].number:
+            continue
+        if any(first <= number <= last for number in absent):
+            continue
+        if any(_may_hide_node(damage, one.start_lsn, one.end_lsn) for damage in log.damages):
+            continue
+        # A rollback that goes back beyond the checkpoint has put records back.
+        if not any(low < one.start_lsn < high for low, high, _ in log.periods):
+            return one
+    return None
+
+
+def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
+    """Whether damage between two LSNs may have taken a node or a MapLN."""
+    if not damage.length:
+        return file_of(start) <= file_of(damage.lsn) <= file_of(end)
+    # One entry of which the header tells the size.
+    is_other = damage.found_by == BY_SIZE_CHAIN and damage.type_number in LNS - MAP_LNS
+    return not is_other and damage.lsn <= end and damage.lsn + damage.length >= start
+
+
+def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
+    """The trees as a checkpoint left them."""
+    catalog = TreeCatalog(walk, checkpoint.root_lsn)
+    bins: dict[int, int] = {}
+    unknown: dict[int, list[Branch]] = {}
+    unsure, removed = set(), set()
+    for db_id, (map_lsn, _) in log.roots.items():
+        impl = catalog.state_of(db_id)
+        if impl is None:
+            # Made later, or removed before; else its MapLN cannot be read.
+            if not catalog.is_whole or catalog.knows(db_id):
+                unsure.add(db_id)
+            elif map_lsn < checkpoint.start_lsn:
+                removed.add(db_id)
+            continue
+        for node in walk.walk(impl):
+            if isinstance(node, Branch):
+                unknown.setdefault(db_id, []).append(node)
+            else:
+                bins[node.node_id] = node.full.lsn
+                if impl.duplicates and node.full.version < TWO_PART_DUPLICATES:
+                    # Items stand in trees of their own.
+                    unsure.add(db_id)
+    return TreeSurvey(
+        time=checkpoint.start_lsn,
+        bins=bins,
+        unknown=unknown,
+        unsure=frozenset(unsure),
+        removed=frozenset(removed),
+    )
+
+
+def _now(walk: TreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
+    """The same with what is lost of the trees now."""
+    lost: dict[int, list[Branch]] = {}
+    counts: dict[int, tuple[int, int]] = {}
+    for db_id, (_, impl) in log.roots.items():
+        if db_id in found.removed:
+            continue
+        bins = records = 0
+        for node in walk.walk(impl):
+            if isinstance(node, Branch):
+                lost.setdefault(db_id, []).append(node)
+                continue
+            bins += 1
+            records += node.slots
+        counts[db_id] = bins, records
+    root_lsn = max((one.root_lsn for one in log.checkpoints), default=NULL_LSN)
+    catalog = TreeCatalog(walk, root_lsn)
+    return found._replace(
+        lost=lost,
+        counts=counts,
+        lost_databases=tuple(catalog.lost(log)),
+        lost_internal=len(catalog.branches),
+        absent=frozenset(file_of(lsn) for lsn in catalog.unread() if not walk.has_file(file_of(lsn))),
+    )
+
+
+def _is_number(key: bytes) -> bool:
+    return key.removeprefix(b"-").isdigit() and len(key) <= _MOST_DIGITS
+
+
+class TreeCatalog:
+    """MapLNs and NameLNs as the checkpoint's mapping and naming tree lead to them.
+
+    Arguments:
+        root_lsn: of the DbTree.
+
+    Attributes:
+        maps, names: LSN of the MapLN by id, and of the NameLN by name.
+        branches: what is gone of both trees, each with the id of the tree.
+        is_whole: the mapping tree can be read.
+        is_known: the DbTree can be read.
+    """
+
+    def __init__(self, walk: TreeWalk, root_lsn: int) -> None:
+        root = walk.record(root_lsn)
+        self._walk = walk
+        self.maps: dict[int, int] = {}
+        self.names: dict[str, int] = {}
+        self._own: frozenset[int] = frozenset()
+        self.branches: list[tuple[int, Branch]] = []
+        self.is_whole = False
+        self.is_known = isinstance(root, DbTree)
+        if isinstance(root, DbTree):
+            self.maps = {int(key): lsn for key, lsn in self._slots(root.mapping_db) if _is_number(key)}
+            self.is_whole = not self.branches
+            self.names = {key.decode("utf-8", "replace"): lsn for key, lsn in self._slots(root.naming_db)}
+            if root.initial_log_version >= PRIOR_VERSION:
+                self._own = _FIRST_DATABASES
+
+    def unread(self) -> list[int]:
+        """LSNs of nodes, MapLNs and NameLNs that the trees lead to, and that cannot be read."""
+        lsns = [*self.maps.values(), *self.names.values()]
+        return [branch.lsn for _, branch in self.branches] + [lsn for lsn in lsns if self._walk.entry(lsn) is None]
+
+    def knows(self, db_id: int) -> bool:
+        """Whether the mapping tree has a database."""
+        return db_id in self.maps
+
+    def state_of(self, db_id: int) -> DatabaseImpl | None:
+        """The newest state of a database; None where there is none, or it cannot be read."""
+        lsn = max(self.maps.get(db_id, NULL_LSN), self._walk.index.map(db_id))
+        record = self._walk.record(lsn)
+        content = record.content if isinstance(record, LN) else None
+        return content.database if isinstance(content, MapLN) else None
+
+    def lost(self, log: LogSurvey) -> Iterator[str]:
+        """Names of databases that have lost their MapLN."""
+        known = {*log.roots, *log.removed, *log.internal, *self._own}
+        ids = sorted(db_id for db_id in self.maps if db_id not in known and not 0 <= db_id <= NAMING_DB_ID)
+        named = {db.name for db in log.dbs.values()} | set(log.names.values())
+        # Their NameLNs are as likely gone: then the names are those that the naming tree has besides.
+        names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
+        names = sorted((name for name in names if not name.startswith(OWN_PREFIX)), key=self.names.__getitem__)
+        for db_id in ids:
+            yield log.names.get(db_id) or (names.pop(0) if names else f"database {db_id}")
+
+    def _slots(self, impl: DatabaseImpl) -> Iterator[tuple[bytes, int]]:
+        for node in self._walk.walk(impl):
+            if isinstance(node, Branch):
+                self.branches.append((impl.db_id, node))
+                continue
+            yield from ((slot.key, slot.lsn) for slot in node.live())
