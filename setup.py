@@ -81,6 +81,7 @@ NATIVE = (
     "engine/format/lsn.py",
     "engine/log/access.py",
     "engine/log/entry.py",
+    "engine/log/latch.py",
     "engine/log/passes.py",
     "engine/log/writer.py",
     "engine/recovery/node_replay.py",

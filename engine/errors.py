@@ -102,6 +102,10 @@ class UsageError(JetoolError):
     kind = "usage"
 
 
+class ArgumentError(UsageError, TypeError):
+    """An argument of a call is of a type, or of a size, that it cannot have."""
+
+
 class RefusedError(JetoolError):
     """A lock is held by somebody else, or a safety interlock stops the step."""
 

@@ -210,6 +210,9 @@ class Checkpointer:
                 return None
             try:
                 return self._run(writer, invoker, minimize)
+            except BaseException as error:
+                self._ctx.fail(error)
+                raise
             finally:
                 with self._ctx.latch:
                     self.map.end()
@@ -228,6 +231,9 @@ class Checkpointer:
                     self.map.begin(flush_all=True, extra_level=False)
                     self.map.build_of(db)
                 self._flush_levels([])
+            except BaseException as error:
+                self._ctx.fail(error)
+                raise
             finally:
                 with self._ctx.latch:
                     self.map.end()

@@ -27,6 +27,7 @@ from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
 from engine.format.entry.internal_db import ReservedFile
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.files import LogFile
+from engine.log.latch import Latch
 
 _HOUR_MS: Final = 3_600_000
 # Of the reports of files, what the statistics add up.
@@ -127,7 +128,8 @@ class Cleaner:
         self._settings = settings
         self.states = parts.states
         # One file at a time, and one checkpoint's worth of pending LNs.
-        self._cleaning = threading.Lock()
+        self._cleaning = Latch()
+        self._cleaning.unexpected = parts.ctx.fail
         self._settling = threading.Lock()
         self._making = threading.Lock()
         self._handed_over: list[int] = []
@@ -328,6 +330,9 @@ class Cleaner:
         if self.states.pending() and self._settling.acquire(blocking=False):
             try:
                 process_pending(self._parts)
+            except BaseException as error:
+                self._parts.ctx.fail(error)
+                raise
             finally:
                 self._settling.release()
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.db.arguments import bytes_of, check_record
 from engine.db.scan import (
     RecordWalker,
     ScannedRecord,
@@ -87,6 +88,7 @@ class Cursor:
 
     def search(self, key: bytes, lock: LockMode = _DEFAULT) -> Record | None:
         """The record of a key; with duplicates its first. None, and the cursor stays, when there is none."""
+        key = bytes_of(key, "key")
         if self._state.duplicates and self._state.order.learned is None:
             low, high = key_bounds(self._state, key)
             return self._move(low, lock, bound=high)
@@ -94,15 +96,18 @@ class Cursor:
 
     def search_range(self, key: bytes, data: bytes | None = None, lock: LockMode = _DEFAULT) -> Record | None:
         """The first record at or after a key; with duplicates, at or after a key and a data item."""
+        key, data = bytes_of(key, "key"), None if data is None else bytes_of(data, "data")
         return self._move(range_key(self._state, key) if data is None else comparable_key(self._state, key, data), lock)
 
     def search_both(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
         """The record of a key and a data item. None, and the cursor stays, when there is none."""
+        key, data = bytes_of(key, "key"), bytes_of(data, "data")
         wanted = comparable_key(self._state, key, data)
         return self._exact(wanted, lock, data=None if self._state.duplicates else data)
 
     def search_both_range(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
         """The first data item of a key at or after one; without duplicates as ``search_both``."""
+        key, data = bytes_of(key, "key"), bytes_of(data, "data")
         if not self._state.duplicates:
             return self.search_both(key, data, lock)
         _, high = key_bounds(self._state, key)
@@ -189,6 +194,8 @@ class Cursor:
     ) -> bool:
         """Insert or update a record, and stand on it; as ``Database.put``."""
         self._handle.check()
+        key, data = bytes_of(key, "key"), bytes_of(data, "data")
+        check_record(key, data, expiration, mode)
         wanted = comparable_key(self._state, key, data)
         payload = user_payload(b"" if self._state.duplicates else data, expiration, update_expiration)
         with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
@@ -211,8 +218,10 @@ class Cursor:
             RefusedError: the record is gone; or the new data item would stand elsewhere.
         """
         self._handle.check()
+        data = bytes_of(data, "data")
         if self._at is None:
             raise self._nowhere()
+        check_record(b"", data, expiration)
         wanted, kept = self._at.key, data
         if self._state.duplicates:
             wanted, kept = comparable_key(self._state, key_and_data(self._state, wanted, b"")[0], data), b""

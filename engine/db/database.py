@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from engine.db.arguments import bytes_of, check_record
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
 from engine.db.scan import (
@@ -101,6 +102,8 @@ class Database:
             for_update: take a write lock, since an update follows; short for ``LockMode.RMW``.
             lock: another lock than the isolation of the transaction says.
         """
+        if type(key) is not bytes:
+            key = bytes_of(key, "key")
         if txn is None and self._plain and not for_update and lock is _DEFAULT:
             # What the rest comes to for most reads, without its calls.
             engine, state, handle = self._engine, self.state, self.handle
@@ -173,6 +176,8 @@ class Database:
         # As ``_check``, without the call; ``check_writes`` asks for the rest.
         if not handle.is_open or state.deleted:
             handle.check()
+        key, data = bytes_of(key, "key"), bytes_of(data, "data")
+        check_record(key, data, expiration, mode)
         wanted, stored = (key, data) if self._plain else (self._key(key, data), b"" if self.duplicates else data)
         if txn is not None and not state.deferred and not self._dependents.secondaries and mode is not _NEW_KEY:
             # What ``operation`` comes to here, without its object.
@@ -193,6 +198,7 @@ class Database:
             How many records went.
         """
         self._check()
+        key, data = bytes_of(key, "key"), None if data is None else bytes_of(data, "data")
         keys = [self._key(key, data or b"")]
         if self.duplicates and data is None:
             low, high = key_bounds(self.state, key)
@@ -220,6 +226,7 @@ class Database:
             txn: whose locks are taken.
         """
         self._check()
+        start, end, prefix = _bounds_of(start, end, prefix)
         if prefix is not None:
             start, end = prefix, _after_prefix(prefix)
         locker = txn.inner if txn is not None else None
@@ -241,7 +248,7 @@ class Database:
     def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
         """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
         self._check()
-        return Sequence(self._engine, self.state, key, config or SequenceConfig(), txn, self._check)
+        return Sequence(self._engine, self.state, bytes_of(key, "key"), config or SequenceConfig(), txn, self._check)
 
     def scan_disk_order(self, *, keys_only: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """All records as they are now, committed or not, in the order of the disk; see ``engine.db.whole_tree``."""
@@ -296,6 +303,7 @@ class Database:
             start, end: from a key, and before one; not where a class orders the keys.
         """
         self._check()
+        start, end, _ = _bounds_of(start, end)
         if not has_whole_slots(self._engine):
             return None
         low = None if start is None else range_key(self.state, start)
@@ -318,6 +326,11 @@ class Database:
 
     def _check(self) -> None:
         self.handle.check()
+
+
+def _bounds_of(*bounds: bytes | None) -> Iterator[bytes | None]:
+    """The bounds of a walk as bytes; None stays."""
+    return (None if bound is None else bytes_of(bound, "bound") for bound in (*bounds, None)[:3])
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

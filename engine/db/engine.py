@@ -7,7 +7,6 @@ Handles of databases and transactions are made by the Environment; they work on 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NEXT_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile
+from engine.log.latch import Latch
 from engine.recovery.rollback_tracker import RollbackPeriod
 from engine.storage.base import Lock, Storage
 from engine.tree.context import NodeIds
@@ -105,7 +105,7 @@ class Engine:
             raise
         parts = self.parts
         self.ctx, self.catalog, self.recovery, self.tail = parts.ctx, parts.catalog, parts.recovery, parts.tail
-        self.latch: threading.RLock = parts.ctx.latch
+        self.latch: Latch = parts.ctx.latch
         self.access: LogAccess = parts.ctx.access
         self.node_ids: NodeIds = parts.ctx.node_ids
         self.locks, self.txns, self.records, self.naming = parts.locks, parts.txns, parts.records, parts.naming

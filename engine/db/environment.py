@@ -20,6 +20,7 @@ from pathlib import Path
 from engine.catalog.naming import DatabaseOptions
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.cleaner.cleaner import CleanerStats
+from engine.db.arguments import bytes_of, check_options, name_of
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
@@ -122,7 +123,7 @@ class Environment:
             NotFoundError: there is none of that name.
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
-        engine = self.engine
+        engine, name = self.engine, name_of(name)
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
@@ -147,12 +148,13 @@ class Environment:
         Raises:
             RefusedError: there is one of that name, or the environment is read-only.
         """
-        engine = self.engine
+        engine, name = self.engine, name_of(name)
         options = options or DatabaseOptions(max_entries=engine.config.node_max_entries)
         if engine.replicated and (options.deferred_write or options.temporary):
             raise UsageError(
                 "databases of a replication group are transactional", found="a deferred-write or temporary database"
             )
+        check_options(options)
         if options.temporary and txn is not None:
             raise UsageError(f"database {name} is temporary and takes no transactions")
         # The name of a temporary database has none either: recovery removes the database by its name (R-REC-60).
@@ -202,7 +204,7 @@ class Environment:
 
     def remove_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove a database and its records."""
-        engine = self.engine
+        engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
         with engine.operation(inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
@@ -211,14 +213,14 @@ class Environment:
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
         """Give a database another name."""
-        engine = self.engine
+        engine, old, new = self.engine, name_of(old), name_of(new)
         with engine.operation(inner_of(txn)) as locker:
             state = engine.naming.rename(old, new, locker)
             engine.at_end(locker, committed=lambda: engine.naming.finish_rename(state, new))
 
     def truncate_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove all records of a database."""
-        engine = self.engine
+        engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
         with engine.operation(inner_of(txn)) as locker:
             old, new = engine.naming.truncate(name, locker)
@@ -272,8 +274,9 @@ class Environment:
             UnknownOrderError: nobody has registered the order of a database.
         """
         engine, extinctions = self.engine, self._extinctions()
+        begin, end = (None if bound is None else bytes_of(bound, "bound") for bound in (begin, end))
         for name in databases:
-            self._prepare_extinction(name)
+            self._prepare_extinction(name_of(name))
         with engine.operation(inner_of(txn)) as locker:
             db_ids = []
             for name in databases:

@@ -160,6 +160,7 @@ class EnvironmentParts:
         # Before ``ctx.writer``: no entry may be logged uncounted.
         self.writer.observer = self.utilization
         self.ctx.writer = self.writer
+        self.ctx.latch.unexpected = self.writer.interrupted
         # Recovery has none; from now on transactions hold locks on slots.
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged

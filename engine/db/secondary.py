@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
+from engine.db.arguments import bytes_of
 from engine.db.database import Database
 from engine.db.scan import (
     RecordWalker,
@@ -170,7 +171,7 @@ class SecondaryDatabase:
     ) -> Iterator[SecondaryRecord]:
         """Records with ``start <= secondary key < end``, ordered by secondary key and then by primary key."""
         with self.cursor(txn) as cursor:
-            high = None if end is None else range_key(self._state, end)
+            high = None if end is None else range_key(self._state, bytes_of(end, "bound"))
             found = cursor.first() if start is None else cursor.search_range(start)
             while found is not None and (high is None or range_key(self._state, found.key) < high):
                 yield found
@@ -183,6 +184,7 @@ class SecondaryDatabase:
     def delete(self, key: bytes, txn: Transaction | None = None) -> int:
         """Delete all records of a secondary key from the primary; how many went."""
         self._db.handle.check()
+        key = bytes_of(key, "key")
         removed = 0
         with self._engine.operation(inner_of(txn), db=self._primary.state) as locker:
             for primary_key in self._primary_keys(key, locker):
@@ -324,14 +326,14 @@ class SecondaryDatabase:
     def _keys(self, key: bytes, data: bytes) -> set[bytes]:
         config = self._config
         if config.multi_key_creator is not None:
-            return set(config.multi_key_creator(key, data))
+            return {bytes_of(made, "secondary key") for made in config.multi_key_creator(key, data)}
         if config.key_creator is None:
             raise UsageError(
                 f"the secondary {self.name} was opened without a key creator",
                 consequence="records of its primary cannot be changed while it is open",
             )
         made = config.key_creator(key, data)
-        return set() if made is None else {made}
+        return set() if made is None else {bytes_of(made, "secondary key")}
 
     def _corrupt(self, key: bytes, primary_key: bytes, what: str) -> DamageError:
         return DamageError(

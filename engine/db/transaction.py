@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.db.arguments import bytes_of
 from engine.db.engine import Engine
 from engine.txn.txn import Durability, Txn, TxnState
 
@@ -48,7 +49,7 @@ class Transaction:
 
     def prepare(self, format_id: int, gtrid: bytes, bqual: bytes) -> int:
         """First phase of a two-phase commit; afterwards the transaction is decided, across restarts if need be."""
-        return self._engine.txns.prepare(self.inner, format_id, gtrid, bqual)
+        return self._engine.txns.prepare(self.inner, format_id, bytes_of(gtrid, "gtrid"), bytes_of(bqual, "bqual"))
 
     def __enter__(self) -> Transaction:
         return self

@@ -24,7 +24,6 @@ synced, file 1 begins with its header (``lastEntryInPrevFileOffset`` = the last 
 
 from __future__ import annotations
 
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -41,6 +40,7 @@ from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile, new_file_name
 from engine.log.group_commit import GroupCommit
+from engine.log.latch import Latch, is_unexpected
 from engine.storage.base import WriteFile
 
 DEFAULT_FILE_MAX_BYTES: Final = 10_000_000
@@ -118,7 +118,8 @@ class LogWriter:
         version: int = WRITTEN_VERSION,
     ) -> None:
         self.version = version
-        self.latch = threading.RLock()
+        self.latch = Latch()
+        self.latch.unexpected = self.interrupted
         self.observer: WriteObserver | None = None
         self.stream: ReplicationStream | None = None
         self._access = access
@@ -337,7 +338,7 @@ class LogWriter:
         """Refuse to go on after a failure."""
         if self._failure is not None:
             error = RefusedError(
-                "the environment is invalid after a failed write",
+                "the environment is invalid: a write failed, or a change was interrupted",
                 found=str(self._failure),
                 consequence="what was logged since is not known to be on disk",
                 hint="close it and open it again; recovery finds the end of the log",
@@ -349,6 +350,16 @@ class LogWriter:
         with self.latch:
             # The first failure is the cause; what follows from it is not reported in its place.
             self._failure = self._failure or failure
+
+    def interrupted(self, error: BaseException) -> None:
+        """Refuse everything from now on, as after a failed write, if an exception has ended a change half way.
+
+        Arguments:
+            error: one of ours is none of this kind: it is raised where nothing is half made.
+        """
+        if is_unexpected(error):
+            failure = RefusedError("a change was interrupted", found=f"{type(error).__name__}: {error}")
+            self.invalidate(caused_by(failure, error))
 
     def close(self) -> None:
         """Write and sync what is left, and close the file."""

@@ -7,12 +7,12 @@ ask of the layers above is said by the protocols here; ``engine.db.parts`` conne
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.access import LogAccess
+from engine.log.latch import Latch
 from engine.log.writer import LogWriter
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -103,7 +103,7 @@ class TreeContext:
     )  # fmt: skip
 
     def __init__(self, access: LogAccess) -> None:
-        self.latch = threading.RLock()
+        self.latch = Latch()
         self.access = access
         self.writer: LogWriter | None = None
         self.log_version = WRITTEN_VERSION
@@ -121,6 +121,11 @@ class TreeContext:
         self.used_bytes = 0
         self.ticks = 0
         self.last_transient = 0
+
+    def fail(self, error: BaseException) -> None:
+        """A change has ended with an exception: of one that is not ours nothing is known to be whole (``Latch``)."""
+        if self.writer is not None:
+            self.writer.interrupted(error)
 
     def transient_lsn(self) -> int:
         """An LSN for a record that is in memory only (file number 0xffffffff, R-TREE-60)."""

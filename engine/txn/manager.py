@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from engine.errors import JetoolError, RefusedError, UnsupportedError
+from engine.errors import JetoolError, UnsupportedError
 from engine.format.entry.txn_end import Prepare, TxnEnd, encode_prepare, encode_txn_end
 from engine.format.entry_types import ABORT, COMMIT, PREPARE
 from engine.format.fast.txn_end import encode_local_end
@@ -177,7 +177,9 @@ class TxnManager:
             except BaseException as error:
                 # The Commit may be on disk: undo would contradict it after a restart (R-TXN-45).
                 txn.state = TxnState.POSSIBLY_COMMITTED
-                writer.invalidate(error if isinstance(error, JetoolError) else _interrupted(error))
+                if isinstance(error, JetoolError):
+                    writer.invalidate(error)
+                writer.interrupted(error)
                 raise
         txn.state = TxnState.COMMITTED
         self.commits += 1
@@ -217,9 +219,13 @@ class TxnManager:
             txn.state = TxnState.ABORTED
             return
         if txn.last_lsn != NULL_LSN and writer is not None:
-            # The entry first: with a crash in the undo recovery undoes the rest (R-TXN-42).
-            self._log_end(writer, ABORT, txn)
-            undo_txn(self._ctx, self._find, txn)
+            try:
+                # The entry first: with a crash in the undo recovery undoes the rest (R-TXN-42).
+                self._log_end(writer, ABORT, txn)
+                undo_txn(self._ctx, self._find, txn)
+            except BaseException as error:
+                writer.interrupted(error)
+                raise
         txn.state = TxnState.ABORTED
         self.aborts += 1
         if txn.last_lsn != NULL_LSN and self.compress_later is not None:
@@ -296,7 +302,3 @@ class TxnManager:
         with self._mutex:
             self.registered.pop(txn.id, None)
             self.serializable -= txn.isolation is Isolation.SERIALIZABLE
-
-
-def _interrupted(error: BaseException) -> JetoolError:
-    return RefusedError(f"a commit was interrupted by {type(error).__name__}")

@@ -1,0 +1,111 @@
+"""Arguments of calls that write or search, checked before a lock is taken and before a node changes.
+
+Keys and data are ``bytes``; ``bytearray`` and ``memoryview`` are copied, so that a later change of theirs reaches no
+node. Everything else is refused: ``str`` has no one encoding, and None is not the empty key.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.catalog.naming import DatabaseOptions
+from engine.errors import ArgumentError
+from engine.txn.payload import PutMode
+
+# An entry of the log has a signed size of four bytes; what stands beside key and data takes less than this.
+_MOST_BYTES: Final = (1 << 31) - (1 << 12)
+# je.nodeMaxEntries.
+_LEAST_ENTRIES, _MOST_ENTRIES = 4, 32_767
+_MOST_EXPIRATION: Final = (1 << 31) - 1
+
+
+def bytes_of(value: object, what: str) -> bytes:
+    """Key or data as bytes.
+
+    Arguments:
+        what: names it in the message.
+
+    Raises:
+        ArgumentError: it is of another type, or longer than an entry of the log can be.
+    """
+    if type(value) is not bytes:
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise ArgumentError(
+                f"the {what} is not bytes",
+                expected="bytes, bytearray or memoryview",
+                found=type(value).__name__,
+                consequence="nothing was changed",
+                hint=f"encode it: the {what} of a text in UTF-8 is text.encode()" if isinstance(value, str) else None,
+            )
+        value = bytes(value)
+    if len(value) > _MOST_BYTES:
+        raise ArgumentError(
+            f"the {what} is too long",
+            expected=f"{_MOST_BYTES} bytes at most",
+            found=str(len(value)),
+            consequence="nothing was changed",
+        )
+    return value
+
+
+def check_record(key: bytes, data: bytes, expiration: int, mode: PutMode = PutMode.OVERWRITE) -> None:
+    """Check a record that is to be written, whose key and data are bytes.
+
+    Arguments:
+        expiration: days since 1970, or negative hours; 0 for none.
+        mode: what to do where there is a record, or none.
+
+    Raises:
+        ArgumentError: the mode is no PutMode; key and data are longer than an entry of the log can be; or the
+            expiration is not a number of 32 bits.
+    """
+    if len(key) + len(data) > _MOST_BYTES:
+        raise ArgumentError(
+            "the record is too long",
+            expected=f"{_MOST_BYTES} bytes of key and data at most",
+            found=str(len(key) + len(data)),
+            consequence="nothing was changed",
+        )
+    if not isinstance(mode, PutMode):
+        raise ArgumentError(
+            "the mode is not a PutMode", expected="PutMode", found=repr(mode)[:40], consequence="nothing was changed"
+        )
+    if expiration and (not isinstance(expiration, int) or abs(expiration) > _MOST_EXPIRATION):
+        raise ArgumentError(
+            "the expiration is not a number of days or hours",
+            expected=f"-{_MOST_EXPIRATION} to {_MOST_EXPIRATION}",
+            found=repr(expiration)[:40],
+            consequence="nothing was changed",
+        )
+
+
+def check_options(options: DatabaseOptions) -> None:
+    """Check how a database is to be made.
+
+    Raises:
+        ArgumentError: nodes of a size that JE does not have.
+    """
+    entries = options.max_entries
+    if not isinstance(entries, int) or not _LEAST_ENTRIES <= entries <= _MOST_ENTRIES:
+        raise ArgumentError(
+            "nodes cannot have that number of entries",
+            expected=f"{_LEAST_ENTRIES} to {_MOST_ENTRIES}",
+            found=repr(entries)[:40],
+            consequence="nothing was changed",
+        )
+
+
+def name_of(value: object) -> str:
+    """The name of a database.
+
+    Raises:
+        ArgumentError: it is no text.
+    """
+    if not isinstance(value, str):
+        raise ArgumentError(
+            "the name of a database is not text",
+            expected="str",
+            found=type(value).__name__,
+            consequence="nothing was changed",
+        )
+    return value

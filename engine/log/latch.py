@@ -1,0 +1,51 @@
+"""The latches of an environment: re-entrant locks under which its parts change.
+
+A change that ends half way, by an exception that is not one of ours (``JetoolError``), leaves memory in a state that
+must not reach the log: an interrupt, a full memory, a defect. ``unexpected`` is told of it while the latch is still
+held, so that nobody sees the half-made state and logs it; the log writer then refuses everything, as after a failed
+write, and recovery makes good what was acknowledged.
+
+Example: KeyboardInterrupt between the LN of a put in the buffer and its slot: the writer is invalid, the put was not
+acknowledged, and a later put is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from engine.errors import JetoolError
+
+
+class Latch:
+    """A re-entrant lock that reports changes which ended half way.
+
+    Attributes:
+        acquire, release: as those of a lock; what is held so reports nothing.
+        unexpected: told of exceptions of other kinds that leave a ``with`` block; None while nothing can be logged.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self.acquire = self._lock.acquire
+        self.release = self._lock.release
+        self.unexpected: Callable[[BaseException], None] | None = None
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None and self.unexpected is not None and is_unexpected(error):
+                self.unexpected(error)
+        finally:
+            self.release()
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Whether an exception may have ended a change half way."""
+    # A generator that is closed has given up its place between two steps.
+    return not isinstance(error, (JetoolError, GeneratorExit))
