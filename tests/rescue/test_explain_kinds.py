@@ -290,7 +290,7 @@ def test_codes_of_derby(text: str, expected: tuple[str, str, str]) -> None:
     ],
 )
 def test_texts_of_derby_without_a_code(code: str, piece: str) -> None:
-    found = only(f"java.sql.SQLException: {piece.replace(chr(0x2026), 'x')}.")
+    found = only(f"java.sql.SQLException: {piece.replace(chr(0x2026), ' x ')}.")
     assert code in (found.word, *found.others)
     assert found.known is not None
     assert found.known.risk == BY_WORD[code].risk

@@ -42,7 +42,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next="start the other followers; jetool group show HOST:PORT; jetool journal list {env}",
         environment=GOES_ON,
-        signs=("wait globalStateMgr to be ready",),
+        signs=(
+            "wait globalStateMgr",
+            "be ready",
+        ),
     ),
     KnownMessage(
         word="waiting for the environment",
@@ -60,7 +63,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next="start the other followers; jetool group show HOST:PORT; jetool journal list {env}",
         environment=GOES_ON,
-        signs=("too much time for FE to transfer to a stable state",),
+        signs=(
+            "too much",
+            "stable state",
+        ),
     ),
     KnownMessage(
         word="network restore by the frontend",
@@ -119,7 +125,10 @@ FRONTEND_TEXTS: Final = (
         next="jetool journal check {env}",
         environment=GOES_ON,
         wrapper=True,
-        signs=("replayer thread catch an exception when replay journal",),
+        signs=(
+            "replayer thread",
+            "replay journal",
+        ),
     ),
     KnownMessage(
         word="journal not loaded",
@@ -135,7 +144,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next="jetool journal check {env}; jetool journal plan-skip {env} ID",
         wrapper=True,
-        signs=("got interrupt exception or inconsistent exception",),
+        signs=(
+            "got interrupt",
+            "inconsistent exception",
+        ),
     ),
     KnownMessage(
         word="StarManager replay failed",
@@ -144,7 +156,10 @@ FRONTEND_TEXTS: Final = (
         next="jetool journal check {env} --starmgr",
         environment=GOES_ON,
         wrapper=True,
-        signs=("star mgr replayer thread catch an exception",),
+        signs=(
+            "star mgr",
+            "an exception",
+        ),
     ),
     KnownMessage(
         word="exception in a replay",
@@ -169,7 +184,10 @@ FRONTEND_TEXTS: Final = (
         next=GROUP,
         environment=GOES_ON,
         wrapper=True,
-        signs=("when writing to database. sleep and retry",),
+        signs=(
+            "when writing",
+            "and retry",
+        ),
     ),
     KnownMessage(
         word="journal commit failed",
@@ -177,7 +195,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         wrapper=True,
-        signs=("failed to commit journal after retried",),
+        signs=(
+            "to commit journal",
+            "after retried",
+        ),
     ),
     KnownMessage(
         word="journal append failed",
@@ -185,7 +206,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         wrapper=True,
-        signs=("failed to append journal after retried",),
+        signs=(
+            "to append journal",
+            "after retried",
+        ),
     ),
     KnownMessage(
         word="journal transaction failed",
@@ -193,7 +217,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         wrapper=True,
-        signs=("failed to begin txn after retried",),
+        signs=(
+            "journal transaction",
+            "after retried",
+        ),
     ),
     KnownMessage(
         word="timestamp not written",
@@ -219,7 +246,10 @@ FRONTEND_TEXTS: Final = (
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
         wrapper=True,
-        signs=("error to open replicated environment",),
+        signs=(
+            "error to",
+            "replicated environment",
+        ),
     ),
     KnownMessage(
         word="environment not set up",
@@ -228,7 +258,10 @@ FRONTEND_TEXTS: Final = (
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
         wrapper=True,
-        signs=("when setup bdb environment. will exit",),
+        signs=(
+            "when setup",
+            "will exit",
+        ),
     ),
     KnownMessage(
         word="environment setup failed",
@@ -237,7 +270,10 @@ FRONTEND_TEXTS: Final = (
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
         wrapper=True,
-        signs=("failed to setup environment after retried",),
+        signs=(
+            "setup environment",
+            "after retried",
+        ),
     ),
     KnownMessage(
         word="not electable",
@@ -245,7 +281,10 @@ FRONTEND_TEXTS: Final = (
         risk=NONE,
         next=GROUP,
         environment=NOT_OPEN,
-        signs=("Current node is not in the electable_nodes list",),
+        signs=(
+            "Current node",
+            "electable_nodes list",
+        ),
     ),
     KnownMessage(
         word="group reset by the frontend",
@@ -275,7 +314,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next="jetool journal list {env}",
         wrapper=True,
-        signs=("fail to get dbNames while open bdbje journal",),
+        signs=(
+            "fail to",
+            "bdbje journal",
+        ),
     ),
     KnownMessage(
         word="roll of the journal",
@@ -291,7 +333,10 @@ FRONTEND_TEXTS: Final = (
         risk=DATA,
         next="jetool journal check {env}",
         wrapper=True,
-        signs=("catch an exception when get JournalEntity",),
+        signs=(
+            "catch an",
+            "get JournalEntity",
+        ),
     ),
     KnownMessage(
         word="journal hole",
@@ -332,7 +377,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         environment=NOT_OPEN,
-        signs=("cluster id is not equal with helper node",),
+        signs=(
+            "cluster id",
+            "helper node",
+        ),
     ),
     KnownMessage(
         word="unmatched token",
@@ -340,7 +388,10 @@ FRONTEND_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         environment=NOT_OPEN,
-        signs=("token is not equal with helper node",),
+        signs=(
+            "token is",
+            "helper node",
+        ),
     ),
     KnownMessage(
         word="frontend not registered",
@@ -348,7 +399,10 @@ FRONTEND_TEXTS: Final = (
         risk=NONE,
         next="add the frontend on the leader; jetool group show HOST:PORT",
         environment=NOT_OPEN,
-        signs=("is not added to the group. please add it",),
+        signs=(
+            "is not",
+            "add it",
+        ),
     ),
     KnownMessage(
         word="image not loaded",

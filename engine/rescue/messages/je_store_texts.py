@@ -29,7 +29,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
-        signs=("were found in the recovery interval",),
+        signs=(
+            "were found",
+            "recovery interval",
+        ),
     ),
     KnownMessage(
         word="comparator not loaded",
@@ -88,7 +91,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="look at the thread dump that follows; then start the process again; jetool info {env}",
         environment=INVALID,
-        signs=("Thread dump follows for latch timeout",),
+        signs=(
+            "Thread dump",
+            "latch timeout",
+        ),
     ),
     KnownMessage(
         word="gap in the log",
@@ -104,7 +110,10 @@ STORE_TEXTS: Final = (
         risk=DATA,
         next=MISSING,
         environment=NOT_OPEN,
-        signs=("Cannot read backward over cleaned file",),
+        signs=(
+            "Cannot read",
+            "cleaned file",
+        ),
     ),
     KnownMessage(
         word="file number in the header",
@@ -120,7 +129,10 @@ STORE_TEXTS: Final = (
         risk=CHECK,
         next="jetool recover {env} -n",
         environment=NOT_OPEN,
-        signs=("created with an incomplete header",),
+        signs=(
+            "created with",
+            "incomplete header",
+        ),
     ),
     KnownMessage(
         word="erased file header",
@@ -223,7 +235,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next=VERIFY,
         environment=INVALID,
-        signs=("Corruption detected in log buffer",),
+        signs=(
+            "Corruption detected",
+            "log buffer",
+        ),
     ),
     KnownMessage(
         word="entry size",
@@ -239,7 +254,10 @@ STORE_TEXTS: Final = (
         risk=DATA,
         next=VERIFY,
         environment=GOES_ON,
-        signs=("LN is embedded although its associated logrec",),
+        signs=(
+            "LN is",
+            "associated logrec",
+        ),
     ),
     KnownMessage(
         word="persistent corruption",
@@ -279,7 +297,10 @@ STORE_TEXTS: Final = (
         risk=NONE,
         next=INFO,
         environment=INVALID,
-        signs=("Attempt to use a Environment that has been closed",),
+        signs=(
+            "Attempt to",
+            "been closed",
+        ),
     ),
     KnownMessage(
         word="record written without data",
@@ -341,7 +362,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="jetool dbs {env}",
         environment=INVALID,
-        signs=("Internal naming record already exists",),
+        signs=(
+            "Internal naming",
+            "already exists",
+        ),
     ),
     KnownMessage(
         word="directory not watched",
@@ -365,7 +389,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next=VERIFY,
         environment=NOT_OPEN,
-        signs=("LNreader should not have picked up",),
+        signs=(
+            "LNreader should",
+            "picked up",
+        ),
     ),
     KnownMessage(
         word="tracker after the first pass",
@@ -373,7 +400,10 @@ STORE_TEXTS: Final = (
         risk=DATA,
         next="jetool rollbacks {env}",
         environment=NOT_OPEN,
-        signs=("building the tracker on the first pass",),
+        signs=(
+            "building the",
+            "first pass",
+        ),
     ),
     KnownMessage(
         word="handle not closed",
@@ -390,7 +420,10 @@ STORE_TEXTS: Final = (
         risk=CHECK,
         next="jetool txns {env}",
         environment=INVALID,
-        signs=("non-fatal exception while logging commit",),
+        signs=(
+            "non-fatal exception",
+            "logging commit",
+        ),
     ),
     KnownMessage(
         word="previous exception",
@@ -399,7 +432,10 @@ STORE_TEXTS: Final = (
         next=INFO,
         environment=INVALID,
         wrapper=True,
-        signs=("Environment invalid because of previous exception",),
+        signs=(
+            "Environment invalid",
+            "previous exception",
+        ),
     ),
     KnownMessage(
         word="open handles left",
@@ -407,7 +443,10 @@ STORE_TEXTS: Final = (
         risk=NONE,
         next=APPLICATION,
         environment=INVALID,
-        signs=("left behind at environment close",),
+        signs=(
+            "left behind",
+            "environment close",
+        ),
     ),
     KnownMessage(
         word="environment closed twice",
@@ -432,7 +471,10 @@ STORE_TEXTS: Final = (
         risk=NONE,
         next=APPLICATION,
         environment=GOES_ON,
-        signs=("Database closed while still referenced",),
+        signs=(
+            "Database closed",
+            "still referenced",
+        ),
     ),
     KnownMessage(
         word="open cursors at commit",
@@ -440,7 +482,10 @@ STORE_TEXTS: Final = (
         risk=NONE,
         next=APPLICATION,
         environment=GOES_ON,
-        signs=("failed because there were open cursors",),
+        signs=(
+            "failed because",
+            "open cursors",
+        ),
     ),
     KnownMessage(
         word="transaction closed",
@@ -484,7 +529,10 @@ STORE_TEXTS: Final = (
         risk=NONE,
         next=APPLICATION,
         environment=GOES_ON,
-        signs=("Non-transactional Cursors may not be used in multiple",),
+        signs=(
+            "Non-transactional Cursors",
+            "in multiple",
+        ),
     ),
     KnownMessage(
         word="expiration overflow",
@@ -492,7 +540,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="check the clock; jetool info {env}",
         environment=INVALID,
-        signs=("results in int overflow, expiration time",),
+        signs=(
+            "results in",
+            "expiration time",
+        ),
     ),
     KnownMessage(
         word="clock in seconds",
@@ -500,7 +551,10 @@ STORE_TEXTS: Final = (
         risk=NODE,
         next="check the clock; jetool info {env}",
         environment=INVALID,
-        signs=("System time may be set incorrectly",),
+        signs=(
+            "System time",
+            "set incorrectly",
+        ),
     ),
     KnownMessage(
         word="commit cleanup failed",
@@ -515,6 +569,9 @@ STORE_TEXTS: Final = (
         cause="the transaction was taken back instead of committed",
         risk=NONE,
         next=RETRY,
-        signs=("Failed while attempting to commit transaction",),
+        signs=(
+            "Failed while",
+            "commit transaction",
+        ),
     ),
 )

@@ -65,7 +65,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}; jetool vlsn rebuild {env} -n",
         environment=NOT_OPEN,
-        signs=("recoveryTracker should overlap or follow",),
+        signs=(
+            "recoveryTracker should",
+            "or follow",
+        ),
     ),
     KnownMessage(
         word="VLSN tracker order",
@@ -74,7 +77,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}; jetool vlsn rebuild {env} -n",
         environment=NOT_OPEN,
-        signs=("Expected this tracker to precede recovery tracker",),
+        signs=(
+            "Expected this",
+            "recovery tracker",
+        ),
     ),
     KnownMessage(
         word="VLSN bucket missing",
@@ -90,7 +96,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("target bucket overlaps previous bucket",),
+        signs=(
+            "target bucket",
+            "previous bucket",
+        ),
     ),
     KnownMessage(
         word="VLSN buckets end wrongly",
@@ -99,7 +108,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("end of last bucket should match end of range",),
+        signs=(
+            "end of",
+            "of range",
+        ),
     ),
     KnownMessage(
         word="VLSN flush range",
@@ -107,7 +119,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("target bucket exceeds flush range",),
+        signs=(
+            "target bucket",
+            "flush range",
+        ),
     ),
     KnownMessage(
         word="VLSN tracker holds no VLSN",
@@ -115,7 +130,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("should be held within this tracker",),
+        signs=(
+            "should be",
+            "this tracker",
+        ),
     ),
     KnownMessage(
         word="matchpoint cleaned",
@@ -169,7 +187,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("Feeder forward scanning should not be repositioned",),
+        signs=(
+            "Feeder forward",
+            "be repositioned",
+        ),
     ),
     KnownMessage(
         word="DTVLSN decreases",
@@ -194,7 +215,10 @@ STREAM_TEXTS: Final = (
         risk=DATA,
         next="jetool diff {env} OTHER_ENV",
         environment=INVALID,
-        signs=("Replicated operation could not be applied",),
+        signs=(
+            "Replicated operation",
+            "be applied",
+        ),
     ),
     KnownMessage(
         word="database id taken",
@@ -232,7 +256,10 @@ STREAM_TEXTS: Final = (
         risk=DATA,
         next=MISSING,
         environment=INVALID,
-        signs=("Trying to reposition FeederReader to",),
+        signs=(
+            "Trying to",
+            "FeederReader to",
+        ),
     ),
     KnownMessage(
         word="network restore marker",
@@ -257,7 +284,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool group show HOST:PORT",
         environment=NOT_OPEN,
-        signs=("Tried and failed with every node",),
+        signs=(
+            "Tried and",
+            "every node",
+        ),
     ),
     KnownMessage(
         word="restore digest",
@@ -393,7 +423,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="jetool vlsn check {env}",
         environment=INVALID,
-        signs=("Didn't expect current range to be empty",),
+        signs=(
+            "Didn't expect",
+            "be empty",
+        ),
     ),
     KnownMessage(
         word="VLSN tracker cut",
@@ -425,7 +458,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         environment=INVALID,
-        signs=("Sent EntryRequest, got unexpected response",),
+        signs=(
+            "Sent EntryRequest,",
+            "unexpected response",
+        ),
     ),
     KnownMessage(
         word="unexpected question in the syncup",
@@ -473,7 +509,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         environment=INVALID,
-        signs=("MASTER state when converting from master",),
+        signs=(
+            "MASTER state",
+            "from master",
+        ),
     ),
     KnownMessage(
         word="transaction not frozen",
@@ -481,7 +520,10 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next=GROUP,
         environment=INVALID,
-        signs=("should be frozen when converting to replay",),
+        signs=(
+            "should be",
+            "to replay",
+        ),
     ),
     KnownMessage(
         word="lock of the old master",
@@ -514,6 +556,9 @@ STREAM_TEXTS: Final = (
         risk=NODE,
         next="check permissions; jetool info {env}",
         environment=NOT_OPEN,
-        signs=("marker file could not be deleted",),
+        signs=(
+            "marker file",
+            "be deleted",
+        ),
     ),
 )

@@ -268,7 +268,8 @@ TEXTS: Final = (
         environment=INVALID,
         signs=(
             "replica with the id:",
-            "already active with this feeder",
+            "already active",
+            "this feeder",
         ),
     ),
     KnownMessage(
@@ -298,7 +299,10 @@ TEXTS: Final = (
         risk=NODE,
         next="jetool group show {env}; update the address of the node",
         environment=INVALID,
-        signs=("Conflicting hostnames for replica id",),
+        signs=(
+            "Conflicting hostnames",
+            "replica id",
+        ),
     ),
     KnownMessage(
         word="port conflict",
@@ -306,7 +310,10 @@ TEXTS: Final = (
         risk=NODE,
         next="jetool group show {env}; update the address of the node",
         environment=INVALID,
-        signs=("Conflicting ports for replica id",),
+        signs=(
+            "Conflicting ports",
+            "replica id",
+        ),
     ),
     KnownMessage(
         word="node type conflict",
@@ -354,7 +361,8 @@ TEXTS: Final = (
         next=GROUP,
         environment=INVALID,
         signs=(
-            "no longer a member of the group",
+            "no longer",
+            "the group",
             "explicitly removed",
         ),
     ),
@@ -381,8 +389,10 @@ TEXTS: Final = (
         next=GROUP,
         environment=NOT_OPEN,
         signs=(
-            "configured with the socket address",
-            "conflicts with the socket already",
+            "configured with",
+            "socket address",
+            "conflicts with",
+            "socket already",
         ),
     ),
     KnownMessage(
@@ -410,7 +420,10 @@ TEXTS: Final = (
         risk=CHECK,
         next=GROUP,
         environment=GOES_ON,
-        signs=("Group name mismatch; this group name",),
+        signs=(
+            "Group name",
+            "group name",
+        ),
     ),
     KnownMessage(
         word="group database missing",
@@ -468,7 +481,10 @@ TEXTS: Final = (
         risk=NODE,
         next="upgrade the node; jetool group show {env}",
         environment=INVALID,
-        signs=("does not meet the minimum required version",),
+        signs=(
+            "does not",
+            "required version",
+        ),
     ),
     KnownMessage(
         word="no helper answers",
@@ -476,7 +492,10 @@ TEXTS: Final = (
         risk=NODE,
         next="jetool group show HOST:PORT",
         environment=NOT_OPEN,
-        signs=("Could not determine master from helpers at",),
+        signs=(
+            "Could not",
+            "helpers at",
+        ),
     ),
     KnownMessage(
         word="no longer master",
@@ -493,7 +512,8 @@ TEXTS: Final = (
         next=APPLICATION,
         environment=GOES_ON,
         signs=(
-            "earlier handle creation had resulted in the node",
+            "earlier handle",
+            "the node",
             "joining the group",
         ),
     ),
@@ -503,7 +523,10 @@ TEXTS: Final = (
         risk=NONE,
         next=APPLICATION,
         environment=NOT_OPEN,
-        signs=("replicated environment can't be opened read only",),
+        signs=(
+            "replicated environment",
+            "read only",
+        ),
     ),
     KnownMessage(
         word="disk limits",
@@ -511,6 +534,9 @@ TEXTS: Final = (
         risk=NODE,
         next="jetool space {env}",
         environment=GOES_ON,
-        signs=("Disk usage is not within je.maxDisk or je.freeDisk",),
+        signs=(
+            "Disk usage",
+            "or je.freeDisk",
+        ),
     ),
 )
