@@ -31,7 +31,7 @@ def bytes_of(value: object, what: str) -> bytes:
     if type(value) is not bytes:
         if not isinstance(value, (bytes, bytearray, memoryview)):
             raise ArgumentError(
-                f"the {what} is not bytes",
+                f"wrong type for the {what}",
                 expected="bytes, bytearray or memoryview",
                 found=type(value).__name__,
                 consequence="nothing was changed",

@@ -218,7 +218,7 @@ FRONTEND_TEXTS: Final = (
         next=GROUP,
         wrapper=True,
         signs=(
-            "journal transaction",
+            "begin txn",
             "after retried",
         ),
     ),
