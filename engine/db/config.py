@@ -90,6 +90,8 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
+        guess_orders: the files are a view that nobody writes back, so that keys in an order that is not known may be
+            put where they are found again. Without it an environment is not opened for writing where that is needed.
         extinction_filters: filters of extinct records by Java class name; they get the serialized filter and a key.
         extinction_status: says of a database by name, and of a key in it (of an index: the primary key), whether the
             application has discarded the record or is about to, as JE's ExtinctionFilter. The cleaner then lets it go
@@ -158,6 +160,7 @@ class EnvironmentConfig:
     vlsn_cache_size: int = DEFAULT_CACHE_SIZE
     rebuild_vlsn_index: bool = False
     comparators: Mapping[str, SortKey] = field(default_factory=dict)
+    guess_orders: bool = False
     extinction_filters: Mapping[str, Callable[[bytes, bytes], bool]] = field(default_factory=dict)
     extinction_status: Callable[[str, bytes], ExtinctionStatus] | None = None
     before_writing: Callable[[Catalog], None] | None = None

@@ -176,7 +176,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
         # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
         keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
-        for_writing=not config.read_only,
+        for_writing=not config.read_only and not config.guess_orders,
         check_orders=True,
         read_ahead_bytes=config.read_ahead_bytes,
     )

@@ -164,7 +164,7 @@ def run_case(
 
 def _recovered(storage: Storage) -> Records:
     list_log_files(storage)
-    with Environment(storage, EnvironmentConfig()) as env:
+    with Environment(storage, EnvironmentConfig(guess_orders=True)) as env:
         found: Records = {}
         for name in env.database_names():
             with env.open_database(name) as db:

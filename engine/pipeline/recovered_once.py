@@ -117,7 +117,7 @@ def _recover(storage: Storage, cover: CoverStorage) -> None:
     lock = lock_for_reading(storage)
     try:
         # A new file: the last one need not be copied. Commits after damage are nobody's to give up here.
-        config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True)
+        config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()
     finally:

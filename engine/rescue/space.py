@@ -138,7 +138,9 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
         counters.update((number, one.summary()) for number, one in utilization.files().items())
 
     view, found = OverlayStorage(storage), {}
-    with Environment(view, EnvironmentConfig(run_checkpointer=False, when_counted=count), listener) as env:
+    with Environment(
+        view, EnvironmentConfig(run_checkpointer=False, when_counted=count, guess_orders=True), listener
+    ) as env:
         cleaner, recovery = env.engine.cleaner, env.engine.recovery
         assert cleaner is not None
         if recovery.resurrected:

@@ -50,7 +50,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         node.dirty = True
         return NULL_LSN
     learned = node.db.order.learned
-    if learned is not None and isinstance(node, BIN) and node.guessed:
+    if learned is not None and not learned.may_guess and isinstance(node, BIN) and node.guessed:
         # Recovery and the cleaner refuse earlier; a node in the wrong order must not reach the log in any case.
         raise UnknownOrderError(learned)
     if node.db.deferred and isinstance(node, BIN):

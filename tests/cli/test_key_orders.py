@@ -94,3 +94,18 @@ def test_readers_read_all_and_say_what_is_not_in_order(halted: Path) -> None:
 def test_a_key_that_no_node_has_is_not_said_to_be_absent(halted: Path) -> None:
     assert run("get", str(halted / "env"), "--db", "fall", "nothing").code == 5
     assert run("get", str(halted / "env"), "--db", "fall", "nothing", *NAMED).code == 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("info",), ("dbs", "--count"), ("space",), ("space", "--why"), ("space", "--recalc"), ("missing",), ("txns",),
+     ("dump", "--db", "fall"), ("dump-log", "--explain", "--tail", "5"), ("rollbacks",), ("recover", "--estimate"),
+     ("verify", "--full"), ("crash", "--matrix", "3")],
+    ids=" ".join,
+)  # fmt: skip
+def test_what_writes_nothing_needs_no_order(halted: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    env = corpus.copy(halted / "env", tmp_path / "env")
+    before = state_of(env)
+    done = run(*called(env, words))
+    assert done.code == 0, done.err
+    assert state_of(env) == before
