@@ -204,7 +204,8 @@ def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFindi
             text = f"no intact entry of {plural(gone.length, 'journal')}; the log is damaged at {damage}"
             yield _finding(DESTROYED, text, first=gone.first, last=gone.last, stops=False)
         if unseen.broken_txns and not unseen.destroyed:
-            text = f"{plural(unseen.broken_txns, 'transaction')} with a Commit after the damage at {damage} and an entry in it"
+            broken = plural(unseen.broken_txns, "transaction")
+            text = f"{broken} committed after the damage at {damage}, with an entry in it"
             yield _finding(DESTROYED, text, stops=False)
     if unseen is None or not unseen.journals:
         yield _finding(UNSEEN, f"not all of the log was seen: {env.unseen}", stops=False)
