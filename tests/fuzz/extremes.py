@@ -28,6 +28,7 @@ from engine.format.entry import group_db, internal_db
 from engine.format.entry.ln import LN
 from engine.format.entry_types import FILE_HEADER
 from engine.format.header import entry_checksum
+from engine.format.tuples import long_key
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
@@ -59,6 +60,7 @@ _NOT_ENCODABLE: Final = (
     JetoolError, struct.error, OverflowError, ValueError, TypeError, IndexError, KeyError, AssertionError,
 )  # fmt: skip
 _VLSN_AT: Final = 14
+_RANGE_KEY: Final = long_key(-1)
 
 
 class Case(NamedTuple):
@@ -88,18 +90,19 @@ def environments() -> list[str]:
 
 
 def cases(env: Path) -> list[Case]:
-    """All cases of an environment: of each type the first entry and the last one, every number, every extreme."""
+    """All cases of an environment: of each kind of entry the first and the last, every number, every extreme."""
     storage = DiskStorage(env)
-    chosen: dict[tuple[int, int, bool], tuple[str, LogEntry]] = {}
+    chosen: dict[tuple[int, str, bool], tuple[str, LogEntry]] = {}
     for file in list_log_files(storage).files:
         with FileReader(storage, file, is_last=False) as reader:
             for item in reader.entries():
                 if isinstance(item, LogEntry):
-                    pair = item.type_number, len(item.body) > 0
+                    pair = item.type_number, _kind(item)
                     chosen.setdefault((*pair, False), (file.path, item))
                     chosen[*pair, True] = (file.path, item)
     found = []
-    for path, item in chosen.values():
+    # An entry that is the first and the last of its kind counts once.
+    for path, item in {(path, item.lsn): (path, item) for path, item in chosen.values()}.values():
         for field, value, raw in _forged(item):
             for appended in (False, True) if item.type_number != FILE_HEADER else (False,):
                 found.append(
@@ -132,6 +135,34 @@ def failures(env: Path, case: Case, turn: int) -> Iterator[Failure]:
         done = run(*words[0].split(), env, *words[1:])
         if done.code == exits.INTERNAL or "Traceback" in done.err:
             yield Failure(" ".join(words), done.code, done.err[-600:])
+
+
+def _kind(item: LogEntry) -> str:
+    """What an LN holds, when it is one of JE's own values; empty for all other entries."""
+    try:
+        record = item.record()
+        value = _value(record) if isinstance(record, LN) else None
+    except JetoolError:
+        return ""
+    return type(value[0]).__name__ if value is not None else ""
+
+
+def _value(record: LN) -> tuple[Any, Callable[[Any], bytes]] | None:
+    """The record's data as one of JE's own values, with its encoder; None for another one."""
+    data = record.data
+    if not data:
+        return None
+    for decode, encode in _CODECS:
+        # The bytes of the range read as those of a ghost as well.
+        if (decode is internal_db.decode_vlsn_range) != (record.key == _RANGE_KEY):
+            continue
+        try:
+            value = decode(data)
+            if encode(value) == data:
+                return value, encode
+        except _NOT_ENCODABLE:
+            continue
+    return None
 
 
 def _forged(item: LogEntry) -> Iterator[tuple[str, int, bytes]]:
@@ -181,21 +212,17 @@ def _changed(record: Any, name: str) -> Iterator[tuple[str, int, Any]]:
 
 
 def _changed_data(record: LN) -> Iterator[tuple[str, int, Any]]:
-    assert record.data is not None
-    for decode, encode in _CODECS:
+    found = _value(record)
+    if found is None:
+        return
+    value, encode = found
+    for field, extreme, changed in _changed(value, f"data.{type(value).__name__}"):
         try:
-            value = decode(record.data)
-            if encode(value) != record.data:
-                continue
+            yield field, extreme, record._replace(data=encode(changed))
         except _NOT_ENCODABLE:
             continue
-        for field, extreme, changed in _changed(value, f"data.{type(value).__name__}"):
-            try:
-                yield field, extreme, record._replace(data=encode(changed))
-            except _NOT_ENCODABLE:
-                continue
-        for byte in (0, 0x7F, 0xFF):
-            yield "key", byte, record._replace(key=bytes((byte,)) * len(record.key))
+    for byte in (0, 0x7F, 0xFF):
+        yield "key", byte, record._replace(key=bytes((byte,)) * len(record.key))
 
 
 def _with(record: Any, at: int, value: Any) -> Any:
@@ -256,4 +283,5 @@ def main(name: str, seed: int, share: int, shares: int, most: int, seconds: floa
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], *(int(word) for word in sys.argv[2:6]), float(sys.argv[6])))
+    numbers = [int(word) for word in sys.argv[2:6]]
+    sys.exit(main(sys.argv[1], numbers[0], numbers[1], numbers[2], numbers[3], float(sys.argv[6])))
