@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SEED = 30
 # Each environment of the sample, cases at most and seconds at most.
 SAMPLE = ("je-6/empty", "je-15/ha-rollback", "je-17/ha-rollback", "je-17/empty", "je-26/blind", "je-26/empty")
-SAMPLE_CASES, SAMPLE_S = 60, 9
+SAMPLE_CASES, SAMPLE_S = 45, 6
 SHARES = 4
 
 
