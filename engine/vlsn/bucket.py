@@ -116,7 +116,7 @@ class VLSNBucket:
         is_new = vlsn > last or last_lsn == NULL_LSN
         index, off_stride = divmod(vlsn - self.first, self._limits.stride)
         offsets = self._offsets
-        # A VLSN comes from the log: the places that wait for skipped ones must not cost what a forged one asks for (D-17).
+        # A VLSN comes from the log: places that wait for skipped ones must not cost what a forged one asks for (D-17).
         if index - len(offsets) > self._limits.max_mappings:
             return False
         # From the last element of the array, which may be a placeholder (R-VLSN-6).
