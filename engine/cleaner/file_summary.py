@@ -22,6 +22,14 @@ EMPTY: Final = FileSummary(
 )
 
 
+_MOST: Final = (1 << 31) - 1
+
+
+def _bounded(value: int) -> int:
+    """A counter as the log can hold it; it may have begun at what a forged summary says."""
+    return max(min(value, _MOST), -_MOST)
+
+
 class Counters:
     """Mutable counters of one file.
 
@@ -62,17 +70,17 @@ class Counters:
     def summary(self) -> FileSummary:
         """The counters as a record."""
         return FileSummary(
-            total_count=self.total_count,
-            total_size=self.total_size,
-            total_in_count=self.total_in_count,
-            total_in_size=self.total_in_size,
-            total_ln_count=self.total_ln_count,
-            total_ln_size=self.total_ln_size,
-            max_ln_size=self.max_ln_size,
-            obsolete_in_count=self.obsolete_in_count,
-            obsolete_ln_count=self.obsolete_ln_count,
-            obsolete_ln_size=self.obsolete_ln_size,
-            obsolete_ln_size_counted=self.obsolete_ln_size_counted,
+            total_count=_bounded(self.total_count),
+            total_size=_bounded(self.total_size),
+            total_in_count=_bounded(self.total_in_count),
+            total_in_size=_bounded(self.total_in_size),
+            total_ln_count=_bounded(self.total_ln_count),
+            total_ln_size=_bounded(self.total_ln_size),
+            max_ln_size=_bounded(self.max_ln_size),
+            obsolete_in_count=_bounded(self.obsolete_in_count),
+            obsolete_ln_count=_bounded(self.obsolete_ln_count),
+            obsolete_ln_size=_bounded(self.obsolete_ln_size),
+            obsolete_ln_size_counted=_bounded(self.obsolete_ln_size_counted),
         )
 
     def count_new(self, type_number: int, size: int) -> None:

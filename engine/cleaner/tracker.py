@@ -267,7 +267,7 @@ class UtilizationTracker:
         counters = self.counters(number)
         counted = counters.total_count + counters.obsolete_in_count + counters.obsolete_ln_count
         # Above the one before, whatever was counted: the newest summary has to come first.
-        sequence = max(counted, counters.last_sequence + 1)
+        sequence = min(max(counted, counters.last_sequence + 1), _SEQUENCE_TOP)
         key = number.to_bytes(4, "big") + (_SEQUENCE_TOP - sequence).to_bytes(4, "big")
         with self._ctx.latch:
             offsets = tuple(sorted(set(counters.new_offsets)))

@@ -11,6 +11,8 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
+# The newest release whose operations the tables have in full; some of later ones are there too (fe-journals.md 4).
+NEWEST_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """
 0 SAVE_NEXTID 1 CREATE_DB 2 DROP_DB 3 ALTER_DB 4 ERASE_DB 5 RECOVER_DB 6 RENAME_DB 10 CREATE_TABLE 11 DROP_TABLE
@@ -139,6 +141,12 @@ NAMES: Final[dict[str | None, dict[int, str]]] = {
 def operation_name(product: str | None, code: int) -> str | None:
     """The name of an operation, without the products' ``OP_``; None for one that is not known."""
     return NAMES[product].get(code)
+
+
+def known_releases(product: str | None) -> str:
+    """The releases that the table of operations covers, in words; of both products when it is not known which."""
+    named = PRODUCTS if product is None else {product: PRODUCTS[product]}
+    return " and ".join(f"{title} up to {NEWEST_RELEASES[key]}" for key, title in named.items())
 
 
 def codes_of(product: str | None, name: str) -> frozenset[int]:

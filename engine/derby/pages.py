@@ -195,6 +195,9 @@ class LivePage:
 
     def reserve(self, slot: int, reserved_bytes: int) -> None:
         """Set the bytes reserved after a row."""
+        # The number is the log's: a page has no room for more than its own size.
+        if not 0 <= reserved_bytes <= self._size:
+            raise FormatError("impossible reserve of a row", expected=f"0..{self._size}", found=str(reserved_bytes))
         found = self.row_at(slot)
         self._used -= found.footprint()
         # Stale bytes stay, new ones are zero.

@@ -11,13 +11,15 @@ from typing import Final, NamedTuple
 from engine.errors import FormatError
 from engine.format.entry.group_db import GROUP_KEY, decode_group
 from engine.format.entry.ln import LN
+from engine.format.entry_types import STREAM_LNS
 from engine.format.header import REPLICATED
-from engine.log.entry import LogEntry
+from engine.log.entry import LogEntry, Stretch
 
 GROUP_KEY_BYTES: Final = GROUP_KEY.encode()
 # The record is a few names and numbers.
 _MOST_BYTES: Final = 4096
 _MASK: Final = (1 << 64) - 1
+UNKNOWN_UUID: Final = "0" * 32
 
 
 class GroupName(NamedTuple):
@@ -43,3 +45,31 @@ def group_of(item: LogEntry) -> GroupName | None:
     except (FormatError, IndexError, ValueError):
         return None
     return GroupName(group.name or "", f"{group.uuid_high & _MASK:016x}{group.uuid_low & _MASK:016x}")
+
+
+def are_strangers(one: GroupName | None, other: GroupName | None) -> bool:
+    """Whether two nodes belong to different groups; False when it is not known of one of them.
+
+    As the handshake of a replica and its feeder: the names must be the same, and the UUIDs as well. A node that has
+    never met its group has no UUID yet.
+    """
+    if one is None or other is None:
+        return False
+    return one.name != other.name or (one.uuid != other.uuid and UNKNOWN_UUID not in (one.uuid, other.uuid))
+
+
+def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
+    """The group that the latest group record of a stretch names; None without one.
+
+    Arguments:
+        actions: for ``Stretch.positions``; keeps the replicated entries.
+    """
+    # A few stretches of a whole log have the key in them, and only their entries are looked at.
+    if stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:
+        return None
+    group = None
+    for pos in stretch.positions(actions):
+        item = stretch.entry_at(pos)
+        if item.type_number in STREAM_LNS and not item.invisible:
+            group = group_of(item) or group
+    return group

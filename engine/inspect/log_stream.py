@@ -12,12 +12,13 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.format.entry_types import NAME_LNS, RARE_ENTRIES, STREAM_MARKS, SYNC_POINTS
+from engine.format.entry_types import NAME_LNS, RARE_ENTRIES, STREAM_LNS, STREAM_MARKS, SYNC_POINTS
 from engine.format.fast.header import PAIRS, REPLICATED_IN_PAIR
 from engine.format.fast.loops import KEEP
 from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import make_lsn
 from engine.format.stream_facts import StreamFacts, matters
+from engine.inspect.group_record import GroupName, group_of, last_group_in
 from engine.inspect.parallel import map_in_order
 from engine.log.check import FileCheck
 from engine.log.entry import Damage, LogEntry, Stretch
@@ -42,6 +43,7 @@ class FileStream(NamedTuple):
         path: relative to the environment.
         unreadable: LSNs of entries with a good checksum and a body that does not decode.
         names_index: a record of the naming tree may be that of a VLSN index.
+        group: the replication group, by the latest of its records; None when the file has none.
     """
 
     path: str
@@ -49,6 +51,7 @@ class FileStream(NamedTuple):
     damages: tuple[Damage, ...]
     unreadable: tuple[int, ...]
     names_index: bool
+    group: GroupName | None
 
 
 class LogStream(NamedTuple):
@@ -57,7 +60,7 @@ class LogStream(NamedTuple):
     Attributes:
         gaps: start LSNs of the files before which a file number is missing.
         damages: in log order; a torn tail is one with ``is_tail``.
-        names_index: as of ``FileStream``.
+        names_index, group: as of ``FileStream``.
     """
 
     facts: StreamFacts
@@ -65,6 +68,7 @@ class LogStream(NamedTuple):
     damages: tuple[Damage, ...]
     unreadable: tuple[int, ...]
     names_index: bool
+    group: GroupName | None
 
 
 def read_stream(storage: Storage, files: LogFiles, jobs: int = 1) -> LogStream:
@@ -87,7 +91,9 @@ def joined(parts: Iterable[FileStream], files: LogFiles) -> LogStream:
     damages: list[Damage] = []
     unreadable: list[int] = []
     names_index = False
+    group = None
     for part in parts:
+        group = part.group or group
         names_index = names_index or part.names_index
         facts.join(part.facts)
         damages += part.damages
@@ -95,7 +101,7 @@ def joined(parts: Iterable[FileStream], files: LogFiles) -> LogStream:
     numbers = [file.number for file in files.files]
     gaps = [after for before, after in pairwise(numbers) if after != before + 1]
     return LogStream(
-        facts, tuple(make_lsn(number, 0) for number in gaps), tuple(damages), tuple(unreadable), names_index
+        facts, tuple(make_lsn(number, 0) for number in gaps), tuple(damages), tuple(unreadable), names_index, group
     )
 
 
@@ -111,23 +117,26 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
     damages: list[Damage] = []
     unreadable: list[int] = []
     is_last = file.number >= end_file
-    names_index = False
+    names_index, group = False, None
     with FileReader(storage, file, is_last=is_last) as reader:
         for item in reader.stretches():
             if isinstance(item, Stretch):
                 names_index = _take(facts, item, unreadable) or names_index
+                group = last_group_in(item, _OF_STREAM) or group
             elif isinstance(item, LogEntry):
                 if matters(item.type_number, item.flags):
                     try:
                         facts.add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
                     except FormatError:
                         unreadable.append(item.lsn)
+                if item.type_number in STREAM_LNS and not item.invisible:
+                    group = group_of(item) or group
             else:
                 damages.append(item)
                 # The end of the log: nothing after it counts (R-LOG-31).
                 if is_last and item.length:
                     break
-    return FileStream(file.path, facts, tuple(damages), tuple(unreadable), names_index)
+    return FileStream(file.path, facts, tuple(damages), tuple(unreadable), names_index, group)
 
 
 def is_outside(check: FileCheck) -> bool:
@@ -139,7 +148,7 @@ def is_outside(check: FileCheck) -> bool:
 
 def nothing_of(file: LogFile) -> FileStream:
     """What ``stream_of_file`` says of such a file."""
-    return FileStream(file.path, StreamFacts(), (), (), False)
+    return FileStream(file.path, StreamFacts(), (), (), False, None)
 
 
 def _take(facts: StreamFacts, stretch: Stretch, unreadable: list[int]) -> bool:

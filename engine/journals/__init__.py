@@ -11,5 +11,6 @@ Modules:
 * ``metadata``: the frontend's files beside the environment
 * ``reading``: journals by id, with their place in the log and the time of their commit
 * ``summary``: the journals in a few numbers, for reports over many nodes
+* ``unseen``: journals that the log holds after damage, which recovery does not see
 * ``usage``: what fills the environment: journals and bytes by operation and by hour
 """

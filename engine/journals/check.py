@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 
 from engine.contents.base import parse_json
 from engine.contents.journals import BYTES, STAR_MANAGER, decode_journal
-from engine.contents.operations import NAMES, may_skip
+from engine.contents.operations import NAMES, known_releases, may_skip
 from engine.db.environment import Environment
 from engine.errors import FormatError, JetoolError, plural
 from engine.events import SILENT, Listener, Progress
+from engine.format.lsn import format_lsn
 from engine.journals.extents import IdRange, JournalExtent, JournalExtents, Passage
 from engine.journals.reading import JournalReader, RawJournal
 
@@ -29,6 +30,8 @@ PAYLOAD: Final = "unreadable-payload"
 UNREADABLE: Final = "unreadable-journal"
 BEHIND: Final = "image-behind"
 AHEAD: Final = "image-ahead"
+UNSEEN: Final = "unseen"
+DESTROYED: Final = "destroyed"
 KINDS: Final = {
     HOLE: "ids are missing",
     OVERLAP: "two databases should have the same ids",
@@ -39,6 +42,8 @@ KINDS: Final = {
     UNREADABLE: "a journal that the log does not give back",
     BEHIND: "journals between the image and the first one are gone",
     AHEAD: "the image is newer than the newest journal",
+    UNSEEN: "the log is damaged and was not seen whole; journals that stand intact after the damage are named",
+    DESTROYED: "no intact entry of these ids, and later ids stand after the damage of the log",
 }
 # As many single journals as are named of each kind; the others are counted.
 MOST_NAMED: Final = 1000
@@ -133,6 +138,7 @@ def check_journals(
     codes = frozenset(NAMES[product]) if product is not None else frozenset().union(*NAMES.values())
     progress = Progress(listener, "journals", extents.journals, 1 << 14)
     reader = JournalReader(env, extents)
+    tally.findings += _of_damage(env, reader)
     _read_all(reader, tally, None if extents.family == STAR_MANAGER else codes, product, progress)
     tally.findings.sort(key=lambda one: (one.first is None, one.first or 0))
     replayed, stops_at = _replay(extents, tally.findings, image)
@@ -187,6 +193,32 @@ def _of_image(extents: JournalExtents, image: int) -> Iterator[JournalFinding]:
         yield _finding(AHEAD, text, first=last + 1, last=image)
 
 
+def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFinding]:
+    """What the log holds and recovery does not see. Replay does not stop there: the frontend comes up without it."""
+    if env.unseen is None:
+        return
+    unseen = reader.unseen
+    if unseen is not None:
+        damage = format_lsn(unseen.damage_lsn)
+        for gone in unseen.destroyed:
+            text = f"no intact entry of {plural(gone.length, 'journal')}; the log is damaged at {damage}"
+            yield _finding(DESTROYED, text, first=gone.first, last=gone.last, stops=False)
+        if unseen.broken_txns and not unseen.destroyed:
+            broken = plural(unseen.broken_txns, "transaction")
+            text = f"{broken} committed after the damage at {damage}, with an entry in it"
+            yield _finding(DESTROYED, text, stops=False)
+    if unseen is None or not unseen.journals:
+        yield _finding(UNSEEN, f"not all of the log was seen: {env.unseen}", stops=False)
+        return
+    first, last, count = unseen.journals[0].id, unseen.journals[-1].id, len(unseen.journals)
+    lost = sum(not one.committed for one in unseen.journals)
+    text = f"{plural(count - lost, 'journal stands', 'journals stand')} after damage of the log at {damage}"
+    if lost:
+        text += f", {plural(lost, 'journal')} before it may have lost the Commit to it"
+    text += f": {env.unseen}"
+    yield _finding(UNSEEN, text, first=first, last=last, stops=False)
+
+
 def _finding(
     kind: str, text: str, database: str | None = None, first: int | None = None, last: int | None = None,
     *, stops: bool = True, code: int | None = None, skips: bool | None = None,
@@ -219,7 +251,10 @@ def _read_all(
                     if end != len(value):
                         _padding(tally, database, raw, value[end:], product)
             if codes is not None and code not in codes and len(value) > 1:
-                text = f"journal {raw.id} has operation {code}, which is not known"
+                text = (
+                    f"journal {raw.id} has operation {code}, which is not known (the table has "
+                    f"{known_releases(product)}; a later release may have it)"
+                )
                 tally.add(_finding(OPERATION, text, database, raw.id, raw.id, code=code))
     except JetoolError as error:
         # What cannot be read stops a frontend, too; what comes after it is not seen here.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -19,9 +20,10 @@ from engine.errors import DamageError, FormatError, JetoolError, NotFoundError
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import TXN_ENDS
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.journals.extents import JournalExtents
+from engine.journals.unseen import UnseenJournals, read_unseen, read_values
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
@@ -52,6 +54,7 @@ class FoundJournal(NamedTuple):
         txn: the transaction that wrote it; None when the log does not say it any more.
         vlsn: NULL_VLSN outside a stream.
         time_ms: when it was committed, or what the clock said; None when neither is known.
+        seen: recovery sees it. False: it stands after damage in the log, or its Commit does (``unseen``).
     """
 
     id: int
@@ -62,6 +65,7 @@ class FoundJournal(NamedTuple):
     vlsn: int
     txn: int | None
     time_ms: int | None
+    seen: bool = True
 
 
 class JournalReader:
@@ -131,6 +135,19 @@ class JournalReader:
             hint=f"jetool journal check {self._env.home} says what is missing and what that means",
         )
 
+    @cached_property
+    def unseen(self) -> UnseenJournals | None:
+        """The journals after damage in the log; None when no Commit stands after it."""
+        return read_unseen(self._env, self._extents)
+
+    def read_unseen(self, first: int, last: int) -> Iterator[FoundJournal]:
+        """Journals of a range of ids that recovery does not see, from the log."""
+        for one, value in read_values(self._env, self.unseen.between(first, last) if self.unseen is not None else []):
+            yield FoundJournal(
+                id=one.id, database=one.database, value=value, journal=_decoded(value), lsn=one.lsn, vlsn=one.vlsn,
+                txn=one.txn, time_ms=one.time_ms, seen=False,
+            )  # fmt: skip
+
     def clock_before(self, wanted: int) -> int | None:
         """The time of the newest clock journal before an id; None when there is none near enough."""
         for extent in reversed(self._extents.databases[: bisect_right(self._names, wanted)]):
@@ -177,20 +194,31 @@ class JournalReader:
         except (DamageError, FormatError):
             # The value was read another way; what surrounds it is missing then.
             pass
-        try:
-            journal = decode_journal(raw.value)
-        except FormatError:
-            journal = None
         return FoundJournal(
-            id=raw.id, database=database, value=raw.value, journal=journal, lsn=raw.lsn, vlsn=vlsn, txn=txn,
-            time_ms=time,
+            id=raw.id, database=database, value=raw.value, journal=_decoded(raw.value), lsn=raw.lsn, vlsn=vlsn,
+            txn=txn, time_ms=time,
         )  # fmt: skip
 
     def _why(self, wanted: int) -> str:
         for extent in self._extents.databases:
             if any(hole.first <= wanted <= hole.last for hole in extent.holes):
                 return f"a hole in database {extent.name}"
-        return "it is not among them"
+        unseen = self.unseen
+        if unseen is None:
+            return "it is not among them"
+        damage = format_lsn(unseen.damage_lsn)
+        for one in unseen.between(wanted, wanted):
+            return f"it is not seen: it stands at {format_lsn(one.lsn)}, and the log is damaged at {damage}"
+        if any(gone.first <= wanted <= gone.last for gone in unseen.destroyed):
+            return f"no intact entry of it; the log is damaged at {damage}, and later journals stand after that"
+        return f"it is not among them; the log is damaged at {damage}"
+
+
+def _decoded(value: bytes) -> Journal | None:
+    try:
+        return decode_journal(value)
+    except FormatError:
+        return None
 
 
 class CommitTimes:

@@ -155,8 +155,8 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
                 size_bytes=0,
                 state=LIVE if state is None else RESERVED if facts is None else CLEANED,
                 counted=None if summary is None else summary.total_size,
-                obsolete=None if summary is None else min(obsolete_bytes(summary), summary.total_size),
-                expired=None if summary is None or facts is None else min(facts.expired, summary.total_size),
+                obsolete=None if summary is None else _within(obsolete_bytes(summary), summary.total_size),
+                expired=None if summary is None or facts is None else _within(facts.expired, summary.total_size),
                 # The checkpoint of the opening has moved the figure; it is printed beside the reason.
                 reason=_NOT_NEXT if kept.reason.endswith("% of it is in use") else kept.reason,
             )
@@ -211,8 +211,13 @@ def _take_summary(item: LogEntry, found: dict[int, SpaceFile]) -> None:
     number, counters = int.from_bytes(record.key[:4], "big"), record.content.summary
     if number in found and counters is not None:
         found[number] = found[number]._replace(
-            counted=counters.total_size, obsolete=min(obsolete_bytes(counters), counters.total_size), expired=0
+            counted=counters.total_size, obsolete=_within(obsolete_bytes(counters), counters.total_size), expired=0
         )
+
+
+def _within(counted: int, total: int) -> int:
+    """A part of a file, by its counters, which may say anything."""
+    return max(min(counted, total), 0)
 
 
 def _walk(storage: Storage, under: str = "") -> list[tuple[str, int]]:

@@ -30,6 +30,7 @@ else:
 
 # Longer reads gain nothing from a map.
 _MAPPED_READ_BYTES: Final = 32 << 10
+_LARGE_READ_BYTES: Final = 4 << 20
 # So many reads of a file that no map could answer, and one is made, or made anew when the file has grown.
 _READS_TO_MAP: Final = 64
 
@@ -203,6 +204,9 @@ class _DiskFile:
             if self._small_reads % _READS_TO_MAP == 0:
                 self._map_again(offset + length)
         try:
+            # The buffer is made before the file ends: a length that a file's own value gives is cut to what there is.
+            if length > _LARGE_READ_BYTES:
+                length = min(length, max(os.fstat(self._handle).st_size - offset, 0))
             data = os.pread(self._handle, length, offset)
             # One call may return less than asked for (signals, 2 GiB limit): go on until the end of the file says stop.
             while len(data) < length:

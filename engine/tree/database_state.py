@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from engine.errors import DamageError
 from engine.format.entry.db_tree import (
     DUPLICATES,
     KEY_PREFIXING,
@@ -24,6 +25,9 @@ from engine.tree.comparators import SortKey
 from engine.tree.keys import KeyOrder, key_order
 
 DEFAULT_MAX_ENTRIES: Final = 128
+# A node that is split needs two slots; JE takes no more for ``je.nodeMaxEntries``.
+LEAST_ENTRIES: Final = 2
+MOST_ENTRIES: Final = 32_767
 INTERNAL_PREFIX: Final = "_je"
 
 
@@ -61,11 +65,19 @@ class DatabaseState:
         self.root: Node | None = None
         self.root_lsn = impl.root_lsn
         self.old_duplicates = is_old_duplicates(impl)
+        if impl.flags & DUPLICATES and self.internal:
+            raise DamageError(
+                f"{self.label} of JE's own has the flag of sorted duplicates",
+                expected="a database without duplicates",
+                found=f"flags {impl.flags:#x}",
+                consequence="its keys cannot be read",
+                hint="jetool verify says what is damaged; restore the file from a backup",
+            )
         self.order: KeyOrder = key_order(
             bool(impl.flags & DUPLICATES), impl.btree_comparator, impl.duplicate_comparator, comparators
         )
         self.prefixing = bool(impl.flags & KEY_PREFIXING)
-        self.max_entries = impl.max_entries or DEFAULT_MAX_ENTRIES
+        self.max_entries = capacity(impl.max_entries, DEFAULT_MAX_ENTRIES)
         self.deferred = impl.temporary
         self.transactional = False
         self.dirty = False
@@ -119,6 +131,11 @@ class DatabaseState:
         self.prefixing = True
         self.old_duplicates = False
         self.dirty = True
+
+
+def capacity(claimed: int, otherwise: int) -> int:
+    """How many slots a node takes: what the log says where a node can have so many (``je.nodeMaxEntries``)."""
+    return claimed if LEAST_ENTRIES <= claimed <= MOST_ENTRIES else otherwise
 
 
 def is_old_duplicates(impl: DatabaseImpl) -> bool:

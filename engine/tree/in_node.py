@@ -29,6 +29,9 @@ MAPPING_LEVEL: Final = 0x20000
 _NODE_BYTES: Final = 400
 _SLOT_BYTES: Final = 120
 
+# The least LSN of a slot, transient ones included; what is below stands for a node in the scratch file.
+LEAST_LSN: Final = 1 - (2 << 32)
+
 
 class ObsoleteNode:
     """An old version of a node that waits to be counted: its LSN and whether it was a delta."""

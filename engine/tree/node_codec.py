@@ -54,8 +54,8 @@ from engine.format.fast.bin import (
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, EXPIRATION, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES, WRITTEN_VERSION
 from engine.tree.bin_node import BIN, Times
-from engine.tree.database_state import DatabaseState
-from engine.tree.in_node import IN
+from engine.tree.database_state import DatabaseState, capacity
+from engine.tree.in_node import IN, LEAST_LSN
 from engine.tree.keys import PLAIN, Key
 from engine.tree.native_nodes import read_slots
 
@@ -69,8 +69,15 @@ def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     # Until v7 a BIN of such a database holds main keys, not pairs (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
     make = BIN if record.height == 1 else IN
-    node = make(db, record.node_id, record.level, order.wrap(record.identifier_key), record.max_entries)
+    node = make(
+        db,
+        record.node_id,
+        record.level,
+        order.wrap(record.identifier_key),
+        capacity(record.max_entries, db.max_entries),
+    )
     node.is_root = record.is_root
+    _check_lsns(record)
     prefix = record.key_prefix or b""
     wrap = order.wrap
     if isinstance(node, BIN):
@@ -86,11 +93,19 @@ def node_from(db: DatabaseState, record: NodeRecord) -> IN:
     return node
 
 
+def _check_lsns(record: NodeRecord) -> None:
+    """Refuse LSNs below those that a log can have: in memory they stand for spilled nodes. Raises FormatError."""
+    lowest = min((slot.lsn for slot in record.slots), default=NULL_LSN)
+    if lowest < LEAST_LSN:
+        raise FormatError("LSN of a slot out of bounds", expected=f"{LEAST_LSN} or more", found=str(lowest))
+
+
 def apply_delta(node: BIN, record: NodeRecord) -> None:
     """Put the slots of a delta over the full version that is in memory (R-TREE-35)."""
     order = PLAIN if node.db.old_duplicates else node.db.order
     prefix = record.key_prefix or b""
-    node.max_entries = max(node.max_entries, record.full_bin_max_entries)
+    node.max_entries = max(node.max_entries, capacity(record.full_bin_max_entries, 0))
+    _check_lsns(record)
     for slot in record.slots:
         _add_slot(node, record, slot, order.wrap(prefix + slot.key), DIRTY)
     if record.modification_base != NO_BASE or record.creation_base != NO_BASE:
@@ -364,7 +379,7 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
         head = decode_head(body)
         if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
             return None
-        node = BIN(db, head.node_id, head.level, head.ident, head.max_entries)
+        node = BIN(db, head.node_id, head.level, head.ident, capacity(head.max_entries, db.max_entries))
         node.is_root = bool(head.flags & ROOT)
         return node if _add_usual_slots(node, body, head) else None
     except (FormatError, IndexError):
@@ -381,8 +396,8 @@ def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
         if found is None:
             return False
         node.keys, node.lsns, node.states, node.values, node.sizes, node.expirations, node.data_bytes = found
-        return True
+        return min(node.lsns, default=NULL_LSN) >= LEAST_LSN
     states = bytearray()
     node.data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
     node.states = states
-    return node.data_bytes >= 0
+    return node.data_bytes >= 0 and min(node.lsns, default=NULL_LSN) >= LEAST_LSN

@@ -25,10 +25,10 @@ from typing import Any, Final
 from engine.storage.scratch import ScratchFile
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
-from engine.tree.in_node import IN, ObsoleteNode
+from engine.tree.in_node import IN, LEAST_LSN, ObsoleteNode
 
 # Below every LSN, NULL and transient ones included.
-_FIRST_MARK: Final = -(2 << 32)
+_FIRST_MARK: Final = LEAST_LSN - 1
 # Attributes that are plain values; keys, states and lists of objects have forms of their own.
 PLAIN: Final = (
     "dirty",

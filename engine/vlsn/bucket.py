@@ -104,7 +104,8 @@ class VLSNBucket:
         """Add a mapping; ``vlsn`` is not before ``first``.
 
         Returns:
-            False when it does not fit: the bucket is closed or full, the file is another, or the distance too long.
+            False when it does not fit: the bucket is closed or full, the file is another, or the distance too long, in
+            bytes or, beyond what a whole bucket holds, in VLSNs.
         """
         # The offsets are those of one file.
         if self.closed or lsn >> _FILE_SHIFT != self.file_number:
@@ -115,6 +116,9 @@ class VLSNBucket:
         is_new = vlsn > last or last_lsn == NULL_LSN
         index, off_stride = divmod(vlsn - self.first, self._limits.stride)
         offsets = self._offsets
+        # A VLSN comes from the log: places that wait for skipped ones must not cost what a forged one asks for (D-17).
+        if index - len(offsets) > self._limits.max_mappings:
+            return False
         # From the last element of the array, which may be a placeholder (R-VLSN-6).
         if is_new and last_lsn != NULL_LSN and offset - offsets[-1] > self._limits.max_distance:
             return False

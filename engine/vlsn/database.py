@@ -26,6 +26,7 @@ from engine.vlsn.ghost import Bucket, bucket_of
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 DATABASE_NAME: Final = "_jeVlsnMapDb"
+_LARGEST: Final = (1 << 63) - 1
 Record = tuple[bytes, bytes]
 
 
@@ -82,12 +83,13 @@ def bucket_at_or_below(database: IndexDatabase, vlsn: int) -> Bucket | None:
 
 def bucket_at_or_above(database: IndexDatabase, vlsn: int) -> Bucket | None:
     """The first stored bucket that does not begin before a VLSN."""
-    return _bucket(database.at_or_above(long_key(vlsn)))
+    # Nothing lies above the largest number: the caller asked for what follows a forged VLSN.
+    return _bucket(database.at_or_above(long_key(vlsn))) if vlsn <= _LARGEST else None
 
 
 def last_bucket(database: IndexDatabase) -> Bucket | None:
     """The last stored bucket."""
-    return _bucket(database.at_or_below(long_key((1 << 63) - 1)))
+    return _bucket(database.at_or_below(long_key(_LARGEST)))
 
 
 def buckets_from(database: IndexDatabase, vlsn: int) -> Iterator[Bucket]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.errors import RefusedError
 from engine.format.entry.ln import LN
 from engine.format.lsn import format_lsn
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.group_record import are_strangers
 from engine.inspect.log_stream import LogStream, is_outside, joined, nothing_of, stream_of_file
 from engine.inspect.stream_diff import StreamSide, stream
 from engine.log.check import FileCheck
@@ -81,6 +83,26 @@ class StreamNode:
             if isinstance(record, LN) and record.txn_id is not None:
                 found.append((entry.lsn, record.txn_id, record.db_id, record.key, entry.invisible))
         return found
+
+
+def require_one_group(one: StreamNode, other: StreamNode) -> None:
+    """Refuse to compare the streams of nodes of different groups: equal VLSNs of theirs mean nothing.
+
+    Raises:
+        RefusedError: their names or their UUIDs differ. JE's handshake refuses such a node as well.
+    """
+    first, second = one.log.group, other.log.group
+    if first is None or second is None or not are_strangers(first, second):
+        return
+    raise RefusedError(
+        "the environments do not belong to the same replication group",
+        file=other.env,
+        expected=f"group {first.name!r}, UUID {first.uuid}, as {one.env}",
+        found=f"group {second.name!r}, UUID {second.uuid}",
+        consequence="neither can follow the other: JE refuses the node in the handshake, with an "
+        "EnvironmentFailureException; their streams have no matchpoint",
+        hint=f"name nodes of one group; to compare records: jetool diff --records {one.env} {other.env}",
+    )
 
 
 def _read(run: Run, storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> LogStream:

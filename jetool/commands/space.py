@@ -80,8 +80,9 @@ def _line(rec: str, row: Row, style: Style) -> str:
         return f"{name:<22} {plural(values['records'], 'record')}, {shares}"
     counted, least, most = values["counted"], values["live_min"], values["live_max"]
     bar, used = " " * _BAR, ""
-    if counted:
-        sure, perhaps = round(_BAR * least / counted), round(_BAR * most / counted)
+    if counted is not None and counted > 0:
+        # The counters are those of the log, which may say anything; the bar has its width all the same.
+        sure, perhaps = (min(max(round(_BAR * part / counted), 0), _BAR) for part in (least, most))
         bar = ("#" * sure + "+" * (perhaps - sure)).ljust(_BAR, ".")
         ends = round(100 * least / counted), round(100 * most / counted)
         used = f"{ends[0]} %" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} %"

@@ -132,6 +132,7 @@ def test_a_healthy_frontend_is_clean(healthy: Path) -> None:
     assert found["summary"] == {
         "journals": 250, "findings": 0, "image": 150, "replay_first": 151, "replay_last": 250, "stops_at": None,
         "padded": 250, "padding_bytes": found["summary"]["padding_bytes"], "undecoded": 0, "next": None,
+        "unseen": None,
     }  # fmt: skip
     assert run("journal", "check", healthy).code == exits.DONE
 
@@ -253,7 +254,7 @@ def test_compare(tmp_path: Path) -> None:
     assert (summary["start"], summary["followers"]) == (str(tmp_path / "a" / "bdb"), 2)
     (looked_at,) = [step for step in summary["steps"] if "29 journals" in step]
     call = looked_at.partition(": jetool ")[2].split()
-    assert len(run(*call).text.splitlines()) == 29 + 3
+    assert len(run(*call).text.splitlines()) == 29 + 4
     assert any("metadata_failure_recovery" in step for step in summary["steps"])
     text = run("journal", "compare", tmp_path / "a", tmp_path / "c").text
     assert "forked" in text

@@ -222,7 +222,7 @@ WALKS = {
     "A record is missing, or wrong": ("je-17/txn-crash", [0, 0, 0]),
     "The disk fills up": ("je-17/txn-crash", [0, 0, 0]),
     "A replica does not start": ("je-17/ha-rollback", [0, 0, 0, 0, 0]),
-    "A replica refuses to roll back": ("je-17/rollback-four-periods", [0, 1, 0]),
+    "A replica refuses to roll back": ("je-17/rollback-four-periods", [0, 0, 0]),
     "Which node is the newest?": ("je-17/ha-rollback", [0, 0]),
     "The majority is lost for good": ("je-17/ha-rollback", [0, 0, 0, 0]),
     "Moving records into a new environment": ("je-17/txn-crash", [0, 0, 0]),
@@ -244,7 +244,8 @@ def test_the_runbook_is_true(heading: str, tmp_path: Path) -> None:
     elif heading == "It was the wrong repair":
         assert harness.run("recover", env).code == 0
     other = tmp_path / "other"
-    shutil.copytree(GOLDEN / "je-17/ha-rollback", other)
+    # Two nodes of one group: streams of different groups are not compared.
+    shutil.copytree(env, other)
     places = {"/data/env": env, "/data/old": env, "/data/node1": env, "/data/new": other, "/data/node2": other}
     places |= {"/backup/env": tmp_path / "backups", "/data/restored": tmp_path / "restored"}
     found = []

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from engine.catalog.naming import DatabaseOptions
-from engine.contents.journals import EPOCHS, encode_json_journal, journal_key
+from engine.contents.journals import EPOCHS, encode_json_journal, journal_id, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.format.entry_types import USER_LNS
+from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
-from engine.rep.group import form_group
+from engine.rep.group import form_group, lead_alone
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
@@ -86,6 +89,39 @@ def write_cut_frontend(env: Path) -> None:
     data = bytearray(log.read_bytes())
     data[nodes[0].lsn + 24] ^= 0x10
     log.write_bytes(data)
+
+
+def damage_tail(env: Path, target: str, after: int = 10) -> int:
+    """Write journals to database 201 as a master that is killed then, and flip a bit in the last file.
+
+    Arguments:
+        target: the entry that is damaged: the ``journal`` or the ``commit`` of the first journal, or ``nothing``.
+        after: whole journals after it.
+
+    Returns:
+        The LSN of the damaged entry.
+    """
+    with Environment(env) as opened:
+        if opened.replicated:
+            lead_alone(opened.engine)
+        with opened.open_database("201") as db:
+            begin = max(journal_id(key) for key, _ in db.items()) + 1
+            for number in range(begin, begin + after + 1):
+                db.put(journal_key(number), value_of(number))
+        killed = env.with_name("killed")
+        shutil.copytree(env, killed)
+    shutil.rmtree(env)
+    killed.rename(env)
+    storage = DiskStorage(env)
+    found = list(LogReader(storage, list_log_files(storage)).forward())
+    at = [index for index, item in enumerate(found) if isinstance(item, LogEntry) and item.type_number in USER_LNS]
+    lsn = found[at[-after - 1] + (target == "commit")].lsn
+    if target != "nothing":
+        log = env / f"{lsn >> 32:08x}.jdb"
+        data = bytearray(log.read_bytes())
+        data[(lsn & 0xFFFFFFFF) + 30] ^= 0x10
+        log.write_bytes(data)
+    return lsn
 
 
 def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> None:

@@ -10,6 +10,7 @@ from engine.derby.format import allocation, btree, codec, container, control, de
 from engine.derby.format import row as rows
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.operations import registry
+from engine.derby.pages import LiveAllocation, LivePage, fresh_page
 from engine.errors import FormatError, UsageError
 from tests.derby.derby_fixtures import NAMES, files_of, json_of, records_of, sha256
 
@@ -236,3 +237,20 @@ def test_bit_sets_grow_and_shrink() -> None:
 def test_capacity_of_an_allocation_page() -> None:
     """derby-log-format.md 14: 10 216 pages for 4096 bytes."""
     assert allocation.maximum_pages(4096, 80) == 10216
+
+
+@pytest.mark.parametrize("allocated", [-1, (1 << 31) - 1])
+def test_an_allocation_page_counts_no_more_than_it_manages(allocated: int) -> None:
+    made = fresh_page(page.ALLOCATION, 0, 4096, 12, container.HEADER_SIZE)
+    assert isinstance(made, LiveAllocation)
+    wrong = made.content._replace(extent=made.content.extent._replace(allocated=allocated))
+    with pytest.raises(FormatError, match="allocated more pages"):
+        allocation.decode(allocation.encode(wrong, 4096))
+
+
+@pytest.mark.parametrize("reserved", [-1, 4097, (1 << 31) - 1])
+def test_a_reserve_is_no_more_than_a_page(reserved: int) -> None:
+    made = fresh_page(page.STORED, 1, 4096, 12, 0)
+    assert isinstance(made, LivePage)
+    with pytest.raises(FormatError, match="impossible reserve"):
+        made.reserve(0, reserved)

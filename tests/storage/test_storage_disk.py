@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -227,3 +228,16 @@ def test_an_overlay_says_what_would_be_free(tmp_path: Path, monkeypatch: pytest.
     assert overlay.free_bytes() == 8_600
     overlay.open_rw("new").write(0, bytes(20_000))
     assert overlay.free_bytes() == 0
+
+
+def test_a_read_costs_no_more_than_the_file_has(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"abc")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    with closing(DiskStorage(tmp_path).open("short")) as file:
+        resource.setrlimit(resource.RLIMIT_AS, (now + (256 << 20), before[1]))
+        try:
+            assert file.read(1, 1 << 40) == b"bc"
+            assert file.read(10, 1 << 40) == b""
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, before)

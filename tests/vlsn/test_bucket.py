@@ -58,6 +58,15 @@ def test_full_bucket_takes_what_is_off_the_stride() -> None:
     assert [made.put(vlsn, 10 * vlsn) for vlsn in range(1, 9)] == [True] * 6 + [False, True]
 
 
+@pytest.mark.parametrize("vlsn", [1 + 3 * 5, 1 << 40, (1 << 63) - 1])
+def test_places_that_wait_are_bounded(vlsn: int) -> None:
+    """R-VLSN-6: skipped VLSNs have places that wait for them, but no more than a bucket holds."""
+    made = VLSNBucket(BucketLimits(3, 3), 0, 1)
+    assert [made.put(1, 10), made.put(vlsn, 20)] == [True, False]
+    assert made.put(1 + 3 * 4, 20)
+    assert len(made.record().offsets) == 5
+
+
 def test_distance_is_measured_from_the_last_element() -> None:
     """T-13, R-VLSN-5, 6: exactly the distance fits; the last VLSN does not count, and a placeholder does."""
     limits = BucketLimits(10, 1000, 50)

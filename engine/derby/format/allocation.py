@@ -135,6 +135,9 @@ def decode(data: bytes) -> AllocationPage:
     if not 0 <= extent.last_page - extent.first_page < maximum_pages(len(data), length):
         found = f"{extent.first_page} to {extent.last_page}"
         raise FormatError("an allocation page manages more pages than it can", found=found)
+    if not 0 <= extent.allocated <= extent.last_page - extent.first_page + 1:
+        found = f"{extent.allocated} of {extent.first_page} to {extent.last_page}"
+        raise FormatError("an allocation page has allocated more pages than it manages", found=found)
     free, at = _read_bits(data, start + length + _EXTENT.size)
     unfilled, _ = _read_bits(data, at)
     return AllocationPage(

@@ -138,7 +138,7 @@ class FateTable:
         self.sizes.put(row, self.sizes.get(row) + total_bytes)
         known = self.dbs.get(row)
         if count == 1:
-            self.dbs.put(row, db_id)
+            self.dbs.put(row, db_id if db_id < _SEVERAL else self._number_of(frozenset((db_id,))))
         elif known != db_id:
             self.dbs.put(row, self._with_db(known, db_id))
 
@@ -150,7 +150,9 @@ class FateTable:
         known = self.databases(stored)
         if db_id in known:
             return stored
-        together = known | {db_id}
+        return self._number_of(known | {db_id})
+
+    def _number_of(self, together: frozenset[int]) -> int:
         number = self._numbers.get(together)
         if number is None:
             number = self._numbers[together] = len(self._several)

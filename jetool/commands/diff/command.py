@@ -14,7 +14,7 @@ from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option
-from jetool.app.node_stream import StreamNode
+from jetool.app.node_stream import StreamNode, require_one_group
 from jetool.app.opening import as_of_option
 from jetool.app.options import Run
 from jetool.app.params import Address
@@ -83,7 +83,8 @@ DIFF: Final = Shape(
     exits={
         exits.DONE: "the two are the same",
         exits.FINDINGS: "they differ, or damage was met",
-        exits.REFUSED: "a restore marker stands in the environment: it must not be opened",
+        exits.REFUSED: "a restore marker stands in the environment: it must not be opened; or the two are nodes of "
+        "different replication groups",
         exits.NOT_FOUND: "no environment, or none yet at the point of --from",
         exits.UNSUPPORTED: "a log version that this program does not read",
         exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
@@ -107,7 +108,8 @@ def diff(
 
     Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has after it,
     it would give up as the other's replica. Then every entry that both should have is compared: type, transaction,
-    database, key, data. LSNs differ between nodes and are not compared.
+    database, key, data. LSNs differ between nodes and are not compared. Nodes of different groups, by the UUID in the
+    group's record, are refused: their streams have nothing in common.
 
     Other environments, and two points of one: the records that recovery would leave are compared, and the logs byte
     for byte; of two copies of one environment that names the entry at which they part.
@@ -137,6 +139,7 @@ def diff(
         if one.is_replicated and other.is_replicated:
             if decode is not None:
                 raise UsageError("--decode is for records", hint="add --records")
+            require_one_group(one, other)
             return _diff_nodes(run, one, other)
     return print_record_diff(run, whole(run, env), whole(run, env2), limit, decode)
 

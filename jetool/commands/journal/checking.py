@@ -12,12 +12,14 @@ from engine.errors import UsageError
 from engine.journals.check import (
     AHEAD,
     BEHIND,
+    DESTROYED,
     HOLE,
     KINDS,
     OPERATION,
     OVERLAP,
     PAYLOAD,
     UNREADABLE,
+    UNSEEN,
     JournalCheck,
     JournalFinding,
     check_journals,
@@ -27,6 +29,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
+    UNSEEN_REASON,
     Journals,
     journal,
     open_journals,
@@ -66,6 +69,7 @@ CHECKED: Final = Shape(
         Field("padding_bytes", "size_bytes", "how many zero bytes"),
         Field("undecoded", "int", "payloads of a form that is not known; they are no findings"),
         Field("next", "text", "the next command", null=True),
+        UNSEEN_REASON,
     ),
 )
 
@@ -95,8 +99,10 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
     """Check the journals as a frontend reads them: every id there, every operation known, the image within reach.
 
     Found are ids that are missing, databases that overlap, names that do not follow from name and count of the one
-    before (the product reckons its largest id so), operations without a name, payloads that break off. The summary says
-    which ids can be replayed from the image, and where a frontend would stop. Nothing is created or changed.
+    before (the product reckons its largest id so), operations without a name, payloads that break off, and journals
+    that stand after damage in the log. JE cuts these away when it opens the environment, so that the frontend comes up
+    without them. The summary says which ids can be replayed from the image, and where a frontend would stop. Nothing is
+    created or changed.
     """
     with open_journals(run, env, product) as found:
         number = found.image if image is None else _image_id(image)
@@ -108,7 +114,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
         with run.out.stream(FOUND, line=_line) as stream:
             for finding in done.findings:
                 stream.row(FOUND.rec, _row(found, finding))
-            stream.end(_summary(env, done))
+            stream.end(_summary(env, done, unseen))
     if done.unnamed:
         run.messages.notice(f"findings about single journals that are not listed: {done.unnamed}")
     if any(finding.kind == UNREADABLE for finding in done.findings):
@@ -144,13 +150,13 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
     return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"
 
 
-def _summary(env: str, done: JournalCheck) -> Row:
+def _summary(env: str, done: JournalCheck, unseen: str | None) -> Row:
     replayed = done.replayed
     return CHECKED.row(
         (
             done.journals, len(done.findings) + done.unnamed, done.image, replayed.first if replayed else None,
             replayed.last if replayed else None, done.stops_at, done.padded, done.padding_bytes, done.undecoded,
-            _next(env, done),
+            _next(env, done), unseen,
         )
     )  # fmt: skip
 
@@ -168,6 +174,11 @@ def _next(env: str, done: JournalCheck) -> str | None:
         return f"jetool journal plan-skip {env} {first.first}"
     if first.kind == AHEAD:
         return "start from another node, or from an image that is not newer; jetool journal compare says which node"
-    if first.kind == UNREADABLE:
+    if first.kind in (UNSEEN, DESTROYED) and first.first is not None:
+        return (
+            f"jetool journal show {env} {first.first}.. shows what is left; jetool journal compare {env} OTHER shows "
+            "whether another node has these journals"
+        )
+    if first.kind in (UNREADABLE, UNSEEN, DESTROYED):
         return f"jetool verify {env} says what is damaged"
     return f"jetool journal list {env}"

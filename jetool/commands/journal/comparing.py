@@ -14,7 +14,14 @@ from engine.journals.extents import Epochs, read_epochs
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
+from jetool.commands.journal.group import (
+    JOURNAL_EXITS,
+    UNSEEN_REASON,
+    Journals,
+    journal,
+    open_journals,
+    product_option,
+)
 from jetool.output.shape import Field, Row, Shape
 
 SAME: Final = "same"
@@ -40,6 +47,8 @@ NODE: Final = Shape(
         Field("missing", "int", "the first id that only one of the two has although both should", null=True),
         Field("behind", "int", "journals of the one to start from that it lacks, or has others for"),
         Field("own", "int", "journals that only this one has, or has others for"),
+        UNSEEN_REASON,
+        Field("after_damage", "int", "journals that stand after damage in its log; they were not compared"),
     ),
 )  # fmt: skip
 COMPARED: Final = Shape(
@@ -66,7 +75,7 @@ COMPARED: Final = Shape(
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "all have the same journals",
-        exits.FINDINGS: "they differ",
+        exits.FINDINGS: "they differ, or the log of one is damaged and was not seen whole",
     },
 )
 @environment
@@ -79,7 +88,8 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
     Journals are the same when operation and payload are; zero bytes at the end do not count. To start from is the
     frontend whose journals the most others have; of several the one with the fewest holes, then the one with the
     highest epoch, then the one with the largest id. Observers are compared, too, but a frontend to start from is a
-    FOLLOWER where there is one. Nothing is created or changed.
+    FOLLOWER where there is one. Journals that stand after damage in a log are counted, not compared. Nothing is created
+    or changed.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_journals(run, place, product)) for place in (env, *others)]
@@ -107,7 +117,8 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
             start = opened[found.start]
             steps = _steps(opened, found, verdicts)
             stream.end(COMPARED.row((len(opened), start.home, found.followers, steps)))
-    return exits.DONE if set(verdicts) <= {START, SAME} else exits.FINDINGS
+        whole = all(one.env.unseen is None for one in opened)
+    return exits.DONE if whole and set(verdicts) <= {START, SAME} else exits.FINDINGS
 
 
 def _verdict(found: Comparison, standing: NodeStanding) -> str:
@@ -124,11 +135,12 @@ def _verdict(found: Comparison, standing: NodeStanding) -> str:
 
 def _row(one: Journals, epochs: Epochs, verdict: str, standing: NodeStanding) -> Row:
     files, extents, parting = one.files, one.families[0], standing.parting
+    unseen = one.reader().unseen
     return NODE.row(
         (
             one.home, files.node if files else None, files.role if files else None, epochs.records, epochs.highest,
             extents.first, extents.last, one.image, verdict, parting.common, parting.fork, parting.missing,
-            standing.behind, standing.own,
+            standing.behind, standing.own, one.env.unseen, len(unseen.journals) if unseen is not None else 0,
         )
     )  # fmt: skip
 
@@ -136,9 +148,15 @@ def _row(one: Journals, epochs: Epochs, verdict: str, standing: NodeStanding) ->
 def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> list[str]:
     """The vendors' procedure for a lost quorum, for these frontends."""
     start = opened[found.start]
-    if set(verdicts) <= {START, SAME}:
+    if set(verdicts) <= {START, SAME} and all(one.env.unseen is None for one in opened):
         return ["nothing: all frontends have the same journals"]
     steps = ["stop all frontends, and keep a copy of each meta directory"]
+    for home, unseen in ((one.home, one.reader().unseen) for one in opened):
+        if unseen is not None and unseen.journals:
+            steps.append(
+                f"look at what stands after damage in {home}, since JE will cut it away "
+                f"({plural(len(unseen.journals), 'journal')}): jetool journal show {home} {unseen.journals[0].id}.."
+            )
     for one in found.nodes:
         if one.own and one.node != found.start:
             home, parting = opened[one.node].home, one.parting

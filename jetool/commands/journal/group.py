@@ -23,9 +23,13 @@ from jetool.app import exits
 from jetool.app.command import group
 from jetool.app.opening import READ_EXITS, open_to_read
 from jetool.app.options import Run
+from jetool.output.shape import Field
 
 P = ParamSpec("P")
 UNNAMED: Final = "?"
+UNSEEN_REASON: Final = Field(
+    "unseen", "text", "what of the log was not seen, or is wrong; null when all was", null=True
+)
 JOURNAL_EXITS: Final = {
     **READ_EXITS,
     exits.NOT_FOUND: "no environment, no database of journals in it, no such journal",

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.contents.journals import STAR_MANAGER
 from engine.contents.operations import PRODUCTS
 from engine.journals.check import OVERLAP
 from engine.journals.extents import IdRange, JournalExtent, JournalExtents, read_epochs
+from engine.journals.reading import JournalReader
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import reading_code
 from jetool.app.options import Run
-from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
+from jetool.commands.journal.group import (
+    JOURNAL_EXITS,
+    UNSEEN_REASON,
+    Journals,
+    journal,
+    open_journals,
+    product_option,
+)
 from jetool.output.shape import Field, Row, Shape, row_of
 
 _RANGE: Final = (
@@ -31,7 +40,17 @@ _DATABASE: Final = (
     Field("first_time", "time", "when the first was committed", null=True),
     Field("last_time", "time", "when the last was committed", null=True),
 )
+_AFTER: Final = (
+    Field("starmgr", "bool", "they are the StarManager's"),
+    Field("damage", "lsn", "where the log is damaged"),
+    Field("journals", "int", "intact journals after it, or whose Commit it may have destroyed"),
+    Field("first", "int", "the first of them; null when there is none", null=True),
+    Field("last", "int", "the last one", null=True),
+    Field("destroyed", "records", "ids before the last one without an intact entry", fields=_RANGE),
+    Field("broken_txns", "int", "transactions, of any database, whose Commit is there and whose records are not"),
+)
 FITS: Final = "fits"
+UNSEEN: Final = "unseen"
 VERDICTS: Final = {
     FITS: "the journal after the image is there, and all after it",
     "holes": "journals after the image are missing",
@@ -39,6 +58,7 @@ VERDICTS: Final = {
     "behind": "journals between the image and the first one are gone",
     "ahead": "the image is newer than the newest journal",
     "no-image": "no image was found beside the environment",
+    UNSEEN: "the log is damaged and not all of it was seen: journals may be missing after the last one",
 }
 LISTED: Final = Shape(
     "journals",
@@ -61,6 +81,9 @@ LISTED: Final = Shape(
         Field("verdict", "text", "how image and journals fit together", choices=tuple(VERDICTS)),
         Field("databases", "records", "the journal databases", fields=_DATABASE),
         Field("starmgr", "records", "those of the StarManager inside StarRocks", fields=_DATABASE),
+        UNSEEN_REASON,
+        Field("after_damage", "records", "journals after the damage: JE cuts them away when it opens the environment",
+              fields=_AFTER),
     ),
 )  # fmt: skip
 
@@ -93,7 +116,8 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
                 found.home, found.product, files.node if files else None, files.role if files else None,
                 files.cluster if files else None, list(files.images) if files else [], epochs.records, epochs.highest,
                 own.first, own.last, own.journals, last.name_id + last.journals - 1 if last.journals else None,
-                verdict(own, found.image), _rows(found, own), [row for one in others for row in _rows(found, one)],
+                verdict(own, found.image, found.env.unseen), _rows(found, own),
+                [row for one in others for row in _rows(found, one)], found.env.unseen, _after_damage(found),
             )
         )  # fmt: skip
         code = reading_code(found.env)
@@ -101,8 +125,14 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
     return code
 
 
-def verdict(extents: JournalExtents, image: int | None) -> str:
-    """How the newest image and the journals fit together (``VERDICTS``)."""
+def verdict(extents: JournalExtents, image: int | None, unseen: str | None = None) -> str:
+    """How the newest image and the journals fit together (``VERDICTS``).
+
+    Arguments:
+        unseen: what of the log was not seen. Then what was seen shows nothing of what follows the image.
+    """
+    if unseen is not None:
+        return UNSEEN
     if image is None:
         return "no-image"
     first, last = extents.first, extents.last
@@ -119,6 +149,26 @@ def verdict(extents: JournalExtents, image: int | None) -> str:
         return "holes"
     doubled = (passage.overlap for passage in extents.passages)
     return OVERLAP if any(one is not None and one.last > image for one in doubled) else FITS
+
+
+def _after_damage(found: Journals) -> list[Row]:
+    rows = []
+    for extents in found.families:
+        unseen = JournalReader(found.env, extents).unseen
+        if unseen is None:
+            continue
+        journals = unseen.journals
+        rows.append(
+            row_of(
+                _AFTER,
+                (
+                    extents.family == STAR_MANAGER, unseen.damage_lsn, len(journals),
+                    journals[0].id if journals else None, journals[-1].id if journals else None,
+                    [row_of(_RANGE, one) for one in unseen.destroyed], unseen.broken_txns,
+                ),
+            )
+        )  # fmt: skip
+    return rows
 
 
 def _rows(found: Journals, extents: JournalExtents) -> list[Row]:

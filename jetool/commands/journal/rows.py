@@ -28,6 +28,7 @@ JOURNAL: Final = Shape(
         Field("txn", "int", "the transaction that wrote it; null when the cleaner has moved it", null=True),
         Field("lsn", "lsn", "where it stands in the log"),
         Field("vlsn", "vlsn", "its place in the replication stream"),
+        Field("seen", "bool", "recovery sees it; false: it, or its Commit, stands after damage in the log"),
     ),
 )  # fmt: skip
 
@@ -42,7 +43,7 @@ def journal_row(product: str | None, found: FoundJournal) -> Row:
             {"hex": found.value.hex()} if payload is None else payload.value,
             payload is not None and payload.known and name is not None, payload.padding if payload is not None else 0,
             len(found.value), may_skip(product, code) if code is not None else None, found.database, found.txn,
-            found.lsn, found.vlsn,
+            found.lsn, found.vlsn, found.seen,
         )
     )  # fmt: skip
 
@@ -60,5 +61,7 @@ def journal_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the
     marks = [f"padding={text('padding')}"] if by_name["padding"][1] else []
     if not by_name["known"][1]:
         marks.append("not all is known")
+    if not by_name["seen"][1]:
+        marks.append("after damage: recovery does not see it")
     place = f"txn {text('txn')}  {text('lsn')}  VLSN {text('vlsn')}"
     return "  ".join([text("id"), text("time"), operation, text("payload"), *marks, place])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import click
@@ -19,6 +20,7 @@ from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
+    UNSEEN_REASON,
     journal,
     open_journals,
     product_option,
@@ -33,7 +35,8 @@ SHOWN: Final = Shape(
     "The end of the journals.",
     (
         Field("journals", "int", "how many were printed"),
-        Field("complete", "bool", "false when --limit left some out"),
+        Field("complete", "bool", "false when --limit left some out, or when not all of the log was seen"),
+        UNSEEN_REASON,
     ),
 )
 
@@ -74,21 +77,24 @@ def journal_show(
 ) -> int:
     """Print journals: id, time, operation, payload as JSON, padding, transaction, LSN, VLSN.
 
-    What is not known of a payload is printed in hex and flagged, never guessed. A journal is found through the trees;
-    one whose place in them is lost is still in the log (jetool history, jetool salvage). Nothing is created or
-    changed.
+    What is not known of a payload is printed in hex and flagged, never guessed. Journals are found through the trees.
+    Those that stand intact after damage in the log come last and are marked: JE cuts them away when it opens the
+    environment. Others whose place in the trees is lost may still be in the log (jetool history, jetool salvage).
+    Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
         reader = found.reader(star_manager)
         codes = _codes(found.product, operations)
         first, last = ids or (0, None)
-        if ids is not None and first == last:
+        high = _LAST if last is None else last
+        unseen = _since(reader.read_unseen(first, high), since)
+        if ids is not None and first == last and not (reader.unseen and reader.unseen.between(first, first)):
             # One that is not there is an error that says why.
             reader.find(first)
         if since is not None:
             begin = reader.first_since(since)
-            first, last = (max(first, begin), last) if begin is not None else (_LAST, _LAST)
-        read = heard(reader.read(first, _LAST if last is None else last), run.listener, "journals")
+            first, high = (max(first, begin), high) if begin is not None else (_LAST, _LAST)
+        read = heard(chain(reader.read(first, high), unseen), run.listener, "journals")
         chosen = _chosen(read, codes, word, until)
         with run.out.stream(JOURNAL, line=journal_line) as stream:
             printed, complete = 0, True
@@ -98,8 +104,14 @@ def journal_show(
                     break
                 stream.row(JOURNAL.rec, journal_row(found.product, one))
                 printed += 1
-            stream.end(SHOWN.row((printed, complete)))
+            reason = found.env.unseen
+            stream.end(SHOWN.row((printed, complete and reason is None, reason)))
         return reading_code(found.env)
+
+
+def _since(journals: Iterable[FoundJournal], since: int | None) -> Iterator[FoundJournal]:
+    """Journals without those that were committed before a time; a journal without a time is kept."""
+    return (one for one in journals if since is None or one.time_ms is None or one.time_ms >= since)
 
 
 def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:

@@ -14,6 +14,7 @@ from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
+    UNSEEN_REASON,
     journal,
     open_journals,
     operation_text,
@@ -46,7 +47,7 @@ HOUR: Final = Shape(
 TOTAL: Final = Shape(
     "summary",
     "All of them.",
-    (Field("journals", "int", "how many were read"), Field("bytes", "size_bytes", "their values")),
+    (Field("journals", "int", "how many were read"), Field("bytes", "size_bytes", "their values"), UNSEEN_REASON),
 )
 
 
@@ -84,7 +85,7 @@ def journal_stats(
         shape = HOUR if grouping == BY_HOUR else OPERATION
         with run.out.stream(shape, few=True) as stream:
             stream.rows([(shape.rec, _row(shape, row, total, found.product)) for row in rows])
-            stream.end(TOTAL.row((sum(row.journals for row in rows), total)))
+            stream.end(TOTAL.row((sum(row.journals for row in rows), total, found.env.unseen)))
         return reading_code(found.env)
 
 

@@ -14,7 +14,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.node_stream import StreamNode
+from jetool.app.node_stream import StreamNode, require_one_group
 from jetool.app.options import Run
 from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
 from jetool.commands.rollbacks.scale import scale
@@ -36,7 +36,7 @@ from jetool.rows.stream_rows import prediction_row
         **LOG_EXITS,
         exits.FINDINGS: "all was read; damage was met, the rollbacks contradict each other and recovery refuses, or "
         "the node could not rejoin by itself (--against)",
-        exits.REFUSED: "a restore marker stands in the environment",
+        exits.REFUSED: "a restore marker stands in the environment; or --against names a node of another group",
     },
 )
 @environment
@@ -90,6 +90,7 @@ def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, ke
     for node in (replica, feeder):
         if not node.is_replicated:
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
+    require_one_group(replica, feeder)
     found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
     # Without a matchpoint everything would have to go.
     matchpoint = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
