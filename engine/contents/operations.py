@@ -11,7 +11,7 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
-# The newest release whose operations the tables have in full; some of later ones are there too (fe-journals.md 4).
+# The newest release that the tables have operations of (fe-journals.md 4); they need not have all of them.
 NEWEST_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """
