@@ -14,10 +14,10 @@ Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
-from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
 from engine.format.entry.db_tree import (
     DB_NOT_REPLICATED,
     DB_REPLICATED,
@@ -42,6 +42,8 @@ from engine.txn.payload import MAP, NAME, Payload, PutMode
 from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
+# Ids are signed numbers of eight bytes.
+_MOST_ID: Final = (1 << 63) - 1
 _NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME = range(5)
 
 
@@ -320,6 +322,14 @@ class NamingOperations:
         with self._ctx.latch:
             replicated = txn.vlsn != NULL_VLSN
             db_id = catalog.last_replicated_db_id - 1 if replicated else catalog.last_local_db_id + 1
+            if not -_MOST_ID <= db_id <= _MOST_ID:
+                raise DamageError(
+                    "an entry of the log has given out the last id of a database that there is",
+                    expected=f"-{_MOST_ID} to {_MOST_ID}",
+                    found=str(db_id),
+                    consequence="no database can be made, by JE neither",
+                    hint="jetool salvage takes the records into a new environment",
+                )
             # Given out for good, also when the transaction aborts: in one log no id may stand for two databases.
             catalog.note_id(db_id)
             return db_id

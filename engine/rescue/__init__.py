@@ -4,6 +4,7 @@
 * ``history``: an environment as it was at a point of its log, and how far back that goes
 * ``messages``: messages of JE and Derby that are known: cause, risk, next command
 * ``missing``: log files that are gone or cut short, and what stood only there
+* ``pasted``: pasted text, divided into incidents
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
 * ``recalculation``: what is in use, counted anew from trees and log
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs

@@ -18,8 +18,8 @@ MAPPED = sorted(
     if "commands" not in path.parts and path.parent.name != "jetool"
 )
 DOTTED = re.compile(r"``((?:engine|jetool)(?:\.\w+)+)``")
-# Files that jetool leaves, and a group of entry points, named as modules are.
-FILES = {"jetool.contents", "jetool.pages", "jetool.repair"}
+# Files that jetool leaves, and groups of entry points, named as modules are.
+FILES = {"jetool.contents", "jetool.orders", "jetool.pages", "jetool.repair"}
 
 
 def modules_of(package: Path) -> set[str]:

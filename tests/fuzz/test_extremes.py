@@ -91,6 +91,9 @@ MENDED = (
     ("je-17/txn-crash", "UPD_LN_TX", "prior_size", (1 << 32) - 1, ("recover", "-n")),
     ("je-17/txn-crash", "FileSummaryLN", "content.summary.obsolete_in_count", -(1 << 31), ("space",)),
     ("je-17/empty", "DbTree", "naming_db.flags", 255, ("recover", "-n")),
+    ("je-15/ha-rollback", "MapLN", "content.database.flags", 255, ("verify", "--full")),
+    ("je-15/ha-rollback", "MapLN", "content.database.flags", 255, ("recover", "-n")),
+    ("je-15/ha-rollback", "NameLN_TX", "content.db_id", (1 << 63) - 1, ("recover", "-n")),
     ("je-26/times", "NameLN_TX", "db_id", (1 << 63) - 1, ("txns",)),
 )
 

@@ -1,6 +1,7 @@
 """The newest committed version of every record of damaged environments, from their logs.
 
 * ``sources``: which logs belong together, and what the records of their databases are
+* ``streams``: which logs hold the same replication stream
 * ``databases``: names of databases, and which of them were removed or are JE's own
 * ``scan``: what is few in a log, and the versions of one entry
 * ``trees``: the trees as the last legible checkpoint left them, with the branches that are gone
