@@ -56,8 +56,9 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-# What of the trees lies in missing files, by file number; None when recovery fails.
-AskForLost = Callable[[], Mapping[int, LostFile] | None]
+# What of the trees lies in missing files, by file number; None when recovery fails. The argument says whether the log
+# leaves it open; where it does not, an answer that takes a walk over the trees is not worth it.
+AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
 
 
 class FileResult(NamedTuple):
@@ -389,7 +390,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
     # Only the trees can tell whether anything leads into these.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
-    found = lost() if unclear and lost is not None else None
+    found = lost(bool(unclear)) if lost is not None else None
     for number, what in sorted((found or {}).items()):
         if number not in needed:
             yield _lost_finding(number, what)
@@ -410,9 +411,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
 
 
 def _lost_finding(number: int, what: LostFile) -> Finding:
-    held = ((what.records, "record"), (what.nodes, "tree node"))
-    parts = [plural(count, word) for count, word in held if count]
-    message = f"{_name(number)}; in it {' and '.join(parts)}, the first of {what.first_db}"
+    message = f"{_name(number)}; in it {what.in_words()}, the first of {what.first_db}"
     return finding(rules.MISSING_NEEDED, message, lsn=what.first_lsn, file=_name(number), db=what.first_db)
 
 
