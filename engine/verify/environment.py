@@ -41,6 +41,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "tail": (
         *(rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")),
         log_rules.MISSING_NEEDED,
+        log_rules.TWO_WRITERS,
     ),
     "tree": tree_rules.RULES,
     "refs": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")),

@@ -43,6 +43,7 @@ from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, Log
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS
 from engine.log.files import LogFile, LogFiles
+from engine.log.interleaved import find_interleaved
 from engine.log.reader import FileReader
 from engine.log.tail import find_end
 from engine.storage.base import Storage
@@ -163,7 +164,7 @@ def _all_findings(
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
                 if "log" not in levels:
-                    yield from _file_findings(check, end_file)
+                    yield from _file_findings(storage, check, end_file)
             if check.file.number == end_file and check.count(RESTORE_REQUIRED):
                 yield from _restore_findings(storage, files, check)
         if checks:
@@ -175,7 +176,7 @@ def _all_findings(
         if result.check is None:
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
-            yield from _file_findings(result.check, end_file)
+            yield from _file_findings(storage, result.check, end_file)
     checkpoint = next((check.checkpoint for check in reversed(checks) if check.checkpoint), None)
     for before, after in pairwise(checks):
         yield from _pair_findings(storage, before, after, checkpoint)
@@ -193,8 +194,13 @@ def _all_findings(
     yield from _directory_findings(files)
 
 
-def _file_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+def _file_findings(storage: Storage, check: FileCheck, end_file: int) -> Iterator[Finding]:
     in_tail = check.file.number >= end_file
+    if check.damages and (two := find_interleaved(storage, check.file, is_last=in_tail)) is not None:
+        message = f"{format_lsn(two.lsn)} goes on from 0x{two.named:x}, where no entry stands any more"
+        if two.changes > 1:
+            message += f"; the chain changes {two.changes} times in the file"
+        yield finding(rules.TWO_WRITERS, message, lsn=two.lsn, file=check.file.path)
     for seen in check.damages:
         # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
         if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
