@@ -17,6 +17,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.app import exits
+from jetool.commands.info.je_notes import RULES as OF_JE
 from tests import corpus
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.oracle.environments import named
@@ -119,7 +120,7 @@ def test_junit(damaged: Path, clean: Path) -> None:
     suite = ElementTree.fromstring(result.out)
     suite = suite if suite.tag == "testsuite" else suite[0]
     cases = suite.findall("testcase")
-    assert len(cases) == len({rule.code for rule in OF_DEFAULT})
+    assert len(cases) == len({rule.code for rule in (*OF_DEFAULT, *OF_JE)})
     said = [ElementTree.tostring(case).decode() for case in cases if case.find("failure") is not None]
     failed = {code for text in said for code in re.findall(r"JE-\w+-\d+", text)[:1]}
     assert failed == {"JE-LOG-001", "JE-LOG-021"}
@@ -132,7 +133,7 @@ def test_sarif(damaged: Path, clean: Path) -> None:
     log = json.loads(result.out)
     assert log["version"] == "2.1.0"
     (sarif,) = log["runs"]
-    assert {rule["id"] for rule in sarif["tool"]["driver"]["rules"]} == {rule.code for rule in OF_DEFAULT}
+    assert {rule["id"] for rule in sarif["tool"]["driver"]["rules"]} == {rule.code for rule in (*OF_DEFAULT, *OF_JE)}
     assert {r["ruleId"]: r["level"] for r in sarif["results"]} == {
         "JE-LOG-001": "error", "JE-LOG-021": "warning", "JE-TAIL-001": "note",
     }  # fmt: skip

@@ -36,6 +36,8 @@ from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
+from jetool.commands.info import je_notes
+from jetool.commands.info.je_notes import notes_for_je
 from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
 
@@ -110,6 +112,9 @@ def verify(
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
 
+    Notes (JE-OPEN) say what JE would refuse or needs beside a sound log: duplicates of JE 3 or 4 in the recovery
+    interval, less of the disk free than je.freeDisk, classes that order keys.
+
     The summary says what was not checked. Nothing is changed; a running environment can be checked, and what
     its writer is just writing may then look like a torn tail.
     """
@@ -141,10 +146,13 @@ def verify(
     entries = None
     if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
-    rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
+    report = report._replace(findings=(*report.findings, *notes_for_je(storage, files)))
+    rules = (*ALWAYS, *je_notes.RULES, *(rule for level in report.checked for rule in RULES[level]))
     found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
+    unread = tuple(f"{one.file} (it cannot be read)" for one in report.findings if one.code == UNREADABLE.code)
+    report = report._replace(not_checked=(*report.not_checked, *unread))
     code = _exit_code(report, files, levels, strict=strict)
     found.end(summary_row(report, entries), [env] if code == exits.INCOMPLETE else [])
     return code
