@@ -24,7 +24,7 @@ from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, verify_log
 from engine.verify.lost import LostFile
-from engine.verify.missing_files import missing_findings
+from engine.verify.missing_files import lost_finding, missing_findings, name_of
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
 from engine.verify.report import ERROR, Report, Rule
@@ -111,8 +111,13 @@ def verify_environment(
         except (RefusedError, StorageError, UnsupportedError):
             # The log is judged all the same; without the trees it stays unclear what a missing file held.
             return None
-        return found.lost if found.recovered else None
+        if not found.recovered:
+            # The file that recovery came upon; of the others nothing is known.
+            met.update(found.lost)
+            return None
+        return found.lost
 
+    met: dict[int, LostFile] = {}
     wanted = _with_implied(levels)
     report = Report((), 0, 0, 0, (), ())
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
@@ -122,6 +127,9 @@ def verify_environment(
             # What the log holds by type is compared with the trees too.
             results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
         report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
+        named = {one.file for one in report.findings if one.code == log_rules.MISSING_NEEDED.code}
+        more = (lost_finding(number, what) for number, what in met.items() if name_of(number) not in named)
+        report = report._replace(findings=(*report.findings, *more))
     found: TreeReport | None = None
     problem = ""
     try:

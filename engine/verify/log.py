@@ -31,9 +31,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import SILENT, Listener
-from engine.format.entry_types import COMMIT, DB_TREE, ERASED, RESTORE_REQUIRED, is_valid_type, type_name
+from engine.format.entry.checkpoint import CkptStart
+from engine.format.entry_types import (
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    ERASED,
+    RESTORE_REQUIRED,
+    is_valid_type,
+    type_name,
+)
 from engine.format.fast.header import item_size
 from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTES, TYPE_AT, entry_checksum, header_bytes
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
@@ -41,7 +51,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
 from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, LoggedCkptEnd, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
-from engine.log.entry import REASONS
+from engine.log.entry import REASONS, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.interleaved import find_interleaved
 from engine.log.reader import FileReader
@@ -169,6 +179,7 @@ def _all_findings(
                 yield from _restore_findings(storage, files, check)
         if checks:
             yield from _full_findings(files, checks[-1])
+            yield from _close_findings(storage, checks[-1], end_file)
     if "log" not in levels:
         return
     for result in results:
@@ -267,6 +278,25 @@ def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
         lsn = make_lsn(last.file.number, last.last_offset)
         message = f"{plural(last.size_bytes, 'byte')}; the longest file before it has {max(earlier)}"
         yield finding(rules.FULL_LAST, message, lsn=lsn, file=last.file.path)
+
+
+def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterator[Finding]:
+    # Only where a CkptStart is left over the log can end inside a checkpoint.
+    if last.file.number != end_file or last.count(CKPT_START) <= last.count(CKPT_END) or last.damages:
+        return
+    start: LogEntry | None = None
+    with FileReader(storage, last.file, is_last=True, version=last.version) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry) and item.type_number in (CKPT_START, CKPT_END):
+                start = item if item.type_number == CKPT_START else None
+    try:
+        record = None if start is None else start.record()
+    except FormatError:
+        # The checksum is right: a level that decodes bodies reports it.
+        return
+    if start is not None and isinstance(record, CkptStart) and record.invoker == "close":
+        message = f"its CkptStart is at {format_lsn(start.lsn)}, no CkptEnd follows"
+        yield finding(rules.CLOSE_CUT, message, lsn=start.lsn, file=last.file.path)
 
 
 def _evidence(after: Evidence) -> str:

@@ -275,6 +275,15 @@ RESTORE_ASKED: Final = Rule(
     "restore the environment from a backup or from another member of the group",
 )
 
+CLOSE_CUT: Final = Rule(
+    "JE-TAIL-011",
+    NOTE,
+    "the log ends inside the checkpoint of a close",
+    "none after a kill during the close, and all that committed is before it; if the environment was closed, the end "
+    "of the log is lost, and more may be",
+    "if the application did close it, compare the last file with a backup or a replica",
+)
+
 BY_REASON: Final[dict[str, Rule]] = {
     "checksum": CHECKSUM,
     "type": BAD_TYPE,

@@ -55,6 +55,7 @@ CODES = {
         "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries after it",
     ),
     "JE-TAIL-009": (NOTE, "the log ends where a file is full, without a checkpoint"),
+    "JE-TAIL-011": (NOTE, "the log ends inside the checkpoint of a close"),
     "JE-TAIL-010": (ERROR, "the log ends with a request to restore the environment"),
 }
 
