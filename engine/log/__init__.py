@@ -8,6 +8,7 @@ Modules:
 * ``entry``: what a pass over a log yields: entries, and stretches of damage between them
 * ``files``: the files of an environment directory, and their log versions
 * ``group_commit``: group commit: one fsync for everybody who asked while the one before was under way
+* ``interleaved``: did two processes write one log file?
 * ``latch``: re-entrant locks that report changes which ended half way
 * ``marker``: the restore marker: a file that says that an environment must not be opened
 * ``native_values``: data of records out of maps of files, in C, where the native build has it

@@ -22,6 +22,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final
 
+from engine.errors import DamageError
 from engine.storage.scratch import ScratchFile
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
@@ -54,6 +55,8 @@ class Spill:
 
     def __init__(self) -> None:
         self._scratch = ScratchFile()
+        # Offsets of the nodes that are out: an LSN of a damaged log can look like a mark.
+        self._out: set[int] = set()
         self.nodes = 0
 
     def out(self, node: IN, lsn: int) -> int:
@@ -66,19 +69,37 @@ class Spill:
             StorageError: the scratch file has no room.
         """
         self.nodes += 1
-        return mark_of(self._scratch.put(marshal.dumps((lsn, _frozen(node)))))
+        offset = self._scratch.put(marshal.dumps((lsn, _frozen(node))))
+        self._out.add(offset)
+        return mark_of(offset)
 
     def back(self, db: DatabaseState, mark: int) -> tuple[IN, int]:
-        """Take a node back: the node, and what its parent's slot held."""
-        offset = offset_of_mark(mark)
+        """Take a node back: the node, and what its parent's slot held.
+
+        Raises:
+            DamageError: the slot holds no mark, but an LSN of the log that looks like one.
+        """
+        offset = self._known(db, mark)
         data = self._scratch.get(offset)
+        self._out.remove(offset)
         self._scratch.free(offset, len(data))
         lsn, frozen = marshal.loads(data)
         return _thawed(db, frozen), lsn
 
     def peek(self, db: DatabaseState, mark: int) -> IN:
-        """The node as it is; it stays out."""
-        return _thawed(db, marshal.loads(self._scratch.get(offset_of_mark(mark)))[1])
+        """The node as it is; it stays out. Errors as for ``back``."""
+        return _thawed(db, marshal.loads(self._scratch.get(self._known(db, mark)))[1])
+
+    def _known(self, db: DatabaseState, mark: int) -> int:
+        offset = offset_of_mark(mark)
+        if offset not in self._out:
+            raise DamageError(
+                f"a slot of the database {db.label} leads nowhere",
+                expected="an LSN of the log",
+                found=f"0x{mark & 0xFFFF_FFFF_FFFF_FFFF:x}",
+                hint="jetool verify says what is damaged",
+            )
+        return offset
 
     def close(self) -> None:
         """Forget everything."""

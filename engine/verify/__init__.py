@@ -8,9 +8,10 @@ Modules:
 * ``log``: checking the log itself: every entry of every file, and how the files hang together
 * ``log_rules``: the rules that ``verify --log --tail`` checks
 * ``lost``: what of the trees lies in log files that are not there
+* ``missing_files``: are missing files lost, for levels that do not read the whole log?
 * ``node_reader``: reading nodes of trees that may be damaged
 * ``obsolete``: which offsets of each log file are on record as obsolete: all offset lists of its FileSummaryLNs
-* ``record_rules``: the rules that ``verify --refs`` (JE-REF) and ``--data`` (JE-DATA) check
+* ``record_rules``: the rules that ``verify --refs`` (JE-REF), ``--data`` (JE-DATA) and ``--secondary`` (JE-SEC) check
 * ``records``: checking what the slots of bottom nodes lead to
 * ``rep``: the replicated side of an environment, checked against its log: index, stream, group
 * ``rep_rules``: the rules that ``verify --rep`` and ``vlsn check`` check
@@ -18,7 +19,6 @@ Modules:
 * ``report``: findings: what is wrong, with a code that stays the same, and what to do about it
 * ``rollbacks``: rollback periods and the INVISIBLE bit, which no checksum covers
 * ``secondary``: a secondary against its primary, without the key creator of the application
-* ``secondary_rules``: the rules that ``verify --secondary`` checks
 * ``space``: checking utilization: the FileSummaryLN of each log file against the file and against the trees
 * ``space_rules``: the rules that ``verify --space`` checks
 * ``stream_gaps``: VLSNs that are missing in the log, from what the bulk check has counted of each file

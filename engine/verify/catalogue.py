@@ -2,7 +2,7 @@
 
 Each name leads to an id, each id to a MapLN of that id, which since v16 repeats the name. No two names lead to one id,
 and no id is above the last one that the DbTree and the log give out. A MapLN without a name is a database on its way
-out, or one whose creation did not commit.
+out, or one whose creation did not commit; or its name stood in a part of the naming tree that cannot be read.
 
 Both trees are walked like any other, so damage in one branch leaves the databases of the others to be checked.
 """
@@ -40,6 +40,7 @@ class Catalogue:
         self._renamed = renamed
         self._findings = findings
         self._names: dict[int, list[str]] = {}
+        self._names_lost = False
         self._impls: dict[int, tuple[int, DatabaseImpl]] = {}
 
     def visit(self, db: DatabaseState, node: IN) -> None:
@@ -52,6 +53,8 @@ class Catalogue:
 
     def databases(self) -> list[DatabaseState]:
         """All databases but the two of the catalogue, ascending by id; findings about the catalogue are reported."""
+        # Before the names are compared, which finds other things wrong with them.
+        self._names_lost = self._findings.has_errors(self._catalog.naming)
         for db_id, names in sorted(self._names.items()):
             self._check_name(db_id, names)
         found = []
@@ -100,7 +103,9 @@ class Catalogue:
     def _check_impl(self, state: DatabaseState, lsn: int, impl: DatabaseImpl) -> None:
         names = self._names.get(state.id, [])
         if not names:
-            self._findings.add(rules.NO_NAME, f"database {state.id}, once {impl.name or 'nameless'}", lsn=lsn, db=state)
+            # A name that cannot be read is not one that was removed.
+            rule = rules.NAME_LOST if self._names_lost else rules.NO_NAME
+            self._findings.add(rule, f"database {state.id}, once {impl.name or 'nameless'}", lsn=lsn, db=state)
         elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:
             message = f"{name!r} and {names[0]!r}"
             self._findings.add(rules.OTHER_NAME, message, lsn=lsn, db=state)

@@ -12,7 +12,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
 from engine.log.files import LogFiles
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.verify.report import Finding, Rule, finding
+from engine.verify.report import ERROR, Finding, Rule, finding
 
 _KEPT: Final = 100
 _NO_KEY: Final = object()
@@ -66,6 +66,10 @@ class Collector:
         stored = None if key is _NO_KEY or db is None else stored_key(db, key)
         made = finding(rule, message, lsn=lsn, file=file or self._path(lsn), db=label or None, key=stored)
         kept.append(((rule, label), made))
+
+    def has_errors(self, db: DatabaseState) -> bool:
+        """Whether the part holds damage of a database so far."""
+        return any(rule.severity == ERROR for rule, label in self._part.seen if label == db.label)
 
     def swap(self, part: FoundPart | None = None) -> FoundPart:
         """Go on with another part, a new one by default; returns the one until now."""

@@ -3,6 +3,8 @@
 ``log`` reads the log from end to end and stops at nothing; ``tail``, which it includes, reads the last file. Where a
 file is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
 
+``tail`` looks for lost files too, as far as the last checkpoint tells of them (``engine.verify.missing_files``).
+
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
 ``space`` include ``tree``, ``data`` includes ``refs``.
 """
@@ -19,14 +21,15 @@ from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.comparators import SortKey
-from engine.verify import log, log_rules, record_rules, rep_rules, secondary_rules, space_rules, tree_rules, trees
+from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, verify_log
 from engine.verify.lost import LostFile
+from engine.verify.missing_files import lost_finding, missing_findings, name_of
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
-from engine.verify.report import Report, Rule
+from engine.verify.report import ERROR, Report, Rule
 from engine.verify.tree import ShareOfTrees
-from engine.verify.trees import TreeReport, verify_trees, walk_share
+from engine.verify.trees import TreeReport, recover_only, verify_trees, walk_share
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)
@@ -35,13 +38,17 @@ DEFAULT: Final = log.LEVELS
 # The rules that each level checks.
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "log": (*(rule for rule in log_rules.RULES if not rule.code.startswith("JE-TAIL")), rep_rules.GAP),
-    "tail": tuple(rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")),
+    "tail": (
+        *(rule for rule in log_rules.RULES if rule.code.startswith("JE-TAIL")),
+        log_rules.MISSING_NEEDED,
+        log_rules.TWO_WRITERS,
+    ),
     "tree": tree_rules.RULES,
     "refs": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-REF")),
     "data": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-DATA")),
     "space": space_rules.RULES,
     "rep": rep_rules.REP_RULES,
-    "secondary": secondary_rules.RULES,
+    "secondary": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-SEC")),
 }
 # What every level says first.
 ALWAYS: Final = (REPAIR_RULE,)
@@ -74,7 +81,7 @@ def verify_environment(
         listener: hears ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
         results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
         shares: what ``share_of_trees`` has seen, where somebody else has walked over trees.
-        recovered: looks at the recovered environment where trees are walked over.
+        recovered: looks at the recovered environment, also where no tree is walked over.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -96,14 +103,21 @@ def verify_environment(
             shares=shares,
         )
 
-    def lost() -> Mapping[int, LostFile] | None:
+    def lost(unclear: bool) -> Mapping[int, LostFile] | None:
+        if files.is_whole() or (not unclear and "tree" not in wanted):
+            return {}
         try:
             found = walked()
         except (RefusedError, StorageError, UnsupportedError):
             # The log is judged all the same; without the trees it stays unclear what a missing file held.
             return None
-        return found.lost if found.recovered else None
+        if not found.recovered:
+            # The file that recovery came upon; of the others nothing is known.
+            met.update(found.lost)
+            return None
+        return found.lost
 
+    met: dict[int, LostFile] = {}
     wanted = _with_implied(levels)
     report = Report((), 0, 0, 0, (), ())
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
@@ -113,21 +127,40 @@ def verify_environment(
             # What the log holds by type is compared with the trees too.
             results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
         report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
+        named = {one.file for one in report.findings if one.code == log_rules.MISSING_NEEDED.code}
+        more = (lost_finding(number, what) for number, what in met.items() if name_of(number) not in named)
+        report = report._replace(findings=(*report.findings, *more))
+    found: TreeReport | None = None
+    problem = ""
+    try:
+        if "tree" in wanted:
+            found = walked()
+        elif recovered is not None:
+            found = recover_only(storage, files, recovered, comparators=comparators, listener=listener)
+    except (RefusedError, StorageError, UnsupportedError) as error:
+        # What the log has shown is a result; without one the error is all there is to say.
+        if not report.count(ERROR):
+            raise
+        problem = error.what
+    if of_log and "log" not in of_log:
+        known = found.lost if found is not None and "tree" in wanted else None
+        missing = tuple(missing_findings(storage, files, known, listener=listener))
+        report = report._replace(findings=report.findings + missing)
     left: tuple[str, ...] = ()
-    if "tree" in wanted:
-        found = walked()
+    if found is not None:
         left = found.not_checked
         report = report._replace(findings=report.findings + found.findings)
-        if found.recovered:
-            report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
-        else:
-            # What could not be walked over is named below, with the reason.
-            wanted = of_log
+    if found is not None and found.recovered and "tree" in wanted:
+        report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
+    elif "tree" in wanted:
+        # What could not be walked over is named below, with the reason.
+        wanted = of_log
+        problem = problem or ("" if left else "recovery fails")
     return report._replace(
         # First in the report: everything else is about a half-repaired state.
         findings=check_repairs(storage) + report.findings,
         checked=tuple(level for level in LEVELS if level in wanted),
-        not_checked=(*_not_checked(wanted), *left),
+        not_checked=(*_not_checked(wanted, problem), *left),
     )
 
 
@@ -169,7 +202,11 @@ def _with_implied(levels: Sequence[str]) -> list[str]:
     return [level for level in LEVELS if level in wanted]
 
 
-def _not_checked(wanted: Sequence[str]) -> list[str]:
+def _not_checked(wanted: Sequence[str], problem: str) -> list[str]:
+    """Words for what was not checked; where the trees could not be walked over, with the problem."""
     words = [level for level in log.LEVELS if level not in wanted]
     words.append("bodies of obsolete entries" if "data" in wanted else "bodies")
-    return words + [word for level, word in _WORDS.items() if level not in wanted] + [NOT_REPLICATION]
+    unchecked = {level: word for level, word in _WORDS.items() if level not in wanted}
+    if problem and "tree" in unchecked:
+        unchecked["tree"] += f" ({problem})"
+    return [*words, *unchecked.values(), NOT_REPLICATION]

@@ -31,9 +31,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import SILENT, Listener
-from engine.format.entry_types import COMMIT, DB_TREE, ERASED, RESTORE_REQUIRED, is_valid_type, type_name
+from engine.format.entry.checkpoint import CkptStart
+from engine.format.entry_types import (
+    CKPT_END,
+    CKPT_START,
+    COMMIT,
+    DB_TREE,
+    ERASED,
+    RESTORE_REQUIRED,
+    is_valid_type,
+    type_name,
+)
 from engine.format.fast.header import item_size
 from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTES, TYPE_AT, entry_checksum, header_bytes
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
@@ -41,8 +51,9 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
 from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, LoggedCkptEnd, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
-from engine.log.entry import REASONS
+from engine.log.entry import REASONS, LogEntry
 from engine.log.files import LogFile, LogFiles
+from engine.log.interleaved import find_interleaved
 from engine.log.reader import FileReader
 from engine.log.tail import find_end
 from engine.storage.base import Storage
@@ -56,8 +67,9 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-# What of the trees lies in missing files, by file number; None when recovery fails.
-AskForLost = Callable[[], Mapping[int, LostFile] | None]
+# What of the trees lies in missing files, by file number; None when recovery fails. The argument says whether the log
+# leaves it open; where it does not, an answer that takes a walk over the trees is not worth it.
+AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
 
 
 class FileResult(NamedTuple):
@@ -162,11 +174,12 @@ def _all_findings(
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
                 if "log" not in levels:
-                    yield from _file_findings(check, end_file)
+                    yield from _file_findings(storage, check, end_file)
             if check.file.number == end_file and check.count(RESTORE_REQUIRED):
                 yield from _restore_findings(storage, files, check)
         if checks:
             yield from _full_findings(files, checks[-1])
+            yield from _close_findings(storage, checks[-1], end_file)
     if "log" not in levels:
         return
     for result in results:
@@ -174,7 +187,7 @@ def _all_findings(
         if result.check is None:
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
-            yield from _file_findings(result.check, end_file)
+            yield from _file_findings(storage, result.check, end_file)
     checkpoint = next((check.checkpoint for check in reversed(checks) if check.checkpoint), None)
     for before, after in pairwise(checks):
         yield from _pair_findings(storage, before, after, checkpoint)
@@ -192,8 +205,13 @@ def _all_findings(
     yield from _directory_findings(files)
 
 
-def _file_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
+def _file_findings(storage: Storage, check: FileCheck, end_file: int) -> Iterator[Finding]:
     in_tail = check.file.number >= end_file
+    if check.damages and (two := find_interleaved(storage, check.file, is_last=in_tail)) is not None:
+        message = f"{format_lsn(two.lsn)} goes on from 0x{two.named:x}, where no entry stands any more"
+        if two.changes > 1:
+            message += f"; the chain changes {two.changes} times in the file"
+        yield finding(rules.TWO_WRITERS, message, lsn=two.lsn, file=check.file.path)
     for seen in check.damages:
         # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
         if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
@@ -260,6 +278,25 @@ def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
         lsn = make_lsn(last.file.number, last.last_offset)
         message = f"{plural(last.size_bytes, 'byte')}; the longest file before it has {max(earlier)}"
         yield finding(rules.FULL_LAST, message, lsn=lsn, file=last.file.path)
+
+
+def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterator[Finding]:
+    # Only where a CkptStart is left over the log can end inside a checkpoint.
+    if last.file.number != end_file or last.count(CKPT_START) <= last.count(CKPT_END) or last.damages:
+        return
+    start: LogEntry | None = None
+    with FileReader(storage, last.file, is_last=True, version=last.version) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry) and item.type_number in (CKPT_START, CKPT_END):
+                start = item if item.type_number == CKPT_START else None
+    try:
+        record = None if start is None else start.record()
+    except FormatError:
+        # The checksum is right: a level that decodes bodies reports it.
+        return
+    if start is not None and isinstance(record, CkptStart) and record.invoker == "close":
+        message = f"its CkptStart is at {format_lsn(start.lsn)}, no CkptEnd follows"
+        yield finding(rules.CLOSE_CUT, message, lsn=start.lsn, file=last.file.path)
 
 
 def _evidence(after: Evidence) -> str:
@@ -389,7 +426,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
     # Only the trees can tell whether anything leads into these.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
-    found = lost() if unclear and lost is not None else None
+    found = lost(bool(unclear)) if lost is not None else None
     for number, what in sorted((found or {}).items()):
         if number not in needed:
             yield _lost_finding(number, what)
@@ -410,9 +447,7 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
 
 
 def _lost_finding(number: int, what: LostFile) -> Finding:
-    held = ((what.records, "record"), (what.nodes, "tree node"))
-    parts = [plural(count, word) for count, word in held if count]
-    message = f"{_name(number)}; in it {' and '.join(parts)}, the first of {what.first_db}"
+    message = f"{_name(number)}; in it {what.in_words()}, the first of {what.first_db}"
     return finding(rules.MISSING_NEEDED, message, lsn=what.first_lsn, file=_name(number), db=what.first_db)
 
 

@@ -189,6 +189,15 @@ NO_ROOT: Final = Rule(
     "JE and jetool refuse to open the environment: it was being created, or all that was written after that is lost",
     "if it is new, move its log files away and create it again; else restore it from a backup or a replica",
 )
+TWO_WRITERS: Final = Rule(
+    "JE-LOG-031",
+    ERROR,
+    "two chains of entries interleave",
+    "two processes have written this log at once, or old bytes have come back; each chain has lost entries, committed "
+    "ones too, and whatever opens the environment mixes the two",
+    "stop all writers and copy the environment; restore it from a backup or a replica, or save the records with jetool "
+    "salvage; find out why je.lck did not keep the second one out (was it deleted? has the file system no locks?)",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",
@@ -264,6 +273,15 @@ RESTORE_ASKED: Final = Rule(
     "the log ends with a request to restore the environment",
     "JE and jetool refuse to open it: JE found files missing or damaged, or a network restore was not finished",
     "restore the environment from a backup or from another member of the group",
+)
+
+CLOSE_CUT: Final = Rule(
+    "JE-TAIL-011",
+    NOTE,
+    "the log ends inside the checkpoint of a close",
+    "none after a kill during the close, and all that committed is before it; if the environment was closed, the end "
+    "of the log is lost, and more may be",
+    "if the application did close it, compare the last file with a backup or a replica",
 )
 
 BY_REASON: Final[dict[str, Rule]] = {

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from engine.errors import plural
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import file_of, is_null
 from engine.log.access import LogAccess
@@ -36,6 +37,11 @@ class LostFile(NamedTuple):
     records: int
     first_lsn: int
     first_db: str
+
+    def in_words(self) -> str:
+        """Both counts."""
+        held = ((self.records, "record"), (self.nodes, "tree node"))
+        return " and ".join(plural(count, word) for count, word in held if count)
 
 
 class LostFiles:

@@ -66,10 +66,14 @@ class NodeReader:
             pass
         return None
 
-    def peek(self, db: DatabaseState, mark: int) -> IN:
-        """A node that recovery has changed and the cache could not hold."""
+    def peek(self, db: DatabaseState, mark: int) -> IN | None:
+        """A node that recovery has changed and the cache could not hold; None when the slot leads to none."""
         assert self._ctx.spill is not None
-        return self._ctx.spill.peek(db, mark)
+        try:
+            return self._ctx.spill.peek(db, mark)
+        except DamageError as error:
+            self._findings.add(rules.UNREADABLE, f"{error.what}: {error.found}", db=db)
+            return None
 
     def _entry(self, db: DatabaseState, lsn: int) -> LogEntry | None:
         self._lost.note_node(db, lsn)

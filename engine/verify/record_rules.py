@@ -1,4 +1,7 @@
-"""The rules that ``verify --refs`` (JE-REF) and ``--data`` (JE-DATA) check. Codes are permanent: append only."""
+"""The rules that ``verify --refs`` (JE-REF), ``--data`` (JE-DATA) and ``--secondary`` (JE-SEC) check.
+
+Codes are permanent: append only.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,23 @@ OTHER_EXPIRATION: Final = Rule(
     "record and slot give different times of expiration",
     "JE goes by the slot; the cleaner may go by the record",
     _DUMP,
+)
+
+_FILL: Final = "stop the application, remove the secondary database, and let the application fill it from its primary"
+
+SECONDARY_NO_RECORD: Final = Rule(
+    "JE-SEC-001",
+    ERROR,
+    "entry of a secondary leads to no record",
+    "JE throws SecondaryIntegrityException when the application reads by that key",
+    _FILL,
+)
+SECONDARY_OTHER_TIME: Final = Rule(
+    "JE-SEC-002",
+    WARNING,
+    "entry of a secondary expires at another time than its record",
+    "for some time the record cannot be found by that key, or the entry leads to nothing",
+    _FILL,
 )
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

@@ -90,7 +90,12 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
     malformed = list(_malformed(index.records))
     yield from malformed
     if index.refused is not None and not malformed:
-        yield finding(rules.HOLE, f"{index.refused.expected}, found {index.refused.found}")
+        if index.refused.expected is None:
+            # Damage in the log that the merge reads, or in a bucket; no hole between the two.
+            rule = rules.CONTRADICTORY if index.refused.lsn is None else rules.UNREADABLE
+            yield finding(rule, str(index.refused))
+        else:
+            yield finding(rules.HOLE, f"{index.refused.expected}, found {index.refused.found}")
     # Without a merge, the stored buckets are all there is to judge.
     if index.merged is None or malformed:
         yield from _wrong_mappings(access, facts, _stored_mappings(index.records))

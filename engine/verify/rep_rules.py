@@ -108,4 +108,12 @@ DTVLSN_ORDER: Final = Rule(
     _RESTORE,
 )
 
+UNREADABLE: Final = Rule(
+    "JE-REP-018",
+    ERROR,
+    "the VLSN index or the group cannot be read",
+    "JE does not open the environment as a node of a group, or fails when it needs them",
+    "jetool verify --full says what is damaged; put missing files back; else restore this node from another member",
+)
+
 REP_RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

@@ -22,7 +22,7 @@ from engine.tree.bin_node import is_expired
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.tree import edge_bin, find_bin, next_bin, slot_values
-from engine.verify import secondary_rules as rules
+from engine.verify import record_rules as rules
 from engine.verify.collector import Collector
 from engine.verify.report import Finding
 
@@ -66,10 +66,10 @@ def check_secondary(env: Environment, name: str, primary: str, listener: Listene
             expiration = _expiration(env, of, entry.primary_key)
             lsn, key, leads_to = entry.lsn, entry.key, f"{entry.primary_key!r} of {primary}"
             if expiration is None:
-                findings.add(rules.NO_RECORD, leads_to, lsn=lsn, db=secondary, key=key)
+                findings.add(rules.SECONDARY_NO_RECORD, leads_to, lsn=lsn, db=secondary, key=key)
             elif expiration != entry.expiration:
                 found = f"{leads_to}: {_in_words(entry.expiration)}, the record {_in_words(expiration)}"
-                findings.add(rules.OTHER_TIME, found, lsn=lsn, db=secondary, key=key)
+                findings.add(rules.SECONDARY_OTHER_TIME, found, lsn=lsn, db=secondary, key=key)
         done += len(batch)
         counted(listener, "secondary", done, 0, done)
     return SecondaryReport(findings=tuple(findings.all()), entries=done)

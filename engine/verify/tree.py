@@ -229,6 +229,8 @@ class TreeWalk:
         child, lsn = parent.kids[index], parent.lsns[index]
         if child is None and is_spilled(lsn):
             child = self._reader.peek(db, lsn)
+            if child is None:
+                return None
             lsn = newest_version(child)
         elif child is None and is_null(lsn):
             message = f"slot {index} of the node {at(parent.full_lsn)}"

@@ -149,4 +149,12 @@ BAD_CATALOGUE_LN: Final = Rule(
     _RESTORE,
 )
 
+NAME_LOST: Final = Rule(
+    "JE-DB-008",
+    ERROR,
+    "database without a name, and the naming tree is damaged",
+    "its name is lost, or it was being removed; without a name JE does not open it, and its records cannot be reached",
+    "copy the environment; restore the damaged file from a backup or a replica; jetool salvage saves the records",
+)
+
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

@@ -183,11 +183,24 @@ def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT
     """
     if files.is_whole():
         return {}
-    # Files are missing at the front, too: those of a server that has cleaned its first ones, or that were deleted.
+    # Files can be missing at the front, too: those of a server that has cleaned its first ones, or that were deleted.
     suspects = (files.missing(), files.files[0].number)
     found = _recovered(storage, files, None, listener, lambda check: check.only_for(*suspects))
     # Where recovery itself came upon one, that is the answer.
     return found.lost if found.recovered or found.not_checked or found.lost else None
+
+
+def recover_only(
+    storage: Storage,
+    files: LogFiles,
+    recovered: Callable[[EnvironmentParts], None],
+    *,
+    comparators: Mapping[str, SortKey] | None = None,
+    listener: Listener = SILENT,
+) -> TreeReport:
+    """Recover an environment for a check that walks over no tree; arguments and errors as for ``verify_trees``."""
+    walked = _unwalked()._replace(recovered=True)
+    return _recovered(storage, files, comparators, listener, lambda _: None, recovered, lambda _: walked)
 
 
 def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listener: Listener = SILENT) -> TreeReport:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from engine.verify.lost import LostFile
 
 _MOST_NAMED: Final = 8
+# More than this is not read byte by byte where a command is not about it: some seconds.
+_MOST_CHECKED_BYTES: Final = 1 << 30
 LOG_EXITS: Final = {
     exits.DONE: "all was read; a torn tail that holds no commit is no damage",
     exits.FINDINGS: "all was read; damage was met and stepped over",
@@ -60,3 +62,46 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
             hint=f"put the file back from a backup; jetool verify {storage.root}",
         )
     return lost
+
+
+def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles, number: int) -> None:
+    """One warning where files before a number are damaged, which recovery does not read.
+
+    Their checksums are looked at when they have a gigabyte at most, otherwise their headers: types, sizes, links.
+    """
+    from engine.errors import NotFoundError
+    from engine.inspect.vlsn_map import map_file
+    from engine.log.check import check_file
+    from engine.log.interleaved import find_interleaved
+    from engine.log.reader import FileReader
+
+    earlier = [file for file in files.files if file.number < number]
+    is_little = sum(file.size_bytes for file in earlier) <= _MOST_CHECKED_BYTES
+    damages: list[Damage] = []
+    two_writers = False
+    for done, file in enumerate(earlier):
+        run.listener.step("CHECK_EARLIER_FILES", done, len(earlier))
+        try:
+            if is_little:
+                with FileReader(storage, file, is_last=False) as reader:
+                    found = check_file(reader, with_sizes=False).damages
+            else:
+                found = map_file(storage, files.end_file(), file).damages
+            if found and not two_writers:
+                two_writers = find_interleaved(storage, file, is_last=False) is not None
+        except (NotFoundError, StorageError, UnsupportedError):
+            # Recovery has done without it; verify says why it cannot be read.
+            continue
+        damages += [one.damage for one in found]
+    if not damages:
+        return
+    first, count = damages[0], len({one.path for one in damages})
+    run.messages.warning(
+        "damage before the last checkpoint, which recovery does not read"
+        + (": two processes seem to have written the log at once" if two_writers else ""),
+        file=f"{env}/{first.path}",
+        lsn=format_lsn(first.lsn),
+        found=f"{plural(len(damages), 'place')} in {plural(count, 'file')}, the first: {REASONS[first.reason]}",
+        consequence="what stood there is lost, if the trees still lead to it",
+        hint=f"jetool verify {env} --full",
+    )

@@ -394,6 +394,12 @@ class TestBadEnvironments:
         assert result.code == 7
         assert "permission denied" in result.err
         result = run("verify", str(copied), "--json", "--jobs", "1")
+        # Damage was found elsewhere, and that is a result.
+        assert result.code == 1
+        assert "JE-LOG-020" in result.text
+        assert "00000002.jdb (it cannot be read)" in result.json()["summary"]["not_checked"]
+        torn = shutil.copytree(CORRUPT.parent / "torn-cut-mid", tmp_path / "torn")
+        result = run("verify", str(torn), "--json", "--jobs", "1")
         assert result.code == 7
         assert "JE-LOG-020" in result.text
 

@@ -324,5 +324,5 @@ def test_verify_rep(tmp_path: Path) -> None:
 
 def test_verify_full_of_what_cannot_be_recovered() -> None:
     result = run("verify", named("je-18.3.20/rollback-overlap").path / "env", "--full", "--json")
-    assert result.code == exits.INCOMPLETE
+    assert result.code == exits.FINDINGS
     assert "rep" not in result.json()["summary"]["checked"]

@@ -27,6 +27,7 @@ HEALTHY = sorted(path.parent for path in (corpus.path() / "je-healthy").glob("*/
 # removal JE will finish, a halt where a file was full.
 NOTES = {
     "JE-LOG-012", "JE-LOG-026", "JE-TAIL-001", "JE-TAIL-003", "JE-TAIL-005", "JE-TAIL-009", "JE-DB-002", "JE-REP-008",
+    "JE-OPEN-001", "JE-OPEN-002", "JE-OPEN-003",
 }  # fmt: skip
 
 

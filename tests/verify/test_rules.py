@@ -42,6 +42,7 @@ CODES = {
     "JE-LOG-028": (ERROR, "rollback entries contradict each other"),
     "JE-LOG-029": (ERROR, "write of a replicated transaction between a RollbackStart and its RollbackEnd"),
     "JE-LOG-030": (ERROR, "the log has no root"),
+    "JE-LOG-031": (ERROR, "two chains of entries interleave"),
     "JE-TAIL-001": (NOTE, "torn tail"),
     "JE-TAIL-002": (ERROR, "damage in the last file with committed work after it"),
     "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work after it"),
@@ -54,6 +55,7 @@ CODES = {
         "damaged Commit, CkptEnd or record outside transactions in the last file, and intact entries after it",
     ),
     "JE-TAIL-009": (NOTE, "the log ends where a file is full, without a checkpoint"),
+    "JE-TAIL-011": (NOTE, "the log ends inside the checkpoint of a close"),
     "JE-TAIL-010": (ERROR, "the log ends with a request to restore the environment"),
 }
 

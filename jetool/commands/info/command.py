@@ -101,6 +101,10 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="what stood there is lost",
             hint=f"jetool verify {env}",
         )
+    if not quick:
+        from jetool.commands.info.je_notes import say_notes_for_je
+
+        say_notes_for_je(run, storage, files)
     # A gap may be of thousands of files; the first ones say enough.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(

@@ -6,7 +6,7 @@ import click
 
 from engine.errors import UsageError, plural
 from engine.events import Listener
-from engine.format.lsn import format_lsn
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
 from engine.log.files import list_log_files
@@ -14,6 +14,7 @@ from engine.storage.disk import DiskStorage
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
 from jetool.app.interrupted import as_before
+from jetool.app.log_damage import warn_of_damage_before
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
@@ -80,8 +81,12 @@ def recover(
     committed transactions, which JE would cut off without a word, it refuses and changes nothing; the same when no
     checkpoint follows damage before the last file, since JE then reads what is there unchecked. Every byte that is
     cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
-    the state before back. With -n the same is done in memory only; with --estimate only the end of the log and 4 MB of
-    what recovery would read are looked at, which tell its phases, their bytes and about how long they take.
+    the state before back. With -n the same is done in memory only, and notes say what JE needs or would refuse; with
+    --estimate only the end of the log and 4 MB of what recovery would read are looked at, which tell its phases, their
+    bytes and about how long they take.
+
+    Damage before the last checkpoint does not stop recovery, which does not read there. One warning names the first
+    place; files of a gigabyte in all are looked at by checksums, more of them by headers.
 
     In a Derby database prepared (XA) transactions are kept; with --explain nothing is changed: each record is printed
     with what recovery does with it, and what ARIES of the textbooks, with page LSNs, a dirty page table and an analysis
@@ -100,6 +105,14 @@ def recover(
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
         )
+    seen = as_before(DiskStorage(env))
+    if done.result.ckpt_end_lsn != NULL_LSN:
+        first = file_of(done.result.first_active_lsn)
+        warn_of_damage_before(run, env, seen, list_log_files(seen), first)
+    if run.dry_run:
+        from jetool.commands.info.je_notes import say_notes_for_je
+
+        say_notes_for_je(run, seen, list_log_files(seen))
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.errors import DamageError, NotFoundError, UsageError
+from engine.errors import (
+    DamageError,
+    JetoolError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+)
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
@@ -23,10 +31,13 @@ from engine.verify.environment import (
     verify_environment,
 )
 from engine.verify.log import check_all
+from engine.verify.log_rules import UNREADABLE
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
+from jetool.commands.info import je_notes
+from jetool.commands.info.je_notes import notes_for_je
 from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
 
@@ -52,10 +63,10 @@ _REP: Final = "rep"
     ),
     exits={
         exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
-        exits.FINDINGS: "damage, or a repair that was interrupted",
+        exits.FINDINGS: "damage, or a repair that was interrupted; the summary says what could not be looked at then",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
-        exits.INCOMPLETE: "a file cannot be read, or recovery fails, so that the trees could not be checked",
+        exits.INCOMPLETE: "nothing was found, and not all could be looked at: a file cannot be read",
         exits.WARNINGS: "only warnings, and --strict",
     },
 )
@@ -68,7 +79,9 @@ _REP: Final = "rep"
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
 @click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
 @click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
-@click.option("--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group.")
+@click.option(
+    "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --tail."
+)
 @click.option(
     "--secondary",
     "secondaries",
@@ -89,8 +102,8 @@ def verify(
     note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to.
     --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
     includes the one before and --tail, --space includes --tree. They take longer: every node, and for --refs and --data
-    every record, is read in key order. --rep does the same for the replicated side: every mapping of the VLSN index is
-    looked up in the log.
+    every record, is read in key order. --rep, which includes --tail too, recovers it as well and looks up every mapping
+    of the VLSN index in the log.
 
     --secondary takes the word of the operator that NAME is a secondary database (an index) of PRIMARY: the log does not
     say it. Each of its entries has to lead to a record, and to expire with it. Which entries are missing only the key
@@ -99,13 +112,18 @@ def verify(
     Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
     --tail and --quick every page of every container too, its version against the log.
 
+    Notes (JE-OPEN) say what JE would refuse or needs beside a sound log: duplicates of JE 3 or 4 in the recovery
+    interval, less of the disk free than je.freeDisk, classes that order keys.
+
     The summary says what was not checked. Nothing is changed; a running environment can be checked, and what
     its writer is just writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
-    levels: list[str] = [level for level in LEVELS if asked[level]] + [level for level in QUICK if quick]
-    # ``--rep`` alone does not ask for the log, nor does ``--secondary``.
-    levels = list(LEVELS) if full else levels or ([] if asked["rep"] or secondaries else list(DEFAULT))
+    levels: list[str] = [level for level in LEVELS if asked[level]]
+    if quick or asked[_REP]:
+        levels += [level for level in QUICK if level not in levels]
+    # ``--secondary`` alone does not ask for the log.
+    levels = list(LEVELS) if full else levels or ([] if secondaries else list(DEFAULT))
     files = list_log_files(storage)
     replication = _Replication(run, env) if asked["rep"] or full else None
     results = None
@@ -123,25 +141,28 @@ def verify(
         results=results,
         recovered=replication,
     )
-    # Where recovery has failed once it would fail again for the index.
-    if replication is not None and not _is_lost(report, levels):
+    if replication is not None:
         report = replication.added_to(report)
     entries = None
-    if secondaries and not _is_lost(report, levels):
+    if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
-    rules = (*ALWAYS, *(rule for level in report.checked for rule in RULES[level]))
-    found = run.out.findings([(rule.code, rule.title) for rule in rules], [env])
+    report = report._replace(findings=(*report.findings, *notes_for_je(storage, files)))
+    rules = (*ALWAYS, *je_notes.RULES, *(rule for level in report.checked for rule in RULES[level]))
+    found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
+    unread = tuple(f"{one.file} (it cannot be read)" for one in report.findings if one.code == UNREADABLE.code)
+    report = report._replace(not_checked=(*report.not_checked, *unread))
     code = _exit_code(report, files, levels, strict=strict)
     found.end(summary_row(report, entries), [env] if code == exits.INCOMPLETE else [])
     return code
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
+    # Damage is a result, and the summary says what could not be looked at. A file that cannot be read is none.
+    if any(finding.severity == ERROR and finding.code != UNREADABLE.code for finding in report.findings):
+        return exits.FINDINGS
     codes = [exits.DONE]
-    if report.count(ERROR):
-        codes.append(exits.FINDINGS)
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
@@ -152,12 +173,12 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
 
 
 def _is_lost(report: Report, levels: list[str]) -> bool:
-    """Whether the trees were to be walked over and could not be; neither can the index then."""
+    """Whether the trees were to be walked over and could not be."""
     return report.nodes is None and any(level in trees.LEVELS for level in levels)
 
 
 class _Replication:
-    """The replicated side: checked with the trees, where these are recovered, or by itself.
+    """The replicated side, checked in the environment that was recovered for the trees, or for this alone.
 
     Attributes:
         checks: of files that were read already.
@@ -167,6 +188,7 @@ class _Replication:
         self._run = run
         self._env = env
         self._found: ReplicationCheck | None = None
+        self._problem: JetoolError | None = None
         self.checks: list[FileCheck] = []
 
     def __call__(self, parts: EnvironmentParts) -> None:
@@ -174,15 +196,28 @@ class _Replication:
         from jetool.app.node_stream import StreamNode
         from jetool.commands.vlsn.checking import check_recovered
 
-        self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
+        try:
+            self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
+        except JetoolError as error:
+            # What the trees have shown is said all the same.
+            self._problem = error
 
     def added_to(self, report: Report) -> Report:
-        """The report with what is wrong."""
-        from jetool.commands.vlsn.checking import check_replication
+        """The report with what is wrong.
+
+        Raises:
+            JetoolError: it could not be checked, and nothing else is wrong.
+        """
         from jetool.commands.vlsn.group import has_stream, note_stand_alone
 
-        found = self._found if self._found is not None else check_replication(self._run, self._env)
-        if not has_stream(found.node, found.view):
+        found = self._found
+        if found is None:
+            if self._problem is not None and not report.count(ERROR):
+                raise self._problem
+            reason = "recovery fails" if self._problem is None else self._problem.what
+            words = {NOT_REPLICATION: f"{NOT_REPLICATION} ({reason})"}
+            return report._replace(not_checked=tuple(words.get(word, word) for word in report.not_checked))
+        if found.unread is None and not has_stream(found.node, found.view):
             note_stand_alone(self._run, self._env)
         # Missing VLSNs are found by --log too, from the same log.
         known = {(finding.code, finding.lsn) for finding in report.findings}
@@ -206,19 +241,30 @@ def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
         return {}
 
 
-def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int]:
-    """The report with what is wrong with secondaries, and how many entries they have."""
+def _with_secondaries(
+    run: Run, env: str, report: Report, wanted: tuple[str, ...]
+) -> tuple[Report, int | None]:  # fmt: skip
+    """The report with what is wrong with secondaries, and how many entries they have; None: they cannot be read.
+
+    Raises:
+        JetoolError: they cannot be read, and nothing else is wrong; a name is not that of a database.
+    """
     from engine.verify.secondary import check_secondary
     from jetool.app.opening import open_to_read
 
     entries = 0
-    with open_to_read(run, env) as found:
-        names = found.database_names(internal=True)
-        # All of them before the first is read: the names are what the operator has typed.
-        for name, primary in [_names_of(word, names, env) for word in wanted]:
-            checked = check_secondary(found, name, primary, run.listener)
-            entries += checked.entries
-            report = report._replace(findings=(*report.findings, *checked.findings))
+    try:
+        with open_to_read(run, env) as found:
+            names = found.database_names(internal=True)
+            # All of them before the first is read: the names are what the operator has typed.
+            for name, primary in [_names_of(word, names, env) for word in wanted]:
+                checked = check_secondary(found, name, primary, run.listener)
+                entries += checked.entries
+                report = report._replace(findings=(*report.findings, *checked.findings))
+    except (DamageError, RefusedError, StorageError, UnsupportedError) as error:
+        if not report.count(ERROR):
+            raise
+        return report._replace(not_checked=(*report.not_checked, f"secondaries ({error.what})")), None
     return report._replace(checked=(*report.checked, "secondary")), entries
 
 

@@ -49,7 +49,7 @@ def vlsn_check(run: Run, env: str) -> int:
     from jetool.commands.vlsn.checking import check_replication
 
     checked = check_replication(run, env)
-    if not has_stream(checked.node, checked.view):
+    if checked.unread is None and not has_stream(checked.node, checked.view):
         note_stand_alone(run, env)
     found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES], [env])
     for finding in checked.findings:
@@ -86,6 +86,9 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     from jetool.commands.vlsn.checking import check_replication
 
     before = check_replication(run, env)
+    if before.unread is not None:
+        # Its records cannot be replaced where its nodes, or its name, cannot be read.
+        raise before.unread
     if not has_stream(before.node, before.view):
         raise not_replicated(env)
     # Only what a new index mends: gaps in the log and faults of the group stay as they are.

@@ -1,0 +1,134 @@
+"""Did two processes write one log file?
+
+``je.lck`` keeps a second writer out. Where it was deleted, or the file system has no locks, two processes append to the
+same file, each at the offsets that it knows, and overwrite each other's entries. What is left are pieces of two chains
+of prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten: to a
+place in the middle of an intact entry before the damage, which no damage explains, or in the middle of the damaged one.
+The latter can have another cause, a damaged size and a second damaged entry, so once is not enough. Ordinary damage
+looks different: the entry after it points to the damaged one.
+
+Old bytes that come back (sectors of a write that was lost, a file restored in part) leave the same picture.
+
+Example: ``a@100 a@160 (damage@220..240) b@240 (prev 190)``: what stood at 190 was overwritten by the second ``a``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.header import BAD_PREV, GOOD, header_bytes
+from engine.format.lsn import make_lsn, offset_of
+from engine.log.entry import LogEntry
+from engine.log.files import LogFile
+from engine.log.reader import FileReader
+from engine.log.window import look
+from engine.storage.base import Storage
+
+# Changes of the chain that damage of another kind may explain one by one.
+_ENOUGH: Final = 2
+
+
+class Interleaved(NamedTuple):
+    """Two chains of entries in one file.
+
+    Attributes:
+        lsn: the first intact entry that goes on with another chain.
+        named: offset of the entry that it points back to, which is overwritten.
+        changes: how many times the chain changes.
+    """
+
+    lsn: int
+    named: int
+    changes: int
+
+
+def find_interleaved(storage: Storage, file: LogFile, *, is_last: bool) -> Interleaved | None:
+    """The first place where a file goes on with another chain; None when its entries are of one.
+
+    Arguments:
+        storage: the environment.
+        file: a file with damage; in others there is nothing to find.
+        is_last: the log ends in it.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    seen = _Changes()
+    with FileReader(storage, file, is_last=is_last) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry):
+                seen.entry(reader, item)
+            elif item.length:
+                seen.damage(offset_of(item.lsn))
+    return seen.result(file.number)
+
+
+class _Changes:
+    """Changes of the chain, while a file is read."""
+
+    def __init__(self) -> None:
+        self._last = self._damage = -1
+        self._candidate: tuple[int, int, bool] | None = None
+        self._found: list[tuple[int, int]] = []
+        self._certain = False
+
+    def damage(self, offset: int) -> None:
+        """A stretch of damage; the next entry begins after it."""
+        self._damage = offset
+        self._candidate = None
+
+    def entry(self, reader: FileReader, entry: LogEntry) -> None:
+        """An intact entry."""
+        offset = offset_of(entry.lsn)
+        # Where bytes were removed or put in, all links are off by their number.
+        if self._candidate is not None and entry.prev_offset == self._last:
+            self._take(*self._candidate)
+        self._candidate = None
+        if self._damage >= 0 and self._last >= 0:
+            at, named = _begin_of_piece(reader, entry, self._damage)
+            is_before = 0 < named < self._damage and named != self._last
+            if is_before or _is_inside(reader, self._damage, named):
+                if at != offset:
+                    self._take(at, named, is_before)
+                else:
+                    self._candidate = at, named, is_before
+        self._last, self._damage = offset, -1
+
+    def result(self, number: int) -> Interleaved | None:
+        """What was seen of the file of a number."""
+        if not self._certain and len(self._found) < _ENOUGH:
+            return None
+        at, named = self._found[0]
+        return Interleaved(make_lsn(number, at), named, len(self._found))
+
+    def _take(self, at: int, named: int, certain: bool) -> None:
+        self._found.append((at, named))
+        self._certain = self._certain or certain
+
+
+def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[int, int]:
+    """The first intact entry after damage that leads to an entry, and where it points back to.
+
+    The reader takes the first entry of which it is sure. Intact ones can stand before it, in the damage.
+    """
+    at, named = offset_of(entry.lsn), entry.prev_offset
+    while since < named < at:
+        examined = look(reader.window, named, reader.version, -1)
+        header = examined.header
+        if header is None or examined.verdict not in (GOOD, BAD_PREV):
+            break
+        # Its end is where the piece was known to go on: else it only looks like an entry.
+        if named + examined.header_bytes + header.item_size != at:
+            break
+        at, named = named, header.prev_offset
+    return at, named
+
+
+def _is_inside(reader: FileReader, start: int, named: int) -> bool:
+    """Whether a place is in the middle of the entry whose damaged remains begin at an offset."""
+    header = look(reader.window, start, reader.version, -1).header
+    if header is None:
+        return False
+    end = start + header_bytes(header.flags, reader.version) + header.item_size
+    # A size that was damaged itself is almost always that of no entry of the file.
+    return start < named < end <= reader.window.size_bytes

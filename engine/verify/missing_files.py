@@ -1,0 +1,110 @@
+"""Are missing files lost, for levels that do not read the whole log?
+
+The numbers of files show that some are gone. The last checkpoint says from which file on recovery reads, and its trees,
+read from the log without a recovery, say whether a missing file still has a summary. Only where one has, or where that
+cannot be read, the environment is recovered and its trees are walked over (``engine.verify.lost``). So a server whose
+cleaner deletes files pays for a few reads.
+
+What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` goes by the
+gaps themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from engine.catalog.catalog import Catalog
+from engine.errors import DamageError, FormatError, RefusedError, StorageError, UnsupportedError
+from engine.events import SILENT, Listener
+from engine.format.entry.checkpoint import CkptEnd
+from engine.format.entry.db_tree import DbTree
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
+from engine.log.access import LogAccess
+from engine.log.files import LogFiles
+from engine.log.tail import find_end, find_last_checkpoint
+from engine.storage.base import Storage
+from engine.tree.context import TreeContext
+from engine.verify.log_rules import MISSING_NEEDED
+from engine.verify.lost import LostFile
+from engine.verify.obsolete import next_summary
+from engine.verify.report import Finding, finding
+from engine.verify.space import UTILIZATION
+from engine.verify.trees import lost_files
+
+# Files missing from the front that are named one by one.
+_MOST_NAMED: Final = 1000
+
+
+def missing_findings(
+    storage: Storage, files: LogFiles, lost: Mapping[int, LostFile] | None = None, *, listener: Listener = SILENT
+) -> Iterator[Finding]:
+    """Files that recovery or the trees need and that are not there.
+
+    Arguments:
+        storage, files: the environment.
+        lost: what the trees hold in missing files, where they were walked over.
+        listener: hears recovery, and ``trees`` steps.
+    """
+    if files.is_whole() or not files.files:
+        return
+    access = LogAccess(storage, files.files)
+    try:
+        end, suspicious = _at_last_checkpoint(access, storage, files)
+    finally:
+        access.close()
+    needed = _needed(files, end)
+    for number in needed:
+        start = "the start of the log" if end is None else format_lsn(end.first_active_lsn)
+        yield finding(MISSING_NEEDED, f"{name_of(number)}; recovery reads from {start} on", file=name_of(number))
+    if lost is None and suspicious:
+        try:
+            lost = lost_files(storage, files._replace(marker=None), listener=listener)
+        except (DamageError, RefusedError, StorageError, UnsupportedError):
+            # Levels that recover the environment say why it cannot be.
+            return
+    for number, what in sorted((lost or {}).items()):
+        if number not in needed:
+            yield lost_finding(number, what)
+
+
+def lost_finding(number: int, what: LostFile) -> Finding:
+    """A missing file that the trees lead into."""
+    message = f"{name_of(number)}; in it {what.in_words()}, the first of {what.first_db}"
+    return finding(MISSING_NEEDED, message, lsn=what.first_lsn, file=name_of(number), db=what.first_db)
+
+
+def name_of(number: int) -> str:
+    """The name of a log file."""
+    return f"{number:08x}.jdb"
+
+
+def _needed(files: LogFiles, end: CkptEnd | None) -> list[int]:
+    gaps = set(files.missing())
+    first = 0 if end is None or end.first_active_lsn == NULL_LSN else file_of(end.first_active_lsn)
+    if end is not None:
+        gaps.update(range(first, min(files.files[0].number, first + _MOST_NAMED)))
+    return sorted(number for number in gaps if number >= first)
+
+
+def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> tuple[CkptEnd | None, bool]:
+    """The last CkptEnd, and whether a missing file may be in use by the trees that it names."""
+    end: CkptEnd | None = None
+    try:
+        last = find_last_checkpoint(access, find_end(storage, files._replace(marker=None)))
+        record = access.read(last.ckpt_end_lsn).record() if last.ckpt_end_lsn != NULL_LSN else None
+        end = record if isinstance(record, CkptEnd) else None
+        root = access.read(last.root_lsn if end is None else end.root_lsn).record()
+        if not isinstance(root, DbTree):
+            return end, True
+        ctx = TreeContext(access)
+        utilization = Catalog(ctx, root, {}).by_name(UTILIZATION)
+        if utilization is None:
+            return end, True
+        first = next_summary(ctx, utilization, 0)
+        if first is not None and first < files.files[0].number:
+            return end, True
+        return end, any(next_summary(ctx, utilization, number) == number for number in files.missing())
+    except (DamageError, FormatError, RefusedError, LookupError, ValueError, AssertionError):
+        # What cannot be read may lie in a missing file.
+        return end, True
