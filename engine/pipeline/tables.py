@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.errors import RefusedError, StorageError
+from engine.storage.unfinished import hold, remove_abandoned, unfinished_name
 
 # Kinds of columns: text, int, float, bool, time (ms since 1970), ints.
 _TIME: Final = "time"
@@ -53,15 +54,21 @@ def require_new(directory: str) -> None:
 def new_directory(directory: str) -> Iterator[Path]:
     """A directory to write into, which gets its name when the block ends well; everything below it is synced first.
 
+    What earlier runs with the same name have left, because they were killed, is removed.
+
     Raises:
         RefusedError: the directory is there and holds something. StorageError: it cannot be written.
     """
     require_new(directory)
     target = Path(directory).absolute()
     # Beside the target, so that the rename stays within one file system.
-    staging = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
+    remove_abandoned(target)
+    staging = unfinished_name(target)
+    lock = -1
     try:
         staging.mkdir(parents=True)
+        lock = os.open(staging, os.O_RDONLY)
+        hold(lock)
         yield staging
         # Everything is durable before the directory has its name.
         for path in (*staging.rglob("*"), staging):
@@ -83,6 +90,8 @@ def new_directory(directory: str) -> Iterator[Path]:
     finally:
         # After the rename nothing has this name any more.
         shutil.rmtree(staging, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
 
 
 def write_tables(directory: str, tables: Mapping[str, ParquetTable]) -> None:

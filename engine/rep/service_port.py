@@ -13,7 +13,8 @@ from typing import Any, Final
 from engine.errors import StorageError
 from engine.rep.peers import address_text
 
-_BACKLOG: Final = 16
+# A burst of callers waits here; a caller that finds it full hangs, since the kernel drops its SYN and answers nothing.
+_BACKLOG: Final = socket.SOMAXCONN
 _PAUSE_S: Final = 0.05
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat as stat_module
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -39,7 +40,9 @@ def access_of(env: str) -> Access:
     directory = stat_module.S_IMODE(found.st_mode) & 0o777
     files = directory & 0o666
     for path in (path for pattern in _LOG_FILES for path in Path(env).glob(pattern)):
-        files &= path.stat().st_mode
+        # The cleaner of a running process may delete one meanwhile.
+        with suppress(FileNotFoundError):
+            files &= path.stat().st_mode
     return Access(directory | 0o700, files | 0o600, found.st_uid, found.st_gid)
 
 
@@ -101,5 +104,19 @@ class DirectoryBeside(DiskStorage):
         if self.stat() is None:
             make_directories(Path(self.root), access)
         file = super().open_rw(path, create=True)
-        give(os.path.join(self.root, path), access.file, access)
+        name = os.path.join(self.root, path)
+        try:
+            give(name, access.file, access)
+        except OSError as error:
+            file.close()
+            # Empty, and readable by more users than it should be.
+            with suppress(OSError):
+                os.unlink(name)
+            raise StorageError(
+                "a new file cannot get the owner and the permissions of the log files",
+                file=name,
+                found=(error.strerror or str(error)).lower(),
+                consequence="its bytes could be read by other users; nothing was written to it",
+                hint="name a directory on a file system that has owners and permissions, or work as the owner of both",
+            ) from error
         return file

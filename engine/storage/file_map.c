@@ -205,9 +205,11 @@ static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names
     }
     void *base = mmap(NULL, map->size, PROT_READ, MAP_SHARED, handle, 0);
     if (base == MAP_FAILED) {
+        /* Before anything else changes errno. */
+        PyErr_SetFromErrno(PyExc_OSError);
         PyMem_Free(map->seen);
         Py_DECREF(map);
-        return PyErr_SetFromErrno(PyExc_OSError);
+        return NULL;
     }
     map->base = base;
     map->next = first_map;

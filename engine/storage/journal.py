@@ -124,7 +124,7 @@ def places_of(backup: Storage) -> list[Place]:
 def opened(backup: Storage) -> ReadFile:
     """The journal, to read. NotFoundError when there is none."""
     if backup.stat(JOURNAL) is None:
-        raise NotFoundError(f"no saved bytes in {backup.root}", file=backup.root, hint="name the backup directory")
+        raise NotFoundError("no saved bytes", file=backup.root, hint="name the backup directory")
     return backup.open(JOURNAL)
 
 

@@ -142,37 +142,43 @@ static const Number numbers[] = {
     {"engine.format.lsn", "NULL_LSN", &null_lsn},
 };
 
-/* The object of an attribute; it stays the node's, which nobody changes while this runs. NULL where there is none. */
+/* The object of an attribute, a new reference; NULL where there is none. */
 static PyObject *of_node(PyObject *node, int attribute)
 {
     PyObject *found = attributes[attribute].get(node, attributes[attribute].closure);
     if (!found) {
         PyErr_Clear();
-        return NULL;
     }
-    Py_DECREF(found);
     return found;
 }
 
-static PyObject *list_of(PyObject *node, int attribute)
+/* The child of an upper IN that covers a key, a new reference; NULL where its lists are not what they should be. */
+static PyObject *child_for(PyObject *node, PyObject *key)
 {
-    PyObject *found = of_node(node, attribute);
-    return found && PyList_CheckExact(found) ? found : NULL;
+    PyObject *keys = of_node(node, KEYS), *kids = of_node(node, KIDS), *child = NULL;
+    if (keys && kids && PyList_CheckExact(keys) && PyList_CheckExact(kids)) {
+        /* Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6). */
+        Py_ssize_t after = bisected(keys, key, 1, 0);
+        if (after >= 1 && after <= PyList_GET_SIZE(kids)) {
+            child = Py_NewRef(PyList_GET_ITEM(kids, after - 1));
+        }
+    }
+    Py_XDECREF(keys);
+    Py_XDECREF(kids);
+    return child;
 }
 
-/* The BIN that covers a key, as far as all nodes on the way are in memory; otherwise NULL. */
-static PyObject *bin_below(PyObject *node, PyObject *key)
+/* The BIN that covers a key, a new reference, as far as all nodes on the way are in memory; otherwise NULL. */
+static PyObject *bin_below(PyObject *root, PyObject *key)
 {
-    for (int level = 0; level < MOST_LEVELS && Py_IS_TYPE(node, upper); level++) {
-        PyObject *keys = list_of(node, KEYS), *kids = list_of(node, KIDS);
-        /* Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6). */
-        Py_ssize_t after = keys && kids ? bisected(keys, key, 1, 0) : -1;
-        if (after < 1 || after > PyList_GET_SIZE(kids)) {
-            return NULL;
-        }
-        node = PyList_GET_ITEM(kids, after - 1);
+    PyObject *node = Py_NewRef(root);
+    for (int level = 0; level < MOST_LEVELS && node && Py_IS_TYPE(node, upper); level++) {
+        Py_SETREF(node, child_for(node, key));
     }
-    return Py_IS_TYPE(node, bottom) ? node : NULL;
+    if (node && !Py_IS_TYPE(node, bottom)) {
+        Py_CLEAR(node);
+    }
+    return node;
 }
 
 /* Whether an attribute that is a number in a list is another number than one; 1 where it is none, too. */
@@ -182,18 +188,19 @@ static int is_other(PyObject *there, long number)
     return !PyLong_CheckExact(there) || PyLong_AsLongAndOverflow(there, &is_long) != number || is_long;
 }
 
-/* The lists of a BIN, asked for together: each is in memory of its own. 0 where they are not what they should be. */
+/* The lists of a BIN, asked for together: each is in memory of its own. 0 where they are not what they should be.
+ * The references are new, also then, and NULL where there is no list. */
 static int lists_of(PyObject *node, PyObject **lists)
 {
+    int are_good = 1;
     for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
         lists[attribute] = attribute == KIDS ? NULL : of_node(node, attribute);
         if (lists[attribute]) {
             __builtin_prefetch(lists[attribute]);
         } else if (attribute != KIDS) {
-            return 0;
+            are_good = 0;
         }
     }
-    int are_good = 1;
     for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
         PyObject *list = lists[attribute];
         are_good = are_good
@@ -233,15 +240,10 @@ static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
     return value == Py_None || PyBytes_CheckExact(value) ? value : NULL;
 }
 
-static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+/* What record_at answers for a BIN whose lists are good. */
+static PyObject *record_in(PyObject *node, PyObject **lists, PyObject *key)
 {
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "record_at takes a root and a key");
-        return NULL;
-    }
-    PyObject *key = args[1], *lists[ATTRIBUTES];
-    PyObject *node = bottom && PyBytes_CheckExact(key) ? bin_below(args[0], key) : NULL;
-    Py_ssize_t index = node && lists_of(node, lists) ? place_in(lists[KEYS], key) : -1;
+    Py_ssize_t index = place_in(lists[KEYS], key);
     if (index < 0) {
         Py_RETURN_NONE;
     }
@@ -254,15 +256,25 @@ static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, P
     if (!value) {
         Py_RETURN_NONE;
     }
-    PyObject *found = PyTuple_New(3), *place = PyLong_FromSsize_t(is_there ? index : ~index);
-    if (!found || !place) {
-        Py_XDECREF(found);
-        Py_XDECREF(place);
+    return Py_BuildValue("OnO", node, is_there ? index : ~index, value);
+}
+
+static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "record_at takes a root and a key");
         return NULL;
     }
-    PyTuple_SET_ITEM(found, 0, Py_NewRef(node));
-    PyTuple_SET_ITEM(found, 1, place);
-    PyTuple_SET_ITEM(found, 2, Py_NewRef(value));
+    PyObject *key = args[1], *lists[ATTRIBUTES];
+    PyObject *node = bottom && PyBytes_CheckExact(key) ? bin_below(args[0], key) : NULL;
+    if (!node) {
+        Py_RETURN_NONE;
+    }
+    PyObject *found = lists_of(node, lists) ? record_in(node, lists, key) : Py_NewRef(Py_None);
+    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
+        Py_XDECREF(lists[attribute]);
+    }
+    Py_DECREF(node);
     return found;
 }
 

@@ -66,6 +66,7 @@ class Command(click.Command):
         check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
         writes: it changes an environment.
         names_end: its result says where the log ended.
+        home: gives the directory of the environment, which ENV names or contains.
     """
 
     formats: tuple[str, ...] = ()
@@ -76,6 +77,7 @@ class Command(click.Command):
     check: Callable[..., None] | None = None
     writes: bool = False
     names_end: bool = False
+    home: Callable[[str], str] = str
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first sentence, whole: a list of commands wraps it."""
@@ -196,6 +198,7 @@ class Command(click.Command):
         if not isinstance(env, str):
             yield
             return
+        env = self.home(env)
         marker = os.path.join(env, _MARKER)
         # lexists: a link that leads nowhere is a marker, too.
         marked = os.path.lexists(marker)
@@ -223,6 +226,7 @@ class Command(click.Command):
         if self.writes or self.names_end or values.get("follow") or not isinstance(env, str):
             yield
             return
+        env = self.home(env)
         before = _log_size(env)
         yield
         grown = _log_size(env) - before
@@ -369,6 +373,8 @@ def command(
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
         made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
+        if isinstance(parent, CommandGroup):
+            made.home = parent.home
         if parent is not None:
             parent.add_command(made)
         return made
@@ -415,10 +421,12 @@ class CommandGroup(click.Group):
     Attributes:
         examples: as for commands.
         default: the command that is meant when the first word names none; None where there is no such command.
+        home: of its commands, as ``Command.home``.
     """
 
     examples: tuple[tuple[str, str], ...] = ()
     default: str | None = None
+    home: Callable[[str], str] = str
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note the leading options as they were written, for the command to parse."""
@@ -496,6 +504,7 @@ def group(
     examples: Sequence[tuple[str, str]],
     default: str | None = None,
     metavar: str = "COMMAND ENV [OPTIONS]",
+    home: Callable[[str], str] = str,
 ) -> CommandGroup:
     """A command that has commands.
 
@@ -505,6 +514,7 @@ def group(
         examples: as for ``command``.
         default: the command that is meant when the first word names none.
         metavar: what follows the name.
+        home: gives the directory of the environment, which ENV names or contains.
     """
     made = CommandGroup(
         name,
@@ -515,5 +525,5 @@ def group(
         options_metavar="",
         subcommand_metavar=metavar,
     )
-    made.examples, made.default = tuple(examples), default
+    made.examples, made.default, made.home = tuple(examples), default, home
     return made

@@ -125,7 +125,8 @@ def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStora
     Arguments:
         disk: the environment.
         asked: ``--backup-dir``.
-        beside: the directory of its backup directories; those that were undone are passed over.
+        beside: the directory of its backup directories. One that is already undone is the answer only when no other
+            is left: an undo that was killed at its very end can be run again.
 
     Raises:
         RefusedError: as ``saved_by``.
@@ -135,13 +136,22 @@ def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStora
     pending = journal.pending_in(disk)
     if pending is not None:
         return saved_by(disk, pending)
+    undone = None
     # Names are times in UTC, so the order of names is that of runs.
     for path in sorted(beside.iterdir(), reverse=True) if beside.is_dir() else ():
         found = DiskStorage(path, follow=False)
         state = journal.read_manifest(found).get("state")
-        if state != journal.UNDONE and (state is not None or found.stat(journal.JOURNAL) is not None):
+        if state == journal.UNDONE:
+            undone = undone or found
+        elif state is not None or found.stat(journal.JOURNAL) is not None:
             return found
-    return None
+    return undone
+
+
+def note_undone(run: Run, backup: Storage) -> None:
+    """Tell the operator when the changes of a backup directory are already undone."""
+    if journal.read_manifest(backup).get("state") == journal.UNDONE:
+        run.messages.notice("already undone", file=backup.root, consequence="the environment was left as it is")
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def _outputs() -> Outputs:
         ("A recovery that was killed; the same again when undo was killed", "jetool undo /data/env"),
     ),
     exits={
-        exits.DONE: "every byte is as it was before the repair",
+        exits.DONE: "every byte is as it was before the repair; also when it was already undone",
         **WRITE_EXITS,
         exits.REFUSED: "the environment is locked, or was written to since the repair",
         exits.NOT_FOUND: "no environment, no saved bytes",
@@ -74,6 +74,7 @@ def undo(run: Run, env: str, force: bool) -> int:
         raise NotFoundError("no saved bytes", file=backups_of(env), hint="name the directory with --backup-dir")
     manifest = journal.read_manifest(backup)
     _require_undoable(backup, manifest)
+    interrupted.note_undone(run, backup)
     state = manifest.get("state")
     # Read before undo begins, which notes its own progress in the backup.
     places = journal.places_of(backup) if state != journal.UNDONE else []

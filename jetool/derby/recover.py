@@ -17,8 +17,7 @@ from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.undo import undo
-from jetool.app import exits
-from jetool.app.interrupted import as_before
+from jetool.app import exits, interrupted
 from jetool.app.options import Run
 from jetool.derby.ends import note_holder
 from jetool.derby.explain_rows import EXPLAINED, explained_row
@@ -65,7 +64,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
         # A dry run begins where the real one would: after an interrupted repair was taken back.
-        seen = as_before(storage) if run.dry_run else storage
+        seen = interrupted.as_before(storage) if run.dry_run else storage
         found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
         # Asked while the directory is there: an empty one is removed at the end of the block.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
@@ -148,6 +147,7 @@ def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
     """
     wait_for_lock(run, DerbyDatabase(storage))
     storage, backup = DirectoryBeside(storage.root, storage.root), last_backup(storage, run.backup_dir)
+    interrupted.note_undone(run, backup)
     if run.dry_run:
         # Undo notes its progress in the backup as well, so that is a view, too.
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)

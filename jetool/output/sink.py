@@ -3,7 +3,8 @@
 Rules:
 
 * ``--output FILE``: the bytes go to a temporary file beside FILE. ``commit`` syncs it, renames it over FILE and syncs
-  the directory; ``abandon`` removes it. So FILE is always either the old result or a complete new one.
+  the directory; ``abandon`` removes it, after a kill the next run with the same FILE. So FILE is always either the old
+  result or a complete new one.
 * A target that is no regular file (``/dev/null``, a pipe) is written directly.
 * A closed pipe and a full disk are told apart: the first ends the run quietly, the second is an error that says that
   the result is incomplete. Both can show as late as the last flush, so ``flush`` ends every run.
@@ -17,6 +18,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, BinaryIO, Final, Protocol
 
 from engine.errors import StorageError
@@ -119,12 +121,16 @@ class FileOutput:
         if mode is not None and not stat.S_ISREG(mode):
             # A pipe or a device cannot be replaced by a rename.
             return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
+        # Only a run with --output pays for it.
+        from engine.storage.unfinished import hold, remove_abandoned, unfinished_name
+
         self._path = os.path.realpath(self._path)  # a symbolic link stays a link
-        directory, name = os.path.split(self._path)
         # In the same directory, so that the rename stays within one file system.
-        self._temporary = os.path.join(directory, f".{name}.{os.urandom(8).hex()}.tmp")
+        remove_abandoned(Path(self._path))
+        self._temporary = str(unfinished_name(Path(self._path)))
         # Mode 0666 less the umask, as ``open`` would make FILE itself.
         number = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        hold(number)
         file = os.fdopen(number, "wb")
         if mode is not None:
             # A replaced file keeps its permissions.

@@ -432,3 +432,21 @@ def test_a_command_that_works_while_a_repair_is_at_work_waits_for_it(tmp_path: P
         assert time.monotonic() - started < 30
     finally:
         lock.release()
+
+
+def test_a_file_system_without_permissions_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CIFS and FAT refuse chmod: saved bytes must not be readable by more users than the log is."""
+    env = copy_of(named("je-18.3.20/corrupt-middle"), tmp_path / "env")
+    before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+    allowed = os.chmod
+
+    def refuse(path: Any, mode: int, **named: Any) -> None:
+        if "saved" in str(path) and not os.path.isdir(path):
+            raise PermissionError(1, "Operation not permitted")
+        allowed(path, mode, **named)
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    result = run("recover", env, "--accept-loss", "--backup-dir", tmp_path / "saved")
+    assert (result.code, "cannot get the owner and the permissions" in result.err) == (exits.INCOMPLETE, True)
+    assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
+    assert [path for path in (tmp_path / "saved").rglob("*") if path.is_file()] == []

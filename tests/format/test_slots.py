@@ -87,3 +87,12 @@ def test_both_read_the_same(
 def test_counts_and_places_that_cannot_be() -> None:
     for at, count in ((-1, 1), (5, 0), (0, -1), (0, 1 << 60), (4, 1)):
         assert slots.read_slots(b"body", at, count, b"", 0, True, NO_BASE, False) is None
+
+
+def test_a_base_that_no_log_has_is_left_to_the_twin() -> None:
+    body = body_of([(b"k", b"\0\x01\0\0", 0, 45, 0)], HAS_SIZES, NO_BASE, is_whole=False)
+    for base in ((1 << 63) - 1, -(1 << 63), 1 << 31, 1 << 70):
+        assert slots.read_slots(body, 0, 1, b"", base, True, NO_BASE, False) is None
+    lsns = slots.read_slots(body, 0, 1, b"", (1 << 31) - 1, True, NO_BASE, False)
+    assert lsns is not None
+    assert lsns[1] == [((1 << 31) - 1) << 32 | 1]

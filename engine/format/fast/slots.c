@@ -134,9 +134,14 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
     shared.prefix = PyBytes_AS_STRING(prefix);
     shared.prefix_bytes = PyBytes_GET_SIZE(prefix);
     shared.is_whole = base == Py_None;
-    shared.base = shared.is_whole ? 0 : PyLong_AsLongLong(base);
+    int is_long = 0;
+    shared.base = shared.is_whole ? 0 : PyLong_AsLongLongAndOverflow(base, &is_long);
     if (PyErr_Occurred()) {
         return NULL;
+    }
+    /* A log has the base in four bytes. Only a caller has others, and those are left to the twin. */
+    if (is_long || shared.base != (int32_t)shared.base) {
+        Py_RETURN_NONE;
     }
     shared.expiration_base = expiration_base;
     PyObject *lists[LISTS] = {NULL}, *found = NULL;

@@ -35,6 +35,17 @@ JOURNAL_EXITS: Final = {
     exits.NOT_FOUND: "no environment, no database of journals in it, no such journal",
 }
 
+
+def home_of(env: str) -> str:
+    """The directory of the environment: the one named, or ``bdb`` in it, which is where a frontend has it."""
+    inner = os.path.join(env, "bdb")
+    try:
+        named = any(name.endswith(".jdb") for name in os.listdir(env))
+    except OSError:
+        return env
+    return inner if not named and os.path.isdir(inner) else env
+
+
 journal = group(
     "journal",
     help="The journals of a Doris or StarRocks frontend: its operations by id, without starting one. ENV is its "
@@ -44,6 +55,7 @@ journal = group(
         ("Would it come up, and with which journals", "jetool journal check /data/fe/meta"),
         ("Which of three to start from", "jetool journal compare /copies/fe1 /copies/fe2 /copies/fe3"),
     ),
+    home=home_of,
 )
 
 
@@ -102,16 +114,6 @@ class IdRangeType(click.ParamType[tuple[int, int | None]]):
 
 
 IDS: Final = IdRangeType()
-
-
-def home_of(env: str) -> str:
-    """The directory of the environment: the one named, or ``bdb`` in it, which is where a frontend has it."""
-    inner = os.path.join(env, "bdb")
-    try:
-        named = any(name.endswith(".jdb") for name in os.listdir(env))
-    except OSError:
-        return env
-    return inner if not named and os.path.isdir(inner) else env
 
 
 @contextmanager
