@@ -254,10 +254,15 @@ BOTTOM_NODES: Final = NODES & _with(BOTTOM)
 # BINs and their deltas.
 BINS: Final = BOTTOM_NODES & TREE_NODES
 
+# Those of them that are whole, also in trees of duplicates.
+FULL_BOTTOM_NODES: Final = BOTTOM_NODES - _with(DELTA)
+
 # They say how a transaction ended.
 TXN_ENDS: Final = _group("txn") & _with(SYNC)
 # The same with Prepare, after which it is not decided: the fate of a transaction.
 TXN_FATES: Final = _group("txn")
+# The two ends of a checkpoint.
+CKPT_ENDS: Final = _group("ckpt")
 # A checkpoint: its two ends and the root between them.
 CKPT_ENTRIES: Final = _group("ckpt") | _read_by("db_tree")
 # Begin and end of a rollback.

@@ -36,6 +36,7 @@ from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import CkptStart
 from engine.format.entry_types import (
     CKPT_END,
+    CKPT_ENDS,
     CKPT_START,
     COMMIT,
     DB_TREE,
@@ -287,7 +288,7 @@ def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterato
     start: LogEntry | None = None
     with FileReader(storage, last.file, is_last=True, version=last.version) as reader:
         for item in reader.entries():
-            if isinstance(item, LogEntry) and item.type_number in (CKPT_START, CKPT_END):
+            if isinstance(item, LogEntry) and item.type_number in CKPT_ENDS:
                 start = item if item.type_number == CKPT_START else None
     try:
         record = None if start is None else start.record()

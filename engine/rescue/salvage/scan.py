@@ -37,6 +37,7 @@ from engine.format.entry_types import (
     DUP_NODES,
     EXTINCT_SCAN_LNS,
     FILE_SUMMARY_LNS,
+    FULL_BOTTOM_NODES,
     MAP_LN,
     MAP_LNS,
     NAME_LNS,
@@ -320,7 +321,7 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
         data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
         rows.append((key, (slot.lsn, flags | single, data, vlsn, expiration_of(node, slot), node.node_id, item.lsn)))
-    is_whole = item.type_number in (BIN_TYPE, DBIN_TYPE) and not single
+    is_whole = item.type_number in FULL_BOTTOM_NODES and not single
     return NodeVersions(node.db_id, node.node_id, is_whole, keys, rows, node.dup_key)
 
 
