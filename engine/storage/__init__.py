@@ -21,4 +21,5 @@ Also here:
 * ``sorted_pairs``: pairs of bytes in order, more than memory holds
 * ``tickets``: numbers that several processes take from
 * ``undo``: taking a repair back: every byte as it was before, from the journal
+* ``unfinished``: output that is made under another name, and what a killed run leaves of it
 """
