@@ -90,7 +90,7 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
         comparators: sort keys by Java class name.
-        guess_orders: the files are a view that nobody writes back, so that keys in an order that is not known may be
+        guess_orders: the files are a view that is thrown away, so that keys in an order that is not known may be
             put where they are found again. Without it an environment is not opened for writing where that is needed.
         extinction_filters: filters of extinct records by Java class name; they get the serialized filter and a key.
         extinction_status: says of a database by name, and of a key in it (of an index: the primary key), whether the

@@ -355,7 +355,7 @@ class LogWriter:
         """Refuse everything from now on, as after a failed write, if an exception has ended a change half way.
 
         Arguments:
-            error: one of ours is none of this kind: it is raised where nothing is half made.
+            error: what was raised. A ``JetoolError`` is not of this kind: it is raised where nothing is half made.
         """
         if is_unexpected(error):
             failure = RefusedError("a change was interrupted", found=f"{type(error).__name__}: {error}")
