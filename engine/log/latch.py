@@ -2,8 +2,8 @@
 
 A change that ends half way, by an exception that is not one of ours (``JetoolError``), leaves memory in a state that
 must not reach the log: an interrupt, a full memory, a defect. ``unexpected`` is told of it while the latch is still
-held, so that no other thread sees the half-made state and logs it; the log writer then refuses everything, as after a failed
-write, and recovery makes good what was acknowledged.
+held, so that no other thread sees the half-made state and logs it; the log writer then refuses everything, as after a
+failed write, and recovery makes good what was acknowledged.
 
 Example: KeyboardInterrupt between the LN of a put in the buffer and its slot: the writer is invalid, the put was not
 acknowledged, and a later put is refused.
