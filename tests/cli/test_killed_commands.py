@@ -22,6 +22,7 @@ from tests.contents.frontends import rolled, write_frontend
 from tests.harness import run
 from tests.oracle.environments import named
 from tests.support.killing import run_killed
+from tests.tools import needs
 
 CLOSED: Final = "je-18.3.20/cleaned-closed"
 DAMAGED: Final = "je-18.3.20/corrupt-middle"
@@ -182,6 +183,8 @@ class Drill:
 
 
 def check_points(name: str, tmp_path: Path, stride: int) -> int:
+    if CASES[name].words[0] == "load":
+        needs("Spark")
     drill, count = Drill(CASES[name], tmp_path), 0
     for at in itertools.count(0, stride):
         killed = drill.kill(at)
