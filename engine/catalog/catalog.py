@@ -144,13 +144,9 @@ class Catalog:
             state.name = name
             if state.order.learned is not None:
                 state.order.learned.database = name
-        if state is not None and state.internal and (state.duplicates or state.order.comparator is not None):
-            raise DamageError(
-                f"the MapLN of {name} says that it has duplicates or a comparator",
-                expected="a database of JE's own, which has neither",
-                found=f"flags 0x{state.impl.flags:x}",
-                hint="jetool verify says what is damaged; restore those files from a backup",
-            )
+        if state is not None:
+            # Where MapLNs have no names, only now is it known to be one of JE's own.
+            state.check_internal()
         return state
 
     def is_named_outside_transactions(self, name: str) -> bool:

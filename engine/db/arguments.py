@@ -10,12 +10,13 @@ from typing import Final
 
 from engine.catalog.naming import DatabaseOptions
 from engine.errors import ArgumentError
+from engine.tree.database_state import MOST_ENTRIES
 from engine.txn.payload import PutMode
 
 # An entry of the log has a signed size of four bytes; what stands beside key and data takes less than this.
 _MOST_BYTES: Final = (1 << 31) - (1 << 12)
-# je.nodeMaxEntries.
-_LEAST_ENTRIES, _MOST_ENTRIES = 4, 32_767
+# The least that JE takes for je.nodeMaxEntries; nodes of other logs may have fewer.
+_LEAST_ENTRIES: Final = 4
 _MOST_EXPIRATION: Final = (1 << 31) - 1
 
 
@@ -86,10 +87,10 @@ def check_options(options: DatabaseOptions) -> None:
         ArgumentError: nodes of a size that JE does not have.
     """
     entries = options.max_entries
-    if not isinstance(entries, int) or not _LEAST_ENTRIES <= entries <= _MOST_ENTRIES:
+    if not isinstance(entries, int) or not _LEAST_ENTRIES <= entries <= MOST_ENTRIES:
         raise ArgumentError(
             "nodes cannot have that number of entries",
-            expected=f"{_LEAST_ENTRIES} to {_MOST_ENTRIES}",
+            expected=f"{_LEAST_ENTRIES} to {MOST_ENTRIES}",
             found=repr(entries)[:40],
             consequence="nothing was changed",
         )

@@ -29,7 +29,7 @@ from engine.db.extinction import Extinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.writes import Dependents
-from engine.errors import JetoolError, NotFoundError, UsageError
+from engine.errors import ArgumentError, JetoolError, NotFoundError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
@@ -274,6 +274,8 @@ class Environment:
             UnknownOrderError: nobody has registered the order of a database.
         """
         engine, extinctions = self.engine, self._extinctions()
+        if not isinstance(label, str):
+            raise ArgumentError("wrong type for the label", expected="str", found=type(label).__name__)
         begin, end = (None if bound is None else bytes_of(bound, "bound") for bound in (begin, end))
         for name in databases:
             self._prepare_extinction(name_of(name))

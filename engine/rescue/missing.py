@@ -44,7 +44,8 @@ from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
 from engine.rescue.salvage.databases import OWN_PREFIX
 from engine.rescue.salvage.extinct import word_for
-from engine.rescue.salvage.trees import Branch, TreeCatalog, TreeWalk, index_nodes
+from engine.rescue.salvage.tree_survey import TreeCatalog
+from engine.rescue.salvage.trees import Branch, TreeWalk, index_nodes
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState

@@ -65,14 +65,7 @@ class DatabaseState:
         self.root: Node | None = None
         self.root_lsn = impl.root_lsn
         self.old_duplicates = is_old_duplicates(impl)
-        if impl.flags & DUPLICATES and self.internal:
-            raise DamageError(
-                f"{self.label} of JE's own has the flag of sorted duplicates",
-                expected="a database without duplicates",
-                found=f"flags {impl.flags:#x}",
-                consequence="its keys cannot be read",
-                hint="jetool verify says what is damaged; restore the file from a backup",
-            )
+        self.check_internal()
         self.order: KeyOrder = key_order(
             bool(impl.flags & DUPLICATES), impl.btree_comparator, impl.duplicate_comparator, comparators
         )
@@ -84,6 +77,22 @@ class DatabaseState:
         self.deleted = False
         self.unlogged_splits = False
         self.handles = 0
+
+    def check_internal(self) -> None:
+        """Check what a database of JE's own cannot have.
+
+        Raises:
+            DamageError: it has the flag of sorted duplicates, or a comparator.
+        """
+        impl = self.impl
+        if self.internal and (impl.flags & DUPLICATES or impl.btree_comparator or impl.duplicate_comparator):
+            raise DamageError(
+                f"{self.label} of JE's own has the flag of sorted duplicates, or a comparator",
+                expected="a database without either",
+                found=f"flags {impl.flags:#x}",
+                consequence="its keys cannot be read",
+                hint="jetool verify says what is damaged; restore the file from a backup",
+            )
 
     @property
     def duplicates(self) -> bool:

@@ -283,7 +283,7 @@ class UnknownOrderError(UnsupportedError):
             found=learned.name,
             consequence="its keys cannot be compared"
             if learned.may_guess
-            else "nothing was written: a key in the wrong place would break the tree",
+            else "no key of it is written: one in the wrong place would break the tree",
             hint=f"give the order by --comparator {learned.database or 'DB'}=NAME (jetool-orders(7)), or open the "
             "environment with JE, or take its records out with jetool salvage",
         )

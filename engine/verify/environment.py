@@ -11,7 +11,7 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -27,7 +27,7 @@ from engine.verify.lost import LostFile
 from engine.verify.missing_files import lost_finding, missing_findings, name_of
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
-from engine.verify.report import ERROR, Report, Rule
+from engine.verify.report import ERROR, Finding, Report, Rule
 from engine.verify.tree import ShareOfTrees
 from engine.verify.trees import TreeReport, recover_only, verify_trees, walk_share
 
@@ -127,9 +127,7 @@ def verify_environment(
             # What the log holds by type is compared with the trees too.
             results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
         report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
-        named = {one.file for one in report.findings if one.code == log_rules.MISSING_NEEDED.code}
-        more = (lost_finding(number, what) for number, what in met.items() if name_of(number) not in named)
-        report = report._replace(findings=(*report.findings, *more))
+        report = _with_lost(report, met)
     found: TreeReport | None = None
     problem = ""
     try:
@@ -144,12 +142,9 @@ def verify_environment(
         problem = error.what
     if of_log and "log" not in of_log:
         known = found.lost if found is not None and "tree" in wanted else None
-        missing = tuple(missing_findings(storage, files, known, listener=listener))
-        report = report._replace(findings=report.findings + missing)
-    left: tuple[str, ...] = ()
-    if found is not None:
-        left = found.not_checked
-        report = report._replace(findings=report.findings + found.findings)
+        report = _plus(report, missing_findings(storage, files, known, listener=listener))
+    report = report if found is None else _plus(report, found.findings)
+    left = () if found is None else found.not_checked
     if found is not None and found.recovered and "tree" in wanted:
         report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
     elif "tree" in wanted:
@@ -162,6 +157,17 @@ def verify_environment(
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted, problem), *left),
     )
+
+
+def _with_lost(report: Report, met: Mapping[int, LostFile]) -> Report:
+    """The report with the missing files that recovery came upon, unless it has them."""
+    named = {one.file for one in report.findings if one.code == log_rules.MISSING_NEEDED.code}
+    more = (lost_finding(number, what) for number, what in met.items() if name_of(number) not in named)
+    return _plus(report, more)
+
+
+def _plus(report: Report, more: Iterable[Finding]) -> Report:
+    return report._replace(findings=(*report.findings, *more))
 
 
 def share_of_trees(

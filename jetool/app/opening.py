@@ -21,7 +21,7 @@ import click
 
 from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError, plural
 from engine.format.lsn import format_lsn
-from engine.log.files import LOCK_FILE
+from engine.log.files import LOCK_FILE, LogFiles
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.posix_locks import holder_in_words
@@ -57,7 +57,7 @@ READ_EXITS: Final = {
     exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
     exits.REFUSED: "a restore marker stands in the environment: it must not be opened; files of that point are gone",
     exits.NOT_FOUND: "no environment, no database of the name, no such point",
-    exits.UNSUPPORTED: "a log version that this program does not read",
+    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an order of keys unknown to it",
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
 }
 
@@ -205,6 +205,14 @@ def _noted(run: Run, path: str, env: Environment) -> Environment:
             hint="give the order: --comparator DB=NAME (jetool-orders(7))",
         )
     return env
+
+
+def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
+    """Say what JE needs beside a sound log, or would refuse."""
+    from engine.rescue.je_notes import notes_for_je
+
+    for note in notes_for_je(storage, files):
+        run.messages.notice(note.message, file=storage.root, consequence=note.consequence, hint=note.remedy)
 
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:

@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import pytest
 
 from engine.errors import StorageError
+from engine.rescue.je_notes import RULES as OF_JE
 from engine.storage.base import ReadFile
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.app import exits
-from jetool.commands.info.je_notes import RULES as OF_JE
 from tests import corpus
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.oracle.environments import named

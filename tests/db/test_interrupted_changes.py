@@ -168,7 +168,7 @@ def whole(name: str) -> tuple[int, Content]:
     return counted.count, content(storage)
 
 
-def interrupted(name: str, at: int) -> None:
+def check_interruption(name: str, at: int) -> None:
     storage = MemoryStorage(files())
     env = Environment(storage, CONFIG)
     db = env.open_database("db")
@@ -203,11 +203,11 @@ def interrupted(name: str, at: int) -> None:
 @pytest.mark.parametrize("name", CHANGES)
 def test_interrupted_at_a_statement(name: str, part: int) -> None:
     count, _ = whole(name)
-    interrupted(name, 1 + part * count // STEPS)
+    check_interruption(name, 1 + part * count // STEPS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_interrupted_at_every_statement(name: str) -> None:
     for at in range(1, whole(name)[0] + 1):
-        interrupted(name, at)
+        check_interruption(name, at)

@@ -5,6 +5,7 @@
 * ``databases``: names of databases, and which of them were removed or are JE's own
 * ``scan``: what is few in a log, and the versions of one entry
 * ``trees``: the trees as the last legible checkpoint left them, with the branches that are gone
+* ``tree_survey``: what the trees say of records, at the last whole checkpoint and now
 * ``old_duplicates``: duplicates of log versions 6 and 7
 * ``versions``: what one log holds of one record
 * ``taking``: versions out of stretches of intact entries, by the million

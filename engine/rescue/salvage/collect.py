@@ -34,7 +34,8 @@ from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_version
 from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
-from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches, TreeSurvey, survey_trees
+from engine.rescue.salvage.tree_survey import TreeSurvey, survey_trees
+from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches
 from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage

@@ -36,7 +36,8 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.scan import Checkpoint
-from engine.rescue.salvage.trees import DECIDED, KeyPlace, TreeSurvey
+from engine.rescue.salvage.tree_survey import TreeSurvey
+from engine.rescue.salvage.trees import DECIDED, KeyPlace
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,

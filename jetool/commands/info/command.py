@@ -102,7 +102,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             hint=f"jetool verify {env}",
         )
     if not quick:
-        from jetool.commands.info.je_notes import say_notes_for_je
+        from jetool.app.opening import say_notes_for_je
 
         say_notes_for_je(run, storage, files)
     # A gap may be of thousands of files; the first ones say enough.

@@ -110,7 +110,7 @@ def recover(
         first = file_of(done.result.first_active_lsn)
         warn_of_damage_before(run, env, seen, list_log_files(seen), first)
     if run.dry_run:
-        from jetool.commands.info.je_notes import say_notes_for_je
+        from jetool.app.opening import say_notes_for_je
 
         say_notes_for_je(run, seen, list_log_files(seen))
     lost, changed = done.tail.commits_at_risk, done.result.changed

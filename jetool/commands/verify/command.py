@@ -18,6 +18,8 @@ from engine.errors import (
 )
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles, list_log_files
+from engine.rescue import je_notes
+from engine.rescue.je_notes import notes_for_je
 from engine.storage.disk import DiskStorage
 from engine.verify import trees
 from engine.verify.environment import (
@@ -36,8 +38,6 @@ from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.commands.info import je_notes
-from jetool.commands.info.je_notes import notes_for_je
 from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
 from jetool.output.findings import FINDING
 

@@ -1,4 +1,4 @@
-"""What JE needs beside a sound log, or would refuse, in words: notes of ``info``, ``verify`` and ``recover -n``.
+"""What JE needs beside a sound log, or would refuse.
 
 The databases are those of the last checkpoint, read without a recovery but for logs of JE 3 and 4. What cannot be read
 leaves no note: damage is for ``verify`` to find.
@@ -21,7 +21,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import NODE_ENTRIES, OLD_DELTA_TYPE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.format.versions import TWO_PART_DUPLICATES
+from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
@@ -33,7 +33,6 @@ from engine.tree.keys import comparator_name
 from engine.tree.tree import bins, read_ln
 from engine.verify.report import NOTE, Finding, Rule, finding
 from engine.verify.trees import recover_only
-from jetool.app.options import Run
 
 PRE_UPGRADE: Final = Rule(
     "JE-OPEN-001",
@@ -60,7 +59,8 @@ RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 
 # je.freeDisk where nothing is set, since JE 18.
 _FREE_DISK_BYTES: Final = 5 << 30
-_WITH_FREE_DISK: Final = 16
+# Of the first log that JE 18 wrote.
+_WITH_FREE_DISK: Final = PRIOR_VERSION
 _MOST_CLASSES: Final = 8
 
 
@@ -82,12 +82,6 @@ def notes_for_je(storage: Storage, files: LogFiles) -> Iterator[Finding]:
             return
     if version >= _WITH_FREE_DISK:
         yield from _disk(storage)
-
-
-def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
-    """Print the notes as messages."""
-    for note in notes_for_je(storage, files):
-        run.messages.notice(note.message, file=storage.root, consequence=note.consequence, hint=note.remedy)
 
 
 def _databases(access: LogAccess, root_lsn: int) -> dict[int, DatabaseImpl]:
