@@ -3,8 +3,9 @@
 A **kind of contents** (``Contents``) recognises an environment by its databases and makes a **decoder** for it. The
 decoder turns keys and data into values as JSON has them. What it does not know it gives as ``{"hex": "00ff"}`` and says
 so (``known``): nothing is guessed. A decoder is plain data and functions, so that it can be sent to other processes,
-and it reads bytes that may be damaged or hostile: its errors are ``FormatError`` or ``ValueError``, never more work
-than the record is long.
+and it reads bytes that may be damaged or hostile: its errors are ``FormatError`` or ``ValueError``. A record may name
+in two bytes what is long elsewhere (a class, a constant, a deflated value), so a decoder counts what it prints against
+an ``Allowance``: work and memory grow with the record, never with what the record claims.
 
 A package adds a kind of its own by an entry point of the group ``jetool.contents`` that leads to such an object
 (``engine.contents.registry``).
@@ -13,6 +14,7 @@ A package adds a kind of its own by an entry point of the group ``jetool.content
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
@@ -21,6 +23,9 @@ from engine.errors import FormatError, plural
 Json: TypeAlias = Any
 # As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
 _DEEPEST: Final = 200
+# What a record may become, in characters and values: so many for each of its bytes, and some for a short one.
+_GROWTH: Final = 64
+_LEAST_ALLOWANCE: Final = 1 << 16
 _NUL: Final = b"\xc0\x80"
 
 
@@ -90,6 +95,24 @@ def unknown(key: bytes, data: bytes) -> DecodedRecord:
     return DecodedRecord(hexed(key), hexed(data), False)
 
 
+class Allowance:
+    """How many characters and values a record may still become that do not stand in it themselves.
+
+    Arguments:
+        size: bytes of the record.
+        growth: characters or values for each of them.
+    """
+
+    def __init__(self, size: int, growth: int = _GROWTH) -> None:
+        self._left = size * growth + _LEAST_ALLOWANCE
+
+    def spend(self, count: int) -> None:
+        """Count so many. Raises FormatError when they are more than are left."""
+        self._left -= count
+        if self._left < 0:
+            raise FormatError("record", expected="names and values in proportion to its bytes", found="far more")
+
+
 def parse_json(text: bytes) -> Json:
     """A JSON text of others.
 
@@ -125,7 +148,14 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"a number larger than any: {text[:20]}")
+    return value
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 def modified_utf8(data: bytes) -> str:

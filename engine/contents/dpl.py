@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.contents.base import Allowance, DecodedRecord, Fields, Json, Source, hexed, unknown
 from engine.contents.bindings import PRIMITIVES, SIMPLE, SIMPLE_CLASSES, text
 from engine.contents.java_objects import STREAM_HEADER, JavaReader
 from engine.errors import FormatError
@@ -75,6 +75,24 @@ class ClassFormat(NamedTuple):
     primary: ClassField | None
     direct_texts: bool
     indexes: tuple[ClassField, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFormats:
+    """The formats of a store.
+
+    Attributes:
+        by_number: as records refer to them.
+        newest: of each class the newest version, which says what its keys are.
+    """
+
+    by_number: Mapping[int, ClassFormat]
+    newest: Mapping[str, ClassFormat]
+
+    @classmethod
+    def of(cls, by_number: Mapping[int, ClassFormat]) -> StoreFormats:
+        """The formats of a catalog."""
+        return cls(by_number, {by_number[number].name: by_number[number] for number in sorted(by_number)})
 
 
 def store_database(name: str) -> StoreDatabase | None:
@@ -139,9 +157,11 @@ def _formats(data: Json, objects: Mapping[int, Json]) -> dict[int, ClassFormat]:
 class _Reader:
     """Reads one record."""
 
-    def __init__(self, data: bytes, formats: Mapping[int, ClassFormat]) -> None:
+    def __init__(self, data: bytes, formats: StoreFormats) -> None:
         self._fields = Fields(data)
         self._formats = formats
+        # A catalog can give a class names without end, and a composite key parts without bytes.
+        self._allowance = Allowance(len(data))
         self._depth = 0
         # What stands at which offset, and which of it something refers to.
         self._seen: dict[int, Json] = {}
@@ -163,7 +183,7 @@ class _Reader:
         kind = SIMPLE_CLASSES.get(declared)
         if kind is not None:
             return SIMPLE[kind](self._fields)
-        one = newest_of(self._formats, declared)
+        one = self._formats.newest.get(declared)
         if one is None or one.kind not in _KEY_KINDS:
             raise FormatError("key of an entity store", expected="a class of keys", found=declared)
         return self._of(one)
@@ -175,7 +195,7 @@ class _Reader:
         return value
 
     def _format(self, number: int) -> ClassFormat:
-        found = self._formats.get(number)
+        found = self._formats.by_number.get(number)
         if found is None:
             raise FormatError("record of an entity store", expected="a format of its catalog", found=str(number))
         return found
@@ -205,6 +225,7 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise FormatError("record of an entity store", expected=f"a depth of {_DEEPEST} at most")
+        self._allowance.spend(len(one.name) + 1)
         found = self._content(one)
         self._depth -= 1
         return found
@@ -216,10 +237,13 @@ class _Reader:
         if one.kind == "ComplexFormat":
             return {"class": one.name, **self._complex(one)}
         if one.kind == _COMPOSITE:
-            return {"class": one.name, **{field.name: self._simple_key(field.declared) for field in one.fields}}
+            return {"class": one.name, **{self._name(field): self._simple_key(field.declared) for field in one.fields}}
         if one.kind == _ENUM:
             at = self._packed()
-            return one.names[at] if 0 <= at < len(one.names) else {"constant": at}
+            if not 0 <= at < len(one.names):
+                return {"constant": at}
+            self._allowance.spend(len(one.names[at]))
+            return one.names[at]
         if one.kind == "PrimitiveArrayFormat":
             read = SIMPLE[_LETTERS.get(one.name, "")]
             found = [read(self._fields) for _ in range(self._count())]
@@ -254,18 +278,22 @@ class _Reader:
     def _complex(self, one: ClassFormat) -> dict[str, Json]:
         chain = [one]
         while chain[-1].above is not None and len(chain) < _DEEPEST:
-            above = self._formats.get(chain[-1].above)
+            above = self._formats.by_number.get(chain[-1].above)
             if above is None or above.kind != "ComplexFormat":
                 break
             chain.append(above)
         found: dict[str, Json] = {}
         for level in reversed(chain):
             for field in level.keys:
-                found[field.name] = self._key(field.declared, level)
+                found[self._name(field)] = self._key(field.declared, level)
         for level in reversed(chain):
             for field in level.fields:
-                found[field.name] = self._value(field.declared, level)
+                found[self._name(field)] = self._value(field.declared, level)
         return found
+
+    def _name(self, field: ClassField) -> str:
+        self._allowance.spend(len(field.name))
+        return field.name
 
     def _key(self, declared: str, level: ClassFormat) -> Json:
         if declared in PRIMITIVES or (declared == _STRING and level.direct_texts):
@@ -299,7 +327,7 @@ _TEXT_ARRAY: Final = "[Ljava.lang.String;"
 class StoreDecoder:
     """Records of the stores of an environment; formats by store."""
 
-    stores: Mapping[str, Mapping[int, ClassFormat]]
+    stores: Mapping[str, StoreFormats]
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
         """An entity, or an entry of a secondary index."""
@@ -312,7 +340,7 @@ class StoreDecoder:
         if place is None or place.store not in self.stores:
             return unknown(key, data)
         formats = self.stores[place.store]
-        one = newest_of(formats, place.entity)
+        one = formats.newest.get(place.entity)
         primary = one.primary if one is not None else None
         if place.key is None:
             shown, known = _key_value(primary, key, formats)
@@ -332,13 +360,7 @@ def _sequence(key: bytes, data: bytes) -> DecodedRecord:
     return DecodedRecord({"sequence": name}, decode_sequence(data)._asdict(), True)
 
 
-def newest_of(formats: Mapping[int, ClassFormat], name: str) -> ClassFormat | None:
-    """The newest version of a class: it says what its keys are."""
-    newest = max((number for number, one in formats.items() if one.name == name), default=None)
-    return formats[newest] if newest is not None else None
-
-
-def _key_value(field: ClassField | None, key: bytes, formats: Mapping[int, ClassFormat]) -> tuple[Json, bool]:
+def _key_value(field: ClassField | None, key: bytes, formats: StoreFormats) -> tuple[Json, bool]:
     """A key by what is declared; bytes where nothing is."""
     if field is None:
         return hexed(key), False
@@ -357,14 +379,14 @@ class StoreContents:
 
     def decoder(self, source: Source) -> StoreDecoder:
         """With the formats of all stores; a catalog that cannot be read leaves its store as it is."""
-        stores: dict[str, dict[int, ClassFormat]] = {}
+        stores: dict[str, StoreFormats] = {}
         for name in source.names:
             place = store_database(name)
             if place is None or place.entity != _CATALOG:
                 continue
             for _, value in source.records(name, 16):
                 try:
-                    stores[place.store] = formats_of(value)
+                    stores[place.store] = StoreFormats.of(formats_of(value))
                 except (FormatError, ValueError, LookupError, TypeError, AttributeError):
                     # Whatever is wrong with a catalog of others: its store is then not known.
                     continue

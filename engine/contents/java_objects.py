@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from engine.contents.base import Fields, Json, hexed, modified_utf8
+from engine.contents.base import Allowance, Fields, Json, hexed, modified_utf8
 from engine.errors import FormatError
 
 STREAM_HEADER: Final = b"\xac\xed\x00\x05"
@@ -50,6 +50,17 @@ class JavaClass(NamedTuple):
     flags: int
     fields: tuple[JavaField, ...]
     above: JavaClass | None
+
+    def chain(self) -> list[JavaClass]:
+        """The class and those above it, the lowest first. FormatError: there are more than a class of Java has."""
+        found: list[JavaClass] = []
+        one: JavaClass | None = self
+        while one is not None:
+            if len(found) == _DEEPEST:
+                raise FormatError("class of a Java object", expected=f"{_DEEPEST} classes above it at most")
+            found.append(one)
+            one = one.above
+        return found
 
 
 class _Block(NamedTuple):
@@ -107,6 +118,8 @@ class JavaReader:
         self.objects: dict[int, Json] = {}
         self._handles: list[Any] = []
         self._depth = 0
+        # A class is named once, and printed with each of its objects.
+        self._names = Allowance(len(data))
         self._text_left = _MOST_GROWTH * len(data) + _LEAST_TEXT
 
     def whole(self) -> Json:
@@ -199,6 +212,7 @@ class JavaReader:
             listed = tuple(self._field() for _ in range(fields.number(2, signed=False)))
         self._annotations()
         found = JavaClass(name, flags, listed, self._class())
+        found.chain()
         self._handles[at] = found
         return found
 
@@ -221,6 +235,7 @@ class JavaReader:
         names = [self._utf() for _ in range(count)]
         self._annotations()
         found = JavaClass(f"proxy of {', '.join(names)}", _SERIALIZABLE, (), self._class())
+        found.chain()
         self._handles[at] = found
         return found
 
@@ -244,11 +259,8 @@ class JavaReader:
             raise FormatError("Java object", expected="a class", found="null")
         number = len(self._handles)
         self._handles.append(_Seen(number))
-        chain = []
-        one: JavaClass | None = described
-        while one is not None:
-            chain.append(one)
-            one = one.above
+        chain = described.chain()
+        self._names.spend(len(described.name) + len(chain))
         found: dict[str, Json] = {}
         extra: list[Json] = []
         # Fields of a class come after those of the class that it extends.
@@ -260,6 +272,7 @@ class JavaReader:
                 continue
             for field in level.fields:
                 name = field.name if field.name not in found else f"{level.name}.{field.name}"
+                self._names.spend(len(name))
                 found[name] = self._value(field.kind)
             if level.flags & _WRITE_METHOD:
                 extra += self._annotations()
@@ -296,6 +309,7 @@ class JavaReader:
     def _class_object(self) -> Json:
         described = self._class()
         self._handles.append(_Seen(len(self._handles)))
+        self._names.spend(0 if described is None else len(described.name))
         return {"class": None if described is None else described.name}
 
     def _nothing(self) -> None:

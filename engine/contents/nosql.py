@@ -23,6 +23,8 @@ _HAS_REGION: Final = 1
 _HAS_METADATA: Final = 2
 _BEFORE_DIGITS: Final = 0x30
 _RADIX: Final = 128
+# An id is a number of 64 bits.
+_MOST_DIGITS: Final = 10
 _MINOR: Final = b"\xff"
 
 
@@ -38,6 +40,8 @@ def _path(data: bytes) -> list[str]:
 
 def table_id(component: str) -> int:
     """The id of a table: digits of base 128, each a character from U+0030 on. ValueError: it is none."""
+    if len(component) > _MOST_DIGITS:
+        raise ValueError("more digits than a table id has")
     found = 0
     for character in component:
         digit = ord(character) - _BEFORE_DIGITS

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, unknown
+from engine.contents.base import Allowance, DecodedRecord, Fields, Json, Source, hexed, unknown
 from engine.contents.ldap_names import (
     CHILDREN_COUNT,
     DN2ID,
@@ -32,6 +32,8 @@ CLASSES: Final = "compressed_schema/compressed_object_classes"
 _MOST_TOKENS: Final = 100_000
 # No entry of a directory is larger; a length in damaged bytes may claim anything.
 _LARGEST_ENTRY: Final = 64 << 20
+# Attributes, values and object classes for each byte of a record: a deflated group of a million members has 1 in 5.
+_MOST_ITEMS: Final = 4
 _DEFLATED: Final = 1
 _ENCRYPTED: Final = 2
 _WITHOUT_DN: Final = 1
@@ -114,16 +116,16 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
         FormatError: it is none, or a token of it is not known. ValueError: a text of it is no UTF-8.
     """
     fields = Fields(value)
-    version = fields.number(1)
+    version, items = fields.number(1), Allowance(len(value), _MOST_ITEMS)
     if version == 1:
-        return _plain(_old_form(fields), schema)
+        return _plain(_old_form(fields), schema, items)
     if version != 2:
         raise FormatError("LDAP entry", expected="version 1 or 2", found=str(version))
     flags, length = fields.number(1, signed=False), read_compact(fields)
     if flags & _ENCRYPTED:
         return Encrypted(length)
     rest = fields.rest()
-    return _plain(_inflated(rest, length) if flags & _DEFLATED else rest[:length], schema)
+    return _plain(_inflated(rest, length) if flags & _DEFLATED else rest[:length], schema, items)
 
 
 def _old_form(fields: Fields) -> bytes:
@@ -157,7 +159,7 @@ def _inflated(data: bytes, length: int) -> bytes:
     return found
 
 
-def _plain(data: bytes, schema: CompressedSchema) -> LdapEntry:
+def _plain(data: bytes, schema: CompressedSchema, items: Allowance) -> LdapEntry:
     fields = Fields(data)
     version = fields.number(1)
     if version not in (1, 2, 3):
@@ -169,18 +171,21 @@ def _plain(data: bytes, schema: CompressedSchema) -> LdapEntry:
     if not config & _WITHOUT_DN:
         dn = fields.text(read_ber_length(fields))
     classes = fields.raw(read_ber_length(fields))
+    items.spend(classes.count(0))
     if config & _TOKENS_OF_CLASSES:
         names = schema.classes.get(classes)
         if names is None:
             raise FormatError("object classes of an LDAP entry", expected="a known token", found=classes.hex())
     else:
         names = tuple(classes.decode("utf-8").split("\0")) if classes else ()
-    attributes = [one for _ in range(2) for one in _attributes(fields, config, schema)]
+    attributes = [one for _ in range(2) for one in _attributes(fields, config, schema, items)]
     return LdapEntry(dn, names, tuple(attributes))
 
 
-def _attributes(fields: Fields, config: int, schema: CompressedSchema) -> Iterator[tuple[str, tuple[bytes, ...]]]:
-    for _ in range(_counted(fields)):
+def _attributes(
+    fields: Fields, config: int, schema: CompressedSchema, items: Allowance
+) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    for _ in range(_counted(fields, items)):
         if config & _TOKENS_OF_ATTRIBUTES:
             token = fields.raw(read_ber_length(fields))
             name = schema.attributes.get(token)
@@ -188,12 +193,13 @@ def _attributes(fields: Fields, config: int, schema: CompressedSchema) -> Iterat
                 raise FormatError("attribute of an LDAP entry", expected="a known token", found=token.hex())
         else:
             name = fields.until(0).decode("utf-8")
-        yield name, tuple(fields.raw(read_ber_length(fields)) for _ in range(_counted(fields)))
+        yield name, tuple(fields.raw(read_ber_length(fields)) for _ in range(_counted(fields, items)))
 
 
-def _counted(fields: Fields) -> int:
+def _counted(fields: Fields, items: Allowance) -> int:
     """A number of things, each of which takes a byte at least."""
     count = read_ber_length(fields)
+    items.spend(count)
     if count > fields.left:
         raise FormatError("LDAP entry", expected=plural(count, "item"), found=plural(fields.left, "byte"))
     return count
