@@ -56,7 +56,7 @@ def _chain(length: int) -> bytes:
 class JavaStreams:
     """Records that are Java objects with the descriptions of their classes."""
 
-    def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:  # noqa: ARG002 - of Decoder
+    def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
         return DecodedRecord(hexed(key), JavaReader(data).whole(), False)
 
 
