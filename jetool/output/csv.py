@@ -4,8 +4,10 @@ Values look as in JSON, null is empty, lists and nested records are JSON in one 
 printed: it would be a row of another kind.
 
 What a log holds may be anybody's text, and a spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@``.
-Such a cell, unless it is a number, gets an apostrophe in front, which spreadsheets do not show. Programs that need
-exactly what the log holds read NDJSON or a JE dump.
+Such a cell, unless it is a number, gets an apostrophe in front, which spreadsheets do not show. Control characters
+other than tab and newline, and what changes the direction of text, are spelt as in JSON (``\\u001b``): a terminal
+obeys them, and a carriage return ends the line for some readers. Programs that need exactly what the log holds read
+NDJSON or a JE dump.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from jetool.output.shape import Row, Shape, Style, column_names, to_json
 
 # A tab or a line end in front of the sign is dropped by spreadsheets.
 _FORMULA: Final = frozenset("=+-@\t\r\n")
+_CONTROL: Final = re.compile(f"[\x00-\x08\x0b-\x1f{jsonl.STEERING}]")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -44,7 +47,8 @@ def _cell(kind: str, value: Any, style: Style) -> str:
         return "true" if plain else "false"
     else:
         text = jsonl.line(plain).decode() if isinstance(plain, dict | list) else str(plain)
-    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
+    guarded = text if text.isprintable() else _CONTROL.sub(jsonl.escaped, text)
+    return f"'{guarded}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else guarded
 
 
 class CsvEncoder:

@@ -31,16 +31,22 @@ def pretty(value: Any) -> bytes:
 
 
 # Controls beyond those that JSON escapes itself, line separators, and what changes the direction of text.
-_STEERING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+STEERING: Final = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_STEERING: Final = re.compile(f"[{STEERING}]")
 
 
 def without_steering(text: str) -> bytes:
     """JSON as UTF-8, in which nothing steers a terminal."""
     # They stand in strings only, so JSON's own spelling can take their place.
     if not text.isascii() or "\x7f" in text:
-        text = _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        text = _STEERING.sub(escaped, text)
     # File names that are no UTF-8 hold lone surrogates; "\\udc80" is what both Python and JSON call them.
     return text.encode("utf-8", "backslashreplace")
+
+
+def escaped(character: re.Match[str]) -> str:
+    """A character below U+10000 as JSON spells it."""
+    return f"\\u{ord(character[0]):04x}"
 
 
 def document(row: Row, style: Style) -> bytes:
