@@ -149,13 +149,14 @@ def test_what_reads_texts_and_arguments(home: Path, tmp_path: Path, form: str) -
     log, backups, hidden = tmp_path / "x.log", tmp_path / "b\x1b[31m", tmp_path / "no\x1b[31m\n\u202e"
     failure = "com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) {0} LOG_CHECKSUM: bad lsn=0x1/0x2 {0}\n"
     log.write_text("".join(failure.replace("{0}", text) + f"ERROR XSLA7: {text}\n{text}\n" for text in HOSTILE))
-    for words in (
+    commands: tuple[list[str | Path], ...] = (
         ["explain", log], ["explain", log, "--env", home], ["explain", hidden], ["info", hidden], ["verify", hidden],
         ["verify", home, "--no\x1b[31m"], ["scan", home, "--db", "-rf", "--key-format", "x\x1b[31m"],
         ["schema", "x\x1b[31m"], ["backup", "take", home, backups], ["backup", "list", backups],
         ["backup", "verify", backups], ["restore", backups, tmp_path / f"r\x1b[31m{form}"],
-    ):  # fmt: skip
-        look_at(list(words), form, terminal=True)
+    )  # fmt: skip
+    for words in commands:
+        look_at(words, form, terminal=True)
     assert STEERING.search(run("nocmd\x1b[31m\u202e").err) is None
 
 
