@@ -12,6 +12,7 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -148,6 +149,8 @@ def verify_environment(
         if isinstance(error, UnsupportedError) and "log" not in of_log:
             read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
             report = _plus(report, (one for one in unsupported_findings(storage, files) if one.file not in read))
+        if isinstance(error, UnsupportedError):
+            report = _plus(report, _of_weaker(storage, files, wanted, comparators))
         # What the log has shown is a result; without one the error is all there is to say.
         if not report.count(ERROR):
             raise
@@ -170,6 +173,19 @@ def verify_environment(
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted, problem), *left),
     )
+
+
+def _of_weaker(
+    storage: Storage, files: LogFiles, wanted: Sequence[str], comparators: Mapping[str, SortKey] | None
+) -> Iterable[Finding]:
+    """What weaker levels find where the wanted ones come upon a file that cannot be decoded."""
+    found: dict[Finding, None] = {}
+    for level in trees.LEVELS:
+        if level in wanted:
+            with suppress(RefusedError, StorageError, UnsupportedError):
+                walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
+                found.update(dict.fromkeys(walked.findings))
+    return found
 
 
 def _plus(report: Report, more: Iterable[Finding]) -> Report:

@@ -21,6 +21,9 @@ MENDED = {
     "a file of an unknown log version hides a torn tail": 475,
     "a restore marker alone": 507,
     "a file of an unknown log version hides damage": 956,
+    "a node that is counted as obsolete hides that no name is lost": 10152,
+    "an entry of the naming tree of another type": 10226,
+    "records in a file of an unknown log version": 12540,
 }
 
 
