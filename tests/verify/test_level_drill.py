@@ -24,6 +24,7 @@ MENDED = {
     "a node that is counted as obsolete hides that no name is lost": 10152,
     "an entry of the naming tree of another type": 10226,
     "records in a file of an unknown log version": 12540,
+    "a database without a name in an unknown order": 16314,
 }
 
 
