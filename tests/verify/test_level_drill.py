@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from jetool.app import exits
-from tests.verify.level_drill import INCLUDED, Verdict, misses, of_seed, outcome, verdict, written
+from tests.verify.level_drill import (
+    INCLUDED,
+    Verdict,
+    faults_of_sound,
+    is_sound,
+    misses,
+    of_seed,
+    outcome,
+    verdict,
+    written,
+)
 from tests.verify.mutations import files_of, mutation, sources
 
 SAMPLE = range(1, 41)
@@ -36,6 +46,12 @@ def test_a_sample(seed: int) -> None:
 @pytest.mark.parametrize("seed", MENDED.values(), ids=MENDED)
 def test_what_was_mended(seed: int) -> None:
     assert of_seed(seed).misses == ()
+
+
+@pytest.mark.slow
+def test_no_level_is_red_where_nothing_is_wrong() -> None:
+    assert sum(map(is_sound, sources())) > 130
+    assert faults_of_sound() == []
 
 
 def test_every_version_is_among_the_sources() -> None:
