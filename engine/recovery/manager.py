@@ -340,7 +340,9 @@ def _named(error: UnknownOrderError, catalog: Catalog, root: str) -> UnknownOrde
     learned = error.learned
     if not learned.database:
         with contextlib.suppress(DamageError, *_CONTRADICTIONS):
-            learned.database = next(name for name, db_id in catalog.names(internal=True) if db_id == learned.db_id)
+            names = (name for name, db_id in catalog.names(internal=True) if db_id == learned.db_id)
+            # Its name may stand after the end of the log.
+            learned.database = next(names, learned.database)
     named = UnknownOrderError(learned)
     named.file = root
     return named

@@ -21,6 +21,7 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import read_ln
+from engine.verify import record_rules
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 
@@ -54,7 +55,8 @@ class Catalogue:
     def databases(self) -> list[DatabaseState]:
         """All databases but the two of the catalogue, ascending by id; findings about the catalogue are reported."""
         # Before the names are compared, which finds other things wrong with them.
-        self._names_lost = self._findings.has_errors(self._catalog.naming)
+        # Levels that follow references find more wrong with the slots, but no more names.
+        self._names_lost = self._findings.has_errors(self._catalog.naming, but=record_rules.RULES)
         for db_id, names in sorted(self._names.items()):
             self._check_name(db_id, names)
         found = []
@@ -83,6 +85,9 @@ class Catalogue:
                 self._findings.add(rules.OTHER_ID, message, lsn=lsn, db=db, key=key)
                 return
             self._impls[content.database.db_id] = (lsn, content.database)
+        elif not isinstance(content, NameLN if db.id == NAMING_DB_ID else MapLN):
+            # Its type is damaged: what it said is lost.
+            self._findings.add(rules.BAD_CATALOGUE_LN, "an entry of another type", lsn=lsn, db=db, key=key)
 
     def _check_name(self, db_id: int, names: list[str]) -> None:
         if len(names) > 1:

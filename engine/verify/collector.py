@@ -6,6 +6,7 @@ Of one kind in one database the first hundred are kept; the others are counted, 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
@@ -67,9 +68,10 @@ class Collector:
         made = finding(rule, message, lsn=lsn, file=file or self._path(lsn), db=label or None, key=stored)
         kept.append(((rule, label), made))
 
-    def has_errors(self, db: DatabaseState) -> bool:
-        """Whether the part holds damage of a database so far."""
-        return any(rule.severity == ERROR for rule, label in self._part.seen if label == db.label)
+    def has_errors(self, db: DatabaseState, but: Collection[Rule] = ()) -> bool:
+        """Whether the part holds damage of a database so far, by other rules than these."""
+        seen = (rule for rule, label in self._part.seen if label == db.label)
+        return any(rule.severity == ERROR and rule not in but for rule in seen)
 
     def swap(self, part: FoundPart | None = None) -> FoundPart:
         """Go on with another part, a new one by default; returns the one until now."""

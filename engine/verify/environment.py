@@ -11,7 +11,8 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -22,9 +23,9 @@ from engine.log.files import LogFiles
 from engine.storage.base import Storage
 from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
-from engine.verify.log import FileResult, check_all, verify_log
+from engine.verify.log import FileResult, check_all, unsupported_findings, verify_log
 from engine.verify.lost import LostFile
-from engine.verify.missing_files import lost_finding, missing_findings, name_of
+from engine.verify.missing_files import missing_findings
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
 from engine.verify.report import ERROR, Finding, Report, Rule
@@ -84,7 +85,7 @@ def verify_environment(
         recovered: looks at the recovered environment, also where no tree is walked over.
 
     Raises:
-        UnsupportedError: a file is of a log version that this program does not read.
+        UnsupportedError: all files are of log versions that this program does not read, or it cannot recover the log.
         StorageError: a file cannot be read; the log levels report that as a finding.
     """
 
@@ -111,13 +112,14 @@ def verify_environment(
         except (RefusedError, StorageError, UnsupportedError):
             # The log is judged all the same; without the trees it stays unclear what a missing file held.
             return None
-        if not found.recovered:
-            # The file that recovery came upon; of the others nothing is known.
-            met.update(found.lost)
-            return None
-        return found.lost
+        known.append(found.lost)
+        # Where recovery fails, it is the file that recovery came upon; of the others nothing is known.
+        return found.lost if found.recovered else None
 
-    met: dict[int, LostFile] = {}
+    def lost_at_end() -> Iterator[Finding]:
+        return missing_findings(storage, files, known[0] if known else None, listener=listener)
+
+    known: list[Mapping[int, LostFile]] = []
     wanted = _with_implied(levels)
     report = Report((), 0, 0, 0, (), ())
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
@@ -126,8 +128,16 @@ def verify_environment(
         if results is None:
             # What the log holds by type is compared with the trees too.
             results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
-        report = verify_log(storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost)
-        report = _with_lost(report, met)
+        report = verify_log(
+            storage,
+            chosen,
+            jobs=jobs,
+            listener=listener,
+            levels=of_log,
+            results=results,
+            lost=lost,
+            lost_at_end=lost_at_end,
+        )
     found: TreeReport | None = None
     problem = ""
     try:
@@ -136,13 +146,19 @@ def verify_environment(
         elif recovered is not None:
             found = recover_only(storage, files, recovered, comparators=comparators, listener=listener)
     except (RefusedError, StorageError, UnsupportedError) as error:
+        if isinstance(error, UnsupportedError) and "log" not in of_log:
+            read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
+            report = _plus(report, (one for one in unsupported_findings(storage, files) if one.file not in read))
+        if isinstance(error, UnsupportedError):
+            report = _plus(report, _of_weaker(storage, files, wanted, comparators))
         # What the log has shown is a result; without one the error is all there is to say.
         if not report.count(ERROR):
             raise
         problem = error.what
     if of_log and "log" not in of_log:
-        known = found.lost if found is not None and "tree" in wanted else None
-        report = _plus(report, missing_findings(storage, files, known, listener=listener))
+        if found is not None and "tree" in wanted:
+            known.append(found.lost)
+        report = _plus(report, lost_at_end())
     report = report if found is None else _plus(report, found.findings)
     left = () if found is None else found.not_checked
     if found is not None and found.recovered and "tree" in wanted:
@@ -159,11 +175,17 @@ def verify_environment(
     )
 
 
-def _with_lost(report: Report, met: Mapping[int, LostFile]) -> Report:
-    """The report with the missing files that recovery came upon, unless it has them."""
-    named = {one.file for one in report.findings if one.code == log_rules.MISSING_NEEDED.code}
-    more = (lost_finding(number, what) for number, what in met.items() if name_of(number) not in named)
-    return _plus(report, more)
+def _of_weaker(
+    storage: Storage, files: LogFiles, wanted: Sequence[str], comparators: Mapping[str, SortKey] | None
+) -> Iterable[Finding]:
+    """What weaker levels find where the wanted ones come upon a file that cannot be decoded."""
+    found: dict[Finding, None] = {}
+    for level in trees.LEVELS:
+        if level in wanted:
+            with suppress(RefusedError, StorageError, UnsupportedError):
+                walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
+                found.update(dict.fromkeys(walked.findings))
+    return found
 
 
 def _plus(report: Report, more: Iterable[Finding]) -> Report:

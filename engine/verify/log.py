@@ -26,12 +26,12 @@ JE 18.3.20 opens this log and loses the three transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, UnsupportedError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import CkptStart
 from engine.format.entry_types import (
@@ -71,15 +71,22 @@ _MOST_NAMED: Final = 1000
 # What of the trees lies in missing files, by file number; None when recovery fails. The argument says whether the log
 # leaves it open; where it does not, an answer that takes a walk over the trees is not worth it.
 AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
+# Missing files that the end of the log shows to be lost; asked after ``AskForLost``.
+LostAtEnd = Callable[[], Iterable[Finding]]
 
 
 class FileResult(NamedTuple):
-    """One file: what the bulk check found, or why it could not be read, and the erased entries that look wrong."""
+    """One file: what the bulk check found, or why it could not be read, and the erased entries that look wrong.
+
+    Attributes:
+        unsupported: the error of a file whose log version this program does not read.
+    """
 
     file: LogFile
     check: FileCheck | None
     problem: str
     erased: tuple[Finding, ...]
+    unsupported: UnsupportedError | None = None
 
 
 def verify_log(
@@ -91,6 +98,7 @@ def verify_log(
     levels: Sequence[str] = LEVELS,
     results: Sequence[FileResult] | None = None,
     lost: AskForLost | None = None,
+    lost_at_end: LostAtEnd | None = None,
 ) -> Report:
     """Check the log of an environment.
 
@@ -102,14 +110,18 @@ def verify_log(
         levels: ``tail`` (the end of the log), and ``log`` (everything else); whoever wants the log wants both.
         results: of ``check_one`` for every file, in order, where somebody else has read them.
         lost: walks over the trees, and says what of them lies in files that are not there; None when that fails.
+        lost_at_end: of a file that it names nothing else is said.
 
     Raises:
-        UnsupportedError: a file is of a log version that this program does not read.
+        UnsupportedError: all files are of log versions that this program does not read.
     """
     if results is None:
         results = check_all(storage, files, jobs, listener)
+    foreign = [result.unsupported for result in results if result.unsupported is not None]
+    if foreign and len(foreign) == len(results):
+        raise foreign[0]
     checks = [result.check for result in results if result.check is not None]
-    found = list(_all_findings(storage, files, results, levels, lost))
+    found = list(_all_findings(storage, files, results, levels, lost, lost_at_end))
     # Where files are missing or damaged the root went with them, and that is said.
     if "log" in levels and all(f.severity != ERROR for f in found) and not _has_root(storage, files, checks):
         found.append(finding(rules.NO_ROOT, "no DbTree entry in the whole log"))
@@ -147,9 +159,6 @@ def check_one(storage: Storage, end_file: int, file: LogFile, *, with_sizes: boo
         end_file: number of the file that the log ends in (``LogFiles.end_file``).
         file: the file.
         with_sizes: add up bytes by type too.
-
-    Raises:
-        UnsupportedError: the file is of a log version that this program does not read.
     """
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
@@ -158,7 +167,26 @@ def check_one(storage: Storage, end_file: int, file: LogFile, *, with_sizes: boo
     except (NotFoundError, StorageError) as error:
         # A running cleaner may take a file away while others are read.
         return FileResult(file, None, str(error), ())
+    except UnsupportedError as error:
+        return FileResult(file, None, error.what, (), error)
     return FileResult(file, check, "", erased)
+
+
+def unsupported_findings(storage: Storage, files: LogFiles) -> Iterator[Finding]:
+    """Files of log versions that this program does not read, by their headers alone."""
+    for file in files.files:
+        try:
+            FileReader(storage, file, is_last=False).close()
+        except UnsupportedError as error:
+            yield _unsupported_finding(file, error)
+        except (NotFoundError, StorageError):
+            # Reported by what reads the file.
+            continue
+
+
+def _unsupported_finding(file: LogFile, error: UnsupportedError) -> Finding:
+    message = f"version {error.found}, expected {error.expected}"
+    return finding(rules.UNSUPPORTED, message, lsn=make_lsn(file.number, 0), file=file.path)
 
 
 def _all_findings(
@@ -167,10 +195,16 @@ def _all_findings(
     results: Sequence[FileResult],
     levels: Sequence[str],
     lost: AskForLost | None,
+    lost_at_end: LostAtEnd | None,
 ) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()
     if "tail" in levels:
+        if "log" not in levels:
+            yield from (_unsupported_finding(one.file, one.unsupported) for one in results if one.unsupported)
+            # Of the files that the log ends in all but the first are empty.
+            for before, after in pairwise(checks):
+                yield from _pair_findings(storage, before, after, checks[-1].checkpoint, end_file)
         for check in checks:
             if check.file.number >= end_file:
                 yield from _tail_findings(check, end_file)
@@ -185,13 +219,15 @@ def _all_findings(
         return
     for result in results:
         yield from result.erased
-        if result.check is None:
+        if result.unsupported is not None:
+            yield _unsupported_finding(result.file, result.unsupported)
+        elif result.check is None:
             yield finding(rules.UNREADABLE, result.problem, file=result.file.path)
         else:
             yield from _file_findings(storage, result.check, end_file)
     checkpoint = next((check.checkpoint for check in reversed(checks) if check.checkpoint), None)
     for before, after in pairwise(checks):
-        yield from _pair_findings(storage, before, after, checkpoint)
+        yield from _pair_findings(storage, before, after, checkpoint, end_file)
     yield from _vlsn_findings(checks)
     if any(check.rollbacks or check.invisible for check in checks):
         # Few logs have any, and what it takes to read their periods again is a tenth of the start.
@@ -202,7 +238,7 @@ def _all_findings(
         from engine.verify.stream_gaps import gap_findings
 
         yield from gap_findings(storage, files, checks)
-    yield from _missing_findings(files, checks, lost)
+    yield from _missing_findings(files, checks, lost, lost_at_end)
     yield from _directory_findings(files)
 
 
@@ -310,7 +346,7 @@ def _evidence(after: Evidence) -> str:
 
 
 def _pair_findings(
-    storage: Storage, before: FileCheck, after: FileCheck, checkpoint: LoggedCkptEnd | None
+    storage: Storage, before: FileCheck, after: FileCheck, checkpoint: LoggedCkptEnd | None, end_file: int
 ) -> Iterator[Finding]:
     header = after.header
     if after.version < before.version and header is not None and before.header is not None:
@@ -318,10 +354,13 @@ def _pair_findings(
         yield finding(rules.VERSION_STEPS_BACK, message, lsn=make_lsn(after.file.number, 0), file=after.file.path)
     if header is None or after.file.number != before.file.number + 1 or before.last_offset < 0:
         return
-    # Damage at the end of the earlier file is reported there, and then the offsets say nothing more.
-    damaged_end = any(not seen.damage.has_next for seen in before.damages)
     named = header.last_entry_in_prev_file
-    if named == before.last_offset or damaged_end:
+    if named == before.last_offset:
+        return
+    # Damage at the end of the earlier file is reported there, and then the offsets say nothing more. But where the
+    # log ends in that file it may pass for a torn tail, and only the header of the next file shows that it is none.
+    damaged_end = any(not seen.damage.has_next for seen in before.damages)
+    if damaged_end and (before.file.number < end_file or named < before.last_offset):
         return
     rule = rules.WRONG_LAST_ENTRY
     if 0 < named < before.last_offset and _is_entry(storage, before, named):
@@ -407,7 +446,9 @@ def _has_root(storage: Storage, files: LogFiles, checks: list[FileCheck]) -> boo
     return find_end(storage, files._replace(marker=None)).root_lsn != NULL_LSN
 
 
-def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost | None) -> Iterator[Finding]:
+def _missing_findings(
+    files: LogFiles, checks: list[FileCheck], lost: AskForLost | None, lost_at_end: LostAtEnd | None
+) -> Iterator[Finding]:
     words: dict[int, FileState] = {}
     checkpoint: LoggedCkptEnd | None = None
     for check in checks:
@@ -421,26 +462,31 @@ def _missing_findings(files: LogFiles, checks: list[FileCheck], lost: AskForLost
         # Nothing but the CkptEnd tells of files that are gone from the front. A crafted one could name millions.
         gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     needed = sorted(number for number in gaps if number >= needed_from)
-    for number in needed:
-        start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
-        yield finding(rules.MISSING_NEEDED, f"{_name(number)}; recovery reads from {start} on", file=_name(number))
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
     # Only the trees can tell whether anything leads into these.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
     found = lost(bool(unclear)) if lost is not None else None
+    # Levels that do not read the whole log say the same of these files.
+    at_end = {int(one.file[:8], 16): one for one in lost_at_end()} if lost_at_end is not None else {}
+    # Without a place it is a file that recovery reads, and the log may say from where on.
+    told = {number for number, one in at_end.items() if number not in needed or one.lsn != NULL_LSN}
+    yield from (at_end[number] for number in sorted(told))
+    for number in (number for number in needed if number not in told):
+        start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
+        yield finding(rules.MISSING_NEEDED, f"{_name(number)}; recovery reads from {start} on", file=_name(number))
     for number, what in sorted((found or {}).items()):
-        if number not in needed:
+        if number not in needed and number not in told:
             yield _lost_finding(number, what)
     if unclear and found is None:
         # Recovery fails, and nobody can say what the trees lead to.
-        for number in sorted(unclear):
+        for number in sorted(unclear - told):
             word = words.get(number)
             if word is None:
                 yield finding(rules.MISSING_UNKNOWN, _name(number), file=_name(number))
             else:
                 message = f"{_name(number)}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
                 yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=_name(number))
-    explained = gaps.difference(needed, found or (), unclear if found is None else ())
+    explained = gaps.difference(needed, told, found or (), unclear if found is None else ())
     if explained:
         names = [_name(number) for number in sorted(explained)]
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -198,6 +198,13 @@ TWO_WRITERS: Final = Rule(
     "stop all writers and copy the environment; restore it from a backup or a replica, or save the records with jetool "
     "salvage; find out why je.lck did not keep the second one out (was it deleted? has the file system no locks?)",
 )
+UNSUPPORTED: Final = Rule(
+    "JE-LOG-032",
+    ERROR,
+    "log version of a file not supported",
+    "nothing is known of its entries",
+    "if a newer release of JE wrote it, use a newer release of jetool; else its header is damaged: restore the file",
+)
 
 TORN: Final = Rule(
     "JE-TAIL-001",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import plural
 from engine.format.entry.node import SLOT_EMBEDDED
@@ -24,13 +24,16 @@ from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.verify.records import has_expired
 
+# Stands for a database where recovery itself came upon the missing file.
+OF_RECOVERY: Final = "what recovery reads"
+
 
 class LostFile(NamedTuple):
     """What lies in one file that is not there.
 
     Attributes:
         nodes, records: how many versions of nodes, and how many records.
-        first_lsn, first_db: the one of them that was met first.
+        first_lsn, first_db: the one of them that was met first; ``OF_RECOVERY``: by recovery, not in a tree.
     """
 
     nodes: int

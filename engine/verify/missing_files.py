@@ -1,4 +1,4 @@
-"""Are missing files lost, for levels that do not read the whole log?
+"""Files that are missing and lost, as the end of the log shows it.
 
 The numbers of files show that some are gone. The last checkpoint says from which file on recovery reads, and its trees,
 read from the log without a recovery, say whether a missing file still has a summary. Only where one has, or where that
@@ -6,13 +6,13 @@ cannot be read, the environment is recovered and its trees are walked over (``en
 cleaner deletes files pays for a few reads.
 
 What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` goes by the
-gaps themselves.
+gaps themselves, and says of a file that is found here what is said here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, RefusedError, StorageError, UnsupportedError
@@ -26,7 +26,7 @@ from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.base import Storage
 from engine.tree.context import TreeContext
 from engine.verify.log_rules import MISSING_NEEDED
-from engine.verify.lost import LostFile
+from engine.verify.lost import OF_RECOVERY, LostFile
 from engine.verify.obsolete import next_summary
 from engine.verify.report import Finding, finding
 from engine.verify.space import UTILIZATION
@@ -50,14 +50,15 @@ def missing_findings(
         return
     access = LogAccess(storage, files.files)
     try:
-        end, suspicious = _at_last_checkpoint(access, storage, files)
+        known = _at_last_checkpoint(access, storage, files)
     finally:
         access.close()
-    needed = _needed(files, end)
+    # What recovery reads is not known where its way to the checkpoint is damaged.
+    needed = _needed(files, known.end) if known.is_found else []
     for number in needed:
-        start = "the start of the log" if end is None else format_lsn(end.first_active_lsn)
+        start = "the start of the log" if known.end is None else format_lsn(known.end.first_active_lsn)
         yield finding(MISSING_NEEDED, f"{name_of(number)}; recovery reads from {start} on", file=name_of(number))
-    if lost is None and suspicious:
+    if lost is None and known.is_suspicious:
         try:
             lost = lost_files(storage, files._replace(marker=None), listener=listener)
         except (DamageError, RefusedError, StorageError, UnsupportedError):
@@ -69,7 +70,9 @@ def missing_findings(
 
 
 def lost_finding(number: int, what: LostFile) -> Finding:
-    """A missing file that the trees lead into."""
+    """A missing file that the trees lead into, or that recovery reads."""
+    if what.first_db == OF_RECOVERY:
+        return finding(MISSING_NEEDED, f"{name_of(number)}; recovery reads it", file=name_of(number))
     message = f"{name_of(number)}; in it {what.in_words()}, the first of {what.first_db}"
     return finding(MISSING_NEEDED, message, lsn=what.first_lsn, file=name_of(number), db=what.first_db)
 
@@ -87,24 +90,41 @@ def _needed(files: LogFiles, end: CkptEnd | None) -> list[int]:
     return sorted(number for number in gaps if number >= first)
 
 
-def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> tuple[CkptEnd | None, bool]:
-    """The last CkptEnd, and whether a missing file may be in use by the trees that it names."""
-    end: CkptEnd | None = None
+class _LastCheckpoint(NamedTuple):
+    """What the last checkpoint says of missing files.
+
+    Attributes:
+        end: its CkptEnd; None: there is none, or it is not known.
+        is_found: whether the log was read as far as the last CkptEnd, or from the end to the start.
+        is_suspicious: whether a missing file may be in use by the trees that it names.
+    """
+
+    end: CkptEnd | None
+    is_found: bool
+    is_suspicious: bool
+
+
+def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> _LastCheckpoint:
+    # What cannot be read may lie in a missing file.
+    known = _LastCheckpoint(end=None, is_found=False, is_suspicious=True)
     try:
         last = find_last_checkpoint(access, find_end(storage, files._replace(marker=None)))
-        record = access.read(last.ckpt_end_lsn).record() if last.ckpt_end_lsn != NULL_LSN else None
-        end = record if isinstance(record, CkptEnd) else None
-        root = access.read(last.root_lsn if end is None else end.root_lsn).record()
+        if last.ckpt_end_lsn == NULL_LSN:
+            known = known._replace(is_found=True)
+        else:
+            record = access.read(last.ckpt_end_lsn).record()
+            known = known._replace(end=record if isinstance(record, CkptEnd) else None, is_found=True)
+        root = access.read(last.root_lsn if known.end is None else known.end.root_lsn).record()
         if not isinstance(root, DbTree):
-            return end, True
+            return known
         ctx = TreeContext(access)
         utilization = Catalog(ctx, root, {}).by_name(UTILIZATION)
         if utilization is None:
-            return end, True
+            return known
         first = next_summary(ctx, utilization, 0)
         if first is not None and first < files.files[0].number:
-            return end, True
-        return end, any(next_summary(ctx, utilization, number) == number for number in files.missing())
-    except (DamageError, FormatError, RefusedError, LookupError, ValueError, AssertionError):
-        # What cannot be read may lie in a missing file.
-        return end, True
+            return known
+        has_summary = any(next_summary(ctx, utilization, number) == number for number in files.missing())
+        return known._replace(is_suspicious=has_summary)
+    except (DamageError, FormatError, RefusedError, UnsupportedError, LookupError, ValueError, AssertionError):
+        return known

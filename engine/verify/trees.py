@@ -51,7 +51,7 @@ from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector, FoundPart
 from engine.verify.log import FileResult
-from engine.verify.lost import LostFile, LostFiles
+from engine.verify.lost import OF_RECOVERY, LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
@@ -181,7 +181,7 @@ def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
     """
-    if files.is_whole():
+    if files.is_whole() or not files.files:
         return {}
     # Files can be missing at the front, too: those of a server that has cleaned its first ones, or that were deleted.
     suspects = (files.missing(), files.files[0].number)
@@ -270,7 +270,7 @@ def _needed(error: DamageError, files: LogFiles) -> dict[int, LostFile]:
     lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
     if lsn == NULL_LSN or any(file.number == file_of(lsn) for file in files.files):
         return {}
-    return {file_of(lsn): LostFile(1, 0, lsn, "what recovery reads")}
+    return {file_of(lsn): LostFile(1, 0, lsn, OF_RECOVERY)}
 
 
 def _close(ctx: TreeContext) -> None:

@@ -50,6 +50,7 @@ RULES: Final = (
     ("DRB-IDX-002", "an index and its table have other rows"),
     ("DRB-REC-001", "a transaction is not ended"),
     ("DRB-REC-002", "a transaction is prepared and not ended"),
+    ("DRB-REC-003", "recovery stops"),
     ("DRB-REPAIR-001", "a repair was interrupted"),
     ("DRB-DB-001", "the database is open in another process"),
     ("DRB-DB-002", "the service properties keep Derby from starting the database"),

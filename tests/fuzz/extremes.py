@@ -103,7 +103,7 @@ def cases(env: Path) -> list[Case]:
     found = []
     # An entry that is the first and the last of its kind counts once.
     for path, item in {(path, item.lsn): (path, item) for path, item in chosen.values()}.values():
-        for field, value, raw in _forged(item):
+        for field, value, raw in forged_entries(item):
             for appended in (False, True) if item.type_number != FILE_HEADER else (False,):
                 found.append(
                     Case(
@@ -165,7 +165,7 @@ def _value(record: LN) -> tuple[Any, Callable[[Any], bytes]] | None:
     return None
 
 
-def _forged(item: LogEntry) -> Iterator[tuple[str, int, bytes]]:
+def forged_entries(item: LogEntry) -> Iterator[tuple[str, int, bytes]]:
     """The entry with one number changed: field, value, bytes with the right checksum."""
     header = bytearray(item.total_bytes - len(item.body))
     struct.pack_into("<IBBII", header, 0, 0, item.type_number, item.flags, item.prev_offset, len(item.body))

@@ -21,21 +21,9 @@ from engine.tree.tree import bins, child_of, root_of
 from engine.verify.tree import newest_version
 from tests.harness import run
 from tests.rep.streams import open_alone
+from tests.verify.level_drill import INCLUDED
 from tests.verify.logs import Files, report
 
-# Each level with the levels that it includes.
-INCLUDED: dict[str, tuple[str, ...]] = {
-    "--tail": (),
-    "--quick": ("--tail",),
-    "--log": ("--tail",),
-    "": ("--log", "--tail"),
-    "--tree": ("--tail",),
-    "--refs": ("--tree",),
-    "--data": ("--refs",),
-    "--space": ("--tree",),
-    "--rep": ("--tail",),
-    "--full": ("--log", "--data", "--space", "--rep"),
-}
 TREES = ("--tree", "--refs", "--data", "--space", "--full")
 BOTH_LOG = ("--log", "", "--full")
 REP = "--rep"

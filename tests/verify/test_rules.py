@@ -43,6 +43,7 @@ CODES = {
     "JE-LOG-029": (ERROR, "write of a replicated transaction between a RollbackStart and its RollbackEnd"),
     "JE-LOG-030": (ERROR, "the log has no root"),
     "JE-LOG-031": (ERROR, "two chains of entries interleave"),
+    "JE-LOG-032": (ERROR, "log version of a file not supported"),
     "JE-TAIL-001": (NOTE, "torn tail"),
     "JE-TAIL-002": (ERROR, "damage in the last file with committed work after it"),
     "JE-TAIL-003": (NOTE, "damage in the last file, only uncommitted work after it"),

@@ -6,8 +6,8 @@ What is checked, in this order:
 2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
    bookkeeping, what follows the end (``log_checks``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
-4. The pages of each index against each other, and indexes against their tables (``agreement``); not while somebody has
-   the database open.
+4. The pages of each index against each other, and indexes against their tables (``agreement``), those that recovery
+   changes as it leaves them (``recovered``); not while another process has the database open.
 5. The containers that the log and, once recovered, the catalogue name against the files (``presence``). What neither
    names is not in use, and nothing in such a file is damage.
 
@@ -36,9 +36,10 @@ from engine.derby.presence import (
 )
 from engine.derby.service_properties import OLD_PROPERTIES, PROPERTIES
 from engine.derby.verify.agreement import Agreement
-from engine.derby.verify.findings import WARNING, DerbyFinding, finding
+from engine.derby.verify.findings import ERROR, WARNING, DerbyFinding, finding
 from engine.derby.verify.log_checks import LogCheck, LogFacts, check_log
 from engine.derby.verify.page_checks import PageCheck, check_pages
+from engine.derby.verify.recovered import check_recovered
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
 
@@ -94,8 +95,8 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         presence = containers_present(log, facts.start, facts.table, facts.notes)
         if facts.complete and holder is None:
             agreement = Agreement(_changing(facts))
+    unused: set[ContainerKey] = set()
     if pages:
-        unused: set[ContainerKey] = set()
         catalogue: set[int] = set()
         # A log that ends early says too little of the catalogue.
         if facts is not None and facts.complete and presence is not None and presence.catalogue is not None:
@@ -110,6 +111,15 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     if presence is not None:
         findings += _missing(presence.lost)
         findings += _misnamed(database, presence)
+    not_compared: str | None = None
+    if agreement is not None and facts is not None and (changing := _changing(facts)):
+        after = check_recovered(database, changing, found.damaged, unused)
+        known = {(one.code, one.container) for one in findings}
+        findings += [one for one in after.findings if (one.code, one.container) not in known]
+        # Where damage was found already, that is why recovery stops.
+        if after.stop is not None and not any(one.severity == ERROR for one in findings):
+            findings.append(after.stop)
+        not_compared = after.problem
     return DerbyReport(
         findings=tuple(findings),
         records=checked.records,
@@ -118,7 +128,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         pages=found.pages,
         rows=found.rows,
         not_checked=_not_checked(
-            checked, pages, presence is not None and presence.catalogue is not None, agreement is not None
+            checked, pages, presence is not None and presence.catalogue is not None, agreement is not None, not_compared
         ),
     )
 
@@ -192,10 +202,14 @@ def _changing(facts: LogFacts) -> set[ContainerKey]:
     return {*facts.notes.named, *(key for key, number in facts.notes.before if number in opened)}
 
 
-def _not_checked(checked: LogCheck, pages: bool, catalogue: bool, agreement: bool) -> tuple[str, ...]:
+def _not_checked(
+    checked: LogCheck, pages: bool, catalogue: bool, agreement: bool, not_compared: str | None
+) -> tuple[str, ...]:
     left_out = ["order of keys in indexes"]
     if not agreement:
         left_out.append("rows of tables against their indexes")
+    elif not_compared is not None:
+        left_out.append(f"rows against indexes in tables that recovery changes ({not_compared})")
     if not catalogue:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:

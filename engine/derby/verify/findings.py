@@ -137,6 +137,11 @@ CODES: dict[str, Code] = {
     ),
     "DRB-REC-001": Code(NOTE, "recovery rolls it back", "none is needed"),
     "DRB-REC-002": Code(NOTE, "it keeps its locks until it is committed or rolled back", "ask the transaction manager"),
+    "DRB-REC-003": Code(
+        ERROR,
+        "the database cannot be recovered to its last commit, and Derby does not start it",
+        "restore from a backup and roll forward with all log files since",
+    ),
     "DRB-REPAIR-001": Code(
         ERROR,
         "the files are neither as before the repair nor as it leaves them; other findings are about this state",

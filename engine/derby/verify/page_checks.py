@@ -37,12 +37,13 @@ _HEADER_BYTES = 189
 
 
 class PageCheck(NamedTuple):
-    """The result, with counts of what was looked at."""
+    """The result, with counts of what was looked at, and the containers whose files have errors."""
 
     findings: list[DerbyFinding]
     containers: int
     pages: int
     rows: int
+    damaged: frozenset[ContainerKey] = frozenset()
 
 
 def check_pages(
@@ -52,6 +53,7 @@ def check_pages(
     agreement: Agreement | None = None,
     unused: Collection[ContainerKey] = (),
     catalogue: Collection[int] = (),
+    only: Collection[ContainerKey] | None = None,
 ) -> PageCheck:
     """Check every container file.
 
@@ -62,9 +64,11 @@ def check_pages(
         agreement: compares indexes and tables; None leaves that out.
         unused: containers that nothing names: a note each, and their pages are not looked at.
         catalogue: numbers of the containers that the catalogue names; each of them needs its page 0.
+        only: check these containers; None: all.
     """
-    found = database.containers()
+    found = {key: is_stub for key, is_stub in database.containers().items() if only is None or key in only}
     findings: list[DerbyFinding] = []
+    damaged: set[ContainerKey] = set()
     ranges = versions.by_container() if versions is not None else {}
     pages = count = 0
     for done, (key, is_stub) in enumerate(sorted(found.items())):
@@ -79,14 +83,17 @@ def check_pages(
         in_use = {0} if key.segment == 0 and key.container in catalogue else set[int]()
         checker = _Container(database, key, ranges.get(key, {}), agreement, in_use)
         checker.run()
-        if agreement is not None and any(one.severity == ERROR for one in checker.findings):
-            agreement.leave_out(key)
+        if any(one.severity == ERROR for one in checker.findings):
+            damaged.add(key)
+            if agreement is not None:
+                agreement.leave_out(key)
         findings += checker.findings
         pages += checker.pages
         count += checker.rows
     if agreement is not None:
         findings += agreement.findings()
-    return PageCheck(findings, sum(1 for is_stub in found.values() if not is_stub), pages, count)
+    containers = sum(1 for is_stub in found.values() if not is_stub)
+    return PageCheck(findings, containers, pages, count, frozenset(damaged))
 
 
 def _unused(database: DerbyDatabase, key: ContainerKey, *, is_stub: bool) -> DerbyFinding:

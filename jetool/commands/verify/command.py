@@ -33,7 +33,7 @@ from engine.verify.environment import (
     verify_environment,
 )
 from engine.verify.log import check_all
-from engine.verify.log_rules import UNREADABLE
+from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from jetool.commands.vlsn.checking import ReplicationCheck
 
 _REP: Final = "rep"
+# Findings of files whose entries were not looked at.
+_UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its log version is not supported"}
 
 
 @command(
@@ -151,7 +153,7 @@ def verify(
     found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
-    unread = tuple(f"{one.file} (it cannot be read)" for one in report.findings if one.code == UNREADABLE.code)
+    unread = tuple(f"{one.file} ({_UNREAD[one.code]})" for one in report.findings if one.code in _UNREAD)
     report = report._replace(not_checked=(*report.not_checked, *unread))
     code = _exit_code(report, files, levels, strict=strict)
     found.end(summary_row(report, entries), [env] if code == exits.INCOMPLETE else [])
@@ -160,8 +162,10 @@ def verify(
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
     # Damage is a result, and the summary says what could not be looked at. A file that cannot be read is none.
-    if any(finding.severity == ERROR and finding.code != UNREADABLE.code for finding in report.findings):
+    if any(finding.severity == ERROR and finding.code not in _UNREAD for finding in report.findings):
         return exits.FINDINGS
+    if any(finding.code == UNSUPPORTED.code for finding in report.findings):
+        return exits.UNSUPPORTED
     codes = [exits.DONE]
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)

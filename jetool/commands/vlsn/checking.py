@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
@@ -66,7 +67,16 @@ def check_recovered(node: StreamNode, parts: EnvironmentParts) -> ReplicationChe
             unread = _as_damage(error)
     if unread is not None:
         findings.append(_unread_finding(unread))
-    return ReplicationCheck(findings, node, view, unread)
+    paths = {file.number: file.path for file in parts.ctx.access.files()}
+    return ReplicationCheck([_with_file(one, paths) for one in findings], node, view, unread)
+
+
+def _with_file(one: Finding, paths: Mapping[int, str]) -> Finding:
+    """A finding with the file of its LSN, as the levels of the log name it."""
+    if one.file or one.lsn == NULL_LSN:
+        return one
+    number = file_of(one.lsn)
+    return one._replace(file=paths.get(number, f"{number:08x}.jdb"))
 
 
 def _group_findings(node: StreamNode, parts: EnvironmentParts) -> list[Finding]:
@@ -84,4 +94,4 @@ def _as_damage(error: DamageError | FormatError) -> DamageError:
 
 def _unread_finding(error: DamageError) -> Finding:
     lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
-    return finding(UNREADABLE, error.what, lsn=lsn, file="" if lsn == NULL_LSN else f"{file_of(lsn):08x}.jdb")
+    return finding(UNREADABLE, error.what, lsn=lsn)
