@@ -262,6 +262,14 @@ class _DiskFile:
         self.close()
 
 
+_MAKE_ROOM: Final = "make room, then run the command again"
+_NO_ROOM: Final = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EFBIG: "raise the limit of the size of files (ulimit -f), then run the command again",
+}
+
+
 def _translated(error: OSError, name: str) -> JetoolError:
     reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -273,13 +281,13 @@ def _translated(error: OSError, name: str) -> JetoolError:
             consequence="it was not followed",
             hint="find out who made it; replace it by the file if it belongs there",
         )
-    # A full disk may strike in the middle of a write.
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    # A full disk, and a limit of the process, may strike in the middle of a write.
+    if error.errno in _NO_ROOM:
         return StorageError(
             reason,
             file=name,
             consequence="what was being written is not complete; what was committed before is there",
-            hint="make room, then run the command again",
+            hint=_NO_ROOM[error.errno],
         )
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return StorageError(

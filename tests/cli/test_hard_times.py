@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jetool.app import exits
 from tests.harness import run
 from tests.support.children import child
 from tests.support.waiting import PATIENCE_S, eventually
@@ -125,3 +126,24 @@ def test_a_signal_in_a_load(env: Path, large_dump: Path, number: signal.Signals,
     assert count_of(env) == found + 1
     assert run("put", env, "0xffffffff", "v", "--db", "a").code == 0
     assert count_of(env) == found + 2
+
+
+def test_a_limit_of_the_size_of_files(env: Path) -> None:
+    """``ulimit -f`` of a service: a clear message, nothing lost, and the way on."""
+    assert run("put", env, "key", "value", "--db", "a").code == 0
+    size = max(one.stat().st_size for one in env.glob("*.jdb"))
+    limited = f"""
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
+from jetool.app import cli
+sys.exit(cli.run(sys.argv[1:]))
+"""
+    words: list[str | Path] = [sys.executable, "-c", limited, "put", env, "key2", "value", "--db", "a"]
+    with child(words, stderr=subprocess.PIPE, text=True) as process:
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == exits.INCOMPLETE
+    assert "file too large in" in err
+    assert "what was committed before is there" in err
+    assert "ulimit -f" in err
+    assert run("put", env, "key2", "value", "--db", "a").code == 0
+    assert count_of(env) == 2
