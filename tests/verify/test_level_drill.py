@@ -35,6 +35,7 @@ MENDED = {
     "an entry of the naming tree of another type": 10226,
     "records in a file of an unknown log version": 12540,
     "a database without a name in an unknown order": 16314,
+    "the same in a log of version 6": 18165,
 }
 
 
