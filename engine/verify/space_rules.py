@@ -44,9 +44,9 @@ RESERVED_IN_USE: Final = Rule(
 )
 BAD_RESERVED: Final = Rule(
     "JE-SPACE-006",
-    WARNING,
+    ERROR,
     "record of a reserved file cannot be read",
-    "which file it names is not known; JE may fail when it reads the record",
+    "jetool recover stops at it, and JE may fail when it reads the record",
     "restore the file that holds the record; no record of a user's database is at risk",
 )
 

@@ -101,10 +101,10 @@ def test_a_file_of_an_unknown_version_alone_is_not_supported(tmp_path: Path) -> 
 
 
 def test_a_reserved_file_without_a_number_stops_no_level(tmp_path: Path) -> None:
-    """JE's record of a reserved file has an empty key: a warning, and the trees are walked to their end."""
+    """JE's record of a reserved file has an empty key: an error, and the trees are walked to their end."""
     env = written(tmp_path, mutation(11291).files)
     for level in ("--space", "--full"):
         found = verdict(env, ("verify", level), ("code", "severity", "db"))
-        assert found.code == exits.DONE
+        assert found.code == exits.FINDINGS
         assert found.findings is not None
-        assert ("JE-SPACE-006", "warning", "_jeReservedFilesDb") in found.findings
+        assert ("JE-SPACE-006", "error", "_jeReservedFilesDb") in found.findings
