@@ -108,9 +108,7 @@ class SpaceCheck:
         if db.name == UTILIZATION:
             self._read_summaries(db, node)
         if db.name == RESERVED_FILES:
-            self._reserved.update(
-                tuples.parse_long_key(db.order.unwrap(key)) for at, key in enumerate(node.keys) if node.is_live(at)
-            )
+            self._read_reserved(db, node)
         # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
         if db.duplicates:
             return
@@ -126,6 +124,15 @@ class SpaceCheck:
             counts[1] += sizes[at]
             if expirations[at]:
                 counts[2] += 1
+
+    def _read_reserved(self, db: DatabaseState, node: BIN) -> None:
+        for index in range(len(node)):
+            if node.is_live(index):
+                try:
+                    self._reserved.add(tuples.parse_long_key(db.order.unwrap(node.keys[index])))
+                except FormatError as error:
+                    lsn, key = node.lsns[index], node.keys[index]
+                    self._findings.add(rules.BAD_RESERVED, error.what, lsn=lsn, db=db, key=key)
 
     def swap(self, tally: SpaceTally | None = None) -> SpaceTally:
         """Go on from another tally, none by default; returns the one until now."""

@@ -42,5 +42,12 @@ RESERVED_IN_USE: Final = Rule(
     "the file may be deleted at any time, and what it holds is lost then",
     "copy the environment now; dump and load, with jetool dump and jetool load",
 )
+BAD_RESERVED: Final = Rule(
+    "JE-SPACE-006",
+    ERROR,
+    "record of a reserved file cannot be read",
+    "jetool recover stops at it, and JE may fail when it reads the record",
+    "restore the file that holds the record; no record of a user's database is at risk",
+)
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

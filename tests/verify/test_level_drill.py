@@ -35,6 +35,7 @@ MENDED = {
     "an entry of the naming tree of another type": 10226,
     "records in a file of an unknown log version": 12540,
     "a database without a name in an unknown order": 16314,
+    "the same in a log of version 6": 18165,
 }
 
 
@@ -97,3 +98,13 @@ def test_a_file_of_an_unknown_version_alone_is_not_supported(tmp_path: Path) -> 
         assert found.findings is not None
         assert {("JE-LOG-032",), ("JE-TAIL-001",)} <= found.findings
         assert verdict(damaged, words).code == exits.FINDINGS
+
+
+def test_a_reserved_file_without_a_number_stops_no_level(tmp_path: Path) -> None:
+    """JE's record of a reserved file has an empty key: an error, and the trees are walked to their end."""
+    env = written(tmp_path, mutation(11291).files)
+    for level in ("--space", "--full"):
+        found = verdict(env, ("verify", level), ("code", "severity", "db"))
+        assert found.code == exits.FINDINGS
+        assert found.findings is not None
+        assert ("JE-SPACE-006", "error", "_jeReservedFilesDb") in found.findings
