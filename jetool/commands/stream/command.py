@@ -19,7 +19,7 @@ from engine.rep.changes.columns import change_values, retraction_values, torn_va
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
-from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, Settings, Subscriber
+from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
 from engine.rep.changes.transactions import Transaction
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import check_group
@@ -130,8 +130,7 @@ def _is_file(begin: str | None) -> bool:
               help="Leave when the part that is not read yet has grown by this much: the master keeps its files for it."
               "  [default: 1 GiB]")  # fmt: skip
 @click.option("--patience", type=click.FloatRange(0), default=_PATIENCE_S, metavar="S",
-              help="Give up when there is no master for so long, or, with --until-idle, when nothing comes and not all"
-              " is read.  [default: 300]")  # fmt: skip
+              help="Give up when there is no master for so long.  [default: 300]")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
               help="Longest wait for a connection and for each answer, in seconds.  [default: 10]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
@@ -243,19 +242,15 @@ class _Printing:
 
     def _follow(self, stream: OutputStream, stopped: list[int]) -> str:
         limit, idle = self._options["limit"], self._options["until_idle"]
-        active = saved = came = time.monotonic()
-        events, entries = self._subscriber.events(), 0
+        active = saved = time.monotonic()
+        events = self._subscriber.events()
         try:
             for event in events:
                 if isinstance(event, Quiet):
                     stream.flush()
                     now = time.monotonic()
-                    if event.caught_up or self._subscriber.entries != entries:
-                        came, entries = now, self._subscriber.entries
                     if not event.caught_up:
                         active = now
-                        if idle is not None:
-                            self._check_patience(now - came, idle)
                     if now - saved >= _SAVE_S:
                         self._save_due(stream)
                         saved = now
@@ -274,17 +269,6 @@ class _Printing:
         finally:
             events.close()
         raise AssertionError
-
-    def _check_patience(self, silent_s: float, idle: float) -> None:
-        """End a stream that was to be read to its end, and whose master withholds the rest for too long."""
-        longest = max(self._options["patience"], idle)
-        if silent_s >= longest:
-            raise NoMasterError(
-                f"nothing came for {longest:g} s, and not all that is committed is read",
-                expected="what the master announces, and with --durable that a majority has it",
-                consequence="the position is kept; what was printed is whole",
-                hint="jetool group show says how the nodes are; run it again and it goes on",
-            )
 
     def _printed(self, stream: OutputStream, transaction: Transaction) -> bool:
         """Print a transaction, unless nothing of it is wanted."""
