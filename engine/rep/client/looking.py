@@ -153,7 +153,7 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
     asked = {node.name or "": node for node in members.nodes if not node.removed}
     if len(asked) > _MOST_NODES:
         raise PeerError(
-            f"{address_text(seeds[0].address)} lists more nodes than a group can have",
+            f"the list of nodes that {address_text(seeds[0].address)} gives is longer than a group can be",
             expected=f"up to {_MOST_NODES}",
             found=str(len(asked)),
             consequence="no other node was called",
