@@ -209,7 +209,7 @@ def test_too_many_members(command: str, tmp_path: Path) -> None:
     with serving(node(), FILES, change=change) as server:
         result = called(command, server.port, tmp_path)
     assert result.code == exits.REFUSED, result.err
-    assert "is longer than a group can be" in result.err
+    assert "the list of nodes is too long for a group" in result.err
 
 
 def spoiled(kind: type[Message], **changes: Any) -> Callable[[CopyServer], None]:

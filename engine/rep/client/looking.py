@@ -153,9 +153,9 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
     asked = {node.name or "": node for node in members.nodes if not node.removed}
     if len(asked) > _MOST_NODES:
         raise PeerError(
-            f"the list of nodes that {address_text(seeds[0].address)} gives is longer than a group can be",
+            "the list of nodes is too long for a group",
             expected=f"up to {_MOST_NODES}",
-            found=str(len(asked)),
+            found=f"{len(asked)}, from {address_text(seeds[0].address)}",
             consequence="no other node was called",
         )
     found = _ask_all(network, groups[0], _places(asked, seeds), asked, timeout_s)
