@@ -19,6 +19,10 @@ class DisconnectedError(PeerError):
     kind = "disconnected"
 
 
+class SilentError(DisconnectedError):
+    """Nothing came in time, or too little."""
+
+
 def nonsense(peer: str, found: str | FormatError) -> PeerError:
     """The error for a message that has no place in the conversation."""
     return PeerError(f"{peer} says what makes no sense here", found=str(found), consequence="the connection was closed")

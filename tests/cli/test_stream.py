@@ -214,26 +214,6 @@ def test_what_is_refused(group: GroupDouble, words: tuple[str, ...], code: int, 
     assert result.out == b""
 
 
-def test_a_master_that_withholds_what_it_announces(group: GroupDouble) -> None:
-    """``--until-idle`` has an end all the same, and says that not all was read."""
-    group.withheld = 10
-    result = stream(*IDLE, "--patience", "0.1")
-    assert result.code == exits.INCOMPLETE
-    assert "nothing came for 0.1 s, and not all that is committed is read" in result.err
-    assert "jetool group show" in result.err
-    assert rows_of(result.out)[-1]["vlsn"] == 139, "what it has sent is there"
-
-
-def test_a_stream_that_is_read_has_all_the_time(group: GroupDouble, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries that come, printed or not, are a sign of life."""
-    group.batch, group.beats = 1, True
-    ticks = iter(range(1_000_000))
-    monkeypatch.setattr("time.monotonic", lambda: next(ticks) / 1000)
-    result = stream(*IDLE, "--patience", "0.2", "--db", "beta")
-    assert result.code == exits.DONE, result.err
-    assert next(ticks) > 2 * 200, "it took longer than the patience"
-
-
 def test_a_gap_has_a_way_on(group: GroupDouble) -> None:
     group.nodes[0].entries = operations()[30:]
     result = stream("--from", "5")

@@ -49,10 +49,12 @@ class Batch(NamedTuple):
 
     Attributes:
         txn_end_vlsn: of a heartbeat: the last transaction end of the master; 0 where none was among it.
+        is_silent: nothing has come at all.
     """
 
     entries: list[WireEntry]
     txn_end_vlsn: int
+    is_silent: bool
 
 
 class Feed:
@@ -143,11 +145,12 @@ class Feed:
         self._stream.start(common.restart)
         return common if common is not last else None
 
-    def receive(self, done_vlsn: int) -> Batch:
+    def receive(self, done_vlsn: int, wait_s: float) -> Batch:
         """Wait for what comes next; heartbeats are answered.
 
         Arguments:
             done_vlsn: the last commit that was handed out.
+            wait_s: the longest time that this call waits.
 
         Raises:
             DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
@@ -155,13 +158,15 @@ class Feed:
         """
         entries: list[WireEntry] = []
         txn_end = 0
-        for one in self._stream.receive():
+        is_silent = True
+        for one in self._stream.receive(wait_s):
+            is_silent = False
             if isinstance(one, Heartbeat):
                 txn_end = max(txn_end, one.txn_end_vlsn)
                 self._stream.report(done_vlsn)
             else:
                 entries.append(one)
-        return Batch(entries, txn_end)
+        return Batch(entries, txn_end, is_silent)
 
     def _common(self, position: Position, answer: WireEntry | AlternateMatchpoint) -> CommitPoint:
         """The newest commit of a position that the master has, too."""

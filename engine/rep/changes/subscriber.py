@@ -78,9 +78,13 @@ class Quiet(NamedTuple):
 
     Attributes:
         caught_up: everything that the master has committed has come, and nothing of it is held back.
+        held: transactions that have come whole; the group has not said yet that they are durable.
+        why: why the caller is not caught up; empty if it is.
     """
 
     caught_up: bool
+    held: int = 0
+    why: str = ""
 
 
 Event = Transaction | Retraction | Quiet
@@ -122,6 +126,7 @@ class Subscriber:
         position: of the last event that was handed out; None before the first connection of a new stream.
         entries: how many have come.
         connections: how many there were.
+        newest_vlsn: the highest VLSN that has come in the present history; what a master sends again is no news.
     """
 
     def __init__(
@@ -136,6 +141,7 @@ class Subscriber:
         self.position: Position | None = None
         self.entries = 0
         self.connections = 0
+        self.newest_vlsn = 0
         self._bytes = 0
         self._names = DatabaseNames(KNOWN)
         self._held: deque[Gathered] = deque()
@@ -190,7 +196,7 @@ class Subscriber:
             until = now + pause
             while time.monotonic() < until:
                 # So that the caller can do something else, or stop.
-                yield Quiet(caught_up=False)
+                yield Quiet(caught_up=False, why=str(problem))
                 time.sleep(min(pause, _SLICE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -257,10 +263,13 @@ class Subscriber:
         assembler = Assembler(position.torn, done, feed.log_version, self._settings.memory_bytes)
         assembler.start(position.restart)
         self._held.clear()
-        unsaid_since = 0.0
+        unsaid_since = said_at = 0.0
         try:
             while True:
-                batch = feed.receive(done)
+                batch = feed.receive(done, _SLICE_S)
+                if batch.is_silent:
+                    yield Quiet(caught_up=False, why=f"{feed.peer} is silent")
+                    continue
                 # Only now it is the master, and has what it takes to go on.
                 self._missing_since = 0.0
                 self.entries += len(batch.entries)
@@ -274,16 +283,28 @@ class Subscriber:
                 except FormatError as error:
                     raise PeerError(f"{feed.peer} sends a stream that makes no sense", found=str(error)) from error
                 position.torn = assembler.torn
+                self.newest_vlsn = max(self.newest_vlsn, assembler.last_vlsn)
                 if batch.txn_end_vlsn:
                     self._check_lag(batch.txn_end_vlsn - assembler.last_vlsn)
                     unsaid_since = self._check_durability(assembler, unsaid_since)
                     # Of the master's own commits the last one is never said to be durable.
-                    waiting = any(not gathered.is_empty for gathered in self._held)
-                    yield Quiet(caught_up=not waiting and batch.txn_end_vlsn <= assembler.last_vlsn)
-                elif done > done_before:
-                    yield Quiet(caught_up=False)
+                    waiting = sum(not gathered.is_empty for gathered in self._held)
+                    yield self._quiet(feed.peer, waiting, announced=batch.txn_end_vlsn, last=assembler.last_vlsn)
+                    said_at = time.monotonic()
+                elif done > done_before or time.monotonic() - said_at >= _SLICE_S:
+                    yield Quiet(caught_up=False, why=f"{feed.peer} does not say how far it is")
+                    said_at = time.monotonic()
         finally:
             assembler.close()
+
+    @staticmethod
+    def _quiet(peer: str, waiting: int, *, announced: int, last: int) -> Quiet:
+        if announced > last:
+            return Quiet(caught_up=False, why=f"{peer} has announced VLSN {announced} and sent up to {last}")
+        if waiting:
+            why = f"{plural(waiting, 'transaction')} not known to be durable yet"
+            return Quiet(caught_up=False, held=waiting, why=why)
+        return Quiet(caught_up=True)
 
     def _deliverable(self, assembler: Assembler) -> Iterator[Transaction]:
         """What may be handed out, in the order of the commits; the position moves with each."""
@@ -321,6 +342,7 @@ class Subscriber:
         while position.undos and position.undos[-1][0] > to_vlsn:
             self._names.take_back(position.undos.pop()[1])
         position.names = self._names.all()
+        self.newest_vlsn = to_vlsn
         return Retraction(to_vlsn, last.vlsn, count)
 
     def _check_lag(self, unread: int) -> None:

@@ -10,10 +10,10 @@ import time
 from types import TracebackType
 from typing import Final, TypeVar
 
-from engine.errors import FormatError, NotFoundError
+from engine.errors import FormatError, NotFoundError, plural
 from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.client.tls import TlsConnection
-from engine.rep.peers import DisconnectedError, PeerError, address_text
+from engine.rep.peers import DisconnectedError, PeerError, SilentError, address_text
 from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import NO_CHECK, VERSION_MISMATCH, Envelope, LineTable, Refused, TextMessage
@@ -23,6 +23,8 @@ from engine.rep.wire.services import Status, encode_service_request
 M = TypeVar("M", bound=Message)
 # One attempt in the version that is spoken here, one in that of the node.
 _ATTEMPTS: Final = 2
+# Slower than this a file or an entry would take days, and each byte would look like a sign of life.
+_LEAST_BYTES_S: Final = 1024
 _REASONS: Final = {
     Status.BUSY: "it is busy",
     Status.FORMAT_ERROR: "it takes the request for malformed",
@@ -81,6 +83,9 @@ class Call:
         self.peer = address_text(address)
         self._timeout_s = timeout_s
         self._inbox = Inbox(from_client=False)
+        # Of the message or the file that is coming: seconds of waiting, and bytes.
+        self._waited_s = 0.0
+        self._came = 0
         self._connection: Connection = network.connect(address, self._deadline())
         try:
             self._connection.send(encode_service_request(service), self._deadline())
@@ -128,27 +133,38 @@ class Call:
             raise PeerError(f"{self.peer} answers something else", expected=expected, found=found)
         return message
 
-    def stream(self, version: int, silence_s: float) -> list[Arrived]:
-        """The messages of a stream that have come, at least one; entries without their messages.
+    def stream(self, version: int, silence_s: float, wait_s: float | None = None) -> list[Arrived]:
+        """The messages of a stream that have come; entries without their messages.
 
         Arguments:
-            silence_s: the longest time in which nothing may come.
+            silence_s: the longest time in which no message may come, unless a long one is on its way.
+            wait_s: how long this call waits; None: until there is a message.
+
+        Returns:
+            At least one message; none if ``wait_s`` is over.
 
         Raises:
             DisconnectedError: nothing came. PeerError: what came makes no sense.
         """
+        until = None if wait_s is None else time.monotonic() + wait_s
         try:
             while not (found := self._inbox.stream(version)):
-                self._feed(time.monotonic() + silence_s)
+                if until is not None and time.monotonic() >= until:
+                    return []
+                self._paced(silence_s, until)
         except FormatError as error:
             raise self._nonsense(error) from error
+        self._waited_s, self._came = 0.0, 0
         return found
 
     def raw(self, most: int) -> bytes:
-        """Bytes without a frame, at least one and at most so many."""
-        deadline = self._deadline()
+        """Bytes without a frame, at least one and at most so many.
+
+        Raises:
+            DisconnectedError: they come too slowly, or no more come.
+        """
         while not (data := self._inbox.raw(most)):
-            self._feed(deadline)
+            self._paced(self._timeout_s, None)
         return data
 
     def line(self, table: LineTable, envelope: Envelope, message: TextMessage) -> tuple[Envelope, TextMessage] | None:
@@ -179,6 +195,23 @@ class Call:
         except FormatError as error:
             raise PeerError(f"{self.peer} is no node of JE", found=error.found) from error
         return status
+
+    def _paced(self, most_s: float, until: float | None) -> None:
+        """Wait for bytes, until a time at most. SilentError: in so many seconds of waiting too few have come."""
+        begun, before = time.monotonic(), len(self._inbox)
+        deadline = begun + max(most_s - self._waited_s, 0.001)
+        try:
+            self._feed(deadline if until is None else min(deadline, until))
+        except SilentError:
+            if until is None or until > deadline:
+                raise
+        self._waited_s += time.monotonic() - begun
+        self._came += len(self._inbox) - before
+        if self._waited_s < most_s:
+            return
+        if self._came < most_s * _LEAST_BYTES_S:
+            raise SilentError(f"{self.peer} does not answer in time", found=plural(self._came, "byte"))
+        self._waited_s, self._came = 0.0, 0
 
     def _feed(self, deadline: float) -> None:
         data = self._connection.receive(deadline)

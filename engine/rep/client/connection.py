@@ -13,7 +13,7 @@ import socket
 import time
 from typing import Final, Protocol
 
-from engine.rep.peers import DisconnectedError, address_text
+from engine.rep.peers import DisconnectedError, SilentError, address_text
 
 Address = tuple[str, int]
 _RECEIVE_BYTES: Final = 1 << 18
@@ -26,7 +26,7 @@ class Connection(Protocol):
         """Send all of it."""
 
     def receive(self, deadline: float) -> bytes:
-        """What has come, at least one byte; empty when the other side has closed."""
+        """What has come, at least one byte; empty when the other side has closed. SilentError: nothing in time."""
 
     def close(self) -> None:
         """End it. Closing twice is harmless."""
@@ -108,13 +108,13 @@ class SocketNetwork:
 def _left(deadline: float, peer: str) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise DisconnectedError(f"{peer} does not answer in time")
+        raise SilentError(f"{peer} does not answer in time")
     return left
 
 
 def _gone(peer: str, error: OSError) -> DisconnectedError:
     if isinstance(error, TimeoutError):
-        return DisconnectedError(f"{peer} does not answer in time")
+        return SilentError(f"{peer} does not answer in time")
     return DisconnectedError(f"the connection with {peer} has ended", found=_words(error))
 
 

@@ -85,14 +85,17 @@ class FeederStream:
         """Begin the stream; anywhere but at VLSN 1 or after an answer, and the master would wait or end."""
         self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
 
-    def receive(self) -> Iterator[WireEntry | Heartbeat]:
+    def receive(self, wait_s: float | None = None) -> Iterator[WireEntry | Heartbeat]:
         """Wait for what comes next.
+
+        Arguments:
+            wait_s: after this time there is nothing; None: wait until something comes.
 
         Raises:
             DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
             PeerError: the master says what makes no sense.
         """
-        for one in self._call.stream(self._version, _SILENCE_S):
+        for one in self._call.stream(self._version, _SILENCE_S, wait_s):
             self.awaits = None
             if isinstance(one, WireEntry | Heartbeat):
                 yield one

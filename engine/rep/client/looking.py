@@ -28,6 +28,8 @@ UNKNOWN: Final = "UNKNOWN"
 # A group that nobody is in: its nodes answer with their own.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
+# Each is called, so a list decides how long a look takes, and whom it calls. Groups have a handful of nodes.
+_MOST_NODES: Final = 256
 # A monitor has no such service, and at the address of an external node nobody has to listen.
 _SILENT: Final = frozenset(map(NODE_TYPES.index, ("monitor", "external")))
 
@@ -149,6 +151,13 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
         raise RefusedError("the nodes belong to different groups", found=", ".join(groups), hint="look at one group")
     members = _members(network, seeds, timeout_s)
     asked = {node.name or "": node for node in members.nodes if not node.removed}
+    if len(asked) > _MOST_NODES:
+        raise PeerError(
+            "the list of nodes is too long for a group",
+            expected=f"up to {_MOST_NODES}",
+            found=f"{len(asked)}, from {address_text(seeds[0].address)}",
+            consequence="no other node was called",
+        )
     found = _ask_all(network, groups[0], _places(asked, seeds), asked, timeout_s)
     known = {node.address for node in found}
     found += [

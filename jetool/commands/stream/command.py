@@ -19,7 +19,7 @@ from engine.rep.changes.columns import change_values, retraction_values, torn_va
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
-from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, Settings, Subscriber
+from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
 from engine.rep.changes.transactions import Transaction
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.looking import check_group
@@ -33,6 +33,7 @@ from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.commands.stream.files import FILE_BYTES, FILE_SECONDS, ChangeFiles
+from jetool.commands.stream.idleness import BEHIND, Idleness
 from jetool.output.base import Encoder, OutputStream, StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 
@@ -96,7 +97,8 @@ def _is_file(begin: str | None) -> bool:
         " something else; --durable: the group does not say what is durable",
         exits.NOT_FOUND: "no node answers, or the VLSN is not there yet",
         exits.UNSUPPORTED: "a release of JE outside of 7.3 to 25.3, or the group refuses the release of this client",
-        exits.INCOMPLETE: "the place to go on from is gone, no master for too long, the reader is too slow, or"
+        exits.INCOMPLETE: "--until-idle ended the run before everything was read, the place to go on from is gone, no"
+        " master for too long, the reader is too slow, or"
         " (--durable) the group has taken back what was durable; the state says how far it came",
     },
 )  # fmt: skip
@@ -125,13 +127,14 @@ def _is_file(begin: str | None) -> bool:
               help="Complete a file of this age.  [default: 60]")  # fmt: skip
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
 @click.option("--until-idle", type=click.FloatRange(0), metavar="S",
-              help="Stop when all is read and nothing came for S seconds.")  # fmt: skip
+              help="Stop after S seconds without anything new. The exit code is 0 if everything was read that the"
+              " master had announced. Otherwise jetool waits at least for --timeout, and 20 s for transactions to"
+              " become durable; then the exit code is 7.")  # fmt: skip
 @click.option("--max-hold", type=click.IntRange(1), default=_HOLD_BYTES, metavar="BYTES",
               help="Leave when the part that is not read yet has grown by this much: the master keeps its files for it."
               "  [default: 1 GiB]")  # fmt: skip
 @click.option("--patience", type=click.FloatRange(0), default=_PATIENCE_S, metavar="S",
-              help="Give up when there is no master for so long, or, with --until-idle, when nothing comes and not all"
-              " is read.  [default: 300]")  # fmt: skip
+              help="Give up when there is no master for so long.  [default: 300]")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
               help="Longest wait for a connection and for each answer, in seconds.  [default: 10]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
@@ -214,6 +217,8 @@ class _Printing:
             force=options["force"],
         )
         start = options["begin"] or LATEST
+        idle = options["until_idle"]
+        self._idleness = Idleness(idle, options["timeout"], time.monotonic()) if idle is not None else None
         self._subscriber = Subscriber(
             network, addresses, settings, begin or (int(start) if start.isdigit() else start), self._notice
         )
@@ -239,32 +244,39 @@ class _Printing:
                     )
                 )
             )  # fmt: skip
+        if ended == BEHIND:
+            assert self._idleness is not None
+            self._run.messages.warning(
+                f"nothing new has come for {self._idleness.quiet_s:.0f} s, and not everything is read",
+                found=self._idleness.why,
+                consequence="what is missing was not printed; the rest is complete up to the last VLSN of the summary",
+                hint="jetool group show says how the nodes are; run it again from that VLSN, or with its state file",
+            )
+            return exits.INCOMPLETE
         return exits.DONE
 
     def _follow(self, stream: OutputStream, stopped: list[int]) -> str:
-        limit, idle = self._options["limit"], self._options["until_idle"]
-        active = saved = came = time.monotonic()
-        events, entries = self._subscriber.events(), 0
+        limit, idleness = self._options["limit"], self._idleness
+        saved = time.monotonic()
+        events = self._subscriber.events()
         try:
             for event in events:
                 if isinstance(event, Quiet):
                     stream.flush()
                     now = time.monotonic()
-                    if event.caught_up or self._subscriber.entries != entries:
-                        came, entries = now, self._subscriber.entries
-                    if not event.caught_up:
-                        active = now
-                        if idle is not None:
-                            self._check_patience(now - came, idle)
                     if now - saved >= _SAVE_S:
                         self._save_due(stream)
                         saved = now
-                    if idle is not None and event.caught_up and now - active >= idle:
-                        return "idle"
+                    ended = idleness.ended(event, self._subscriber.newest_vlsn, now) if idleness is not None else None
+                    if ended is not None:
+                        return ended
                 elif isinstance(event, Retraction):
                     self._retracted(stream, event)
+                    if idleness is not None:
+                        idleness.news(time.monotonic())
                 elif self._printed(stream, event):
-                    active = time.monotonic()
+                    if idleness is not None:
+                        idleness.news(time.monotonic())
                     if self._files is not None and self._files.is_due:
                         self._save(stream)
                     if self._transactions == limit:
@@ -274,17 +286,6 @@ class _Printing:
         finally:
             events.close()
         raise AssertionError
-
-    def _check_patience(self, silent_s: float, idle: float) -> None:
-        """End a stream that was to be read to its end, and whose master withholds the rest for too long."""
-        longest = max(self._options["patience"], idle)
-        if silent_s >= longest:
-            raise NoMasterError(
-                f"nothing came for {longest:g} s, and not all that is committed is read",
-                expected="what the master announces, and with --durable that a majority has it",
-                consequence="the position is kept; what was printed is whole",
-                hint="jetool group show says how the nodes are; run it again and it goes on",
-            )
 
     def _printed(self, stream: OutputStream, transaction: Transaction) -> bool:
         """Print a transaction, unless nothing of it is wanted."""

@@ -64,7 +64,7 @@ FILE: Final = Shape(
         Field("bytes", "size_bytes", "its size"),
     ),
 )
-WHY_ENDED: Final = ("limit", "idle", "signal")
+WHY_ENDED: Final = ("limit", "idle", "behind", "signal")
 SUMMARY: Final = Shape(
     "summary",
     "The end of the stream.",
@@ -75,7 +75,9 @@ SUMMARY: Final = Shape(
         Field("retractions", "int", "retractions above"),
         Field("connections", "int", "connections to masters that it took"),
         Field("last_vlsn", "vlsn", "last commit that was read, printed or not: the place to go on from", null=True),
-        Field("ended", "text", "why it has ended", choices=WHY_ENDED),
+        Field(
+            "ended", "text", "why it has ended; behind: by --until-idle, before everything was read", choices=WHY_ENDED
+        ),
     ),
 )
 

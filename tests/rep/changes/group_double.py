@@ -89,7 +89,6 @@ class GroupDouble:
         log_version: of the nodes' files.
         uuid: of the group.
         needs_ack: whether commits want to be acknowledged.
-        withheld: heartbeats announce so many VLSNs more than are ever sent.
     """
 
     nodes: list[NodeDouble]
@@ -110,7 +109,6 @@ class GroupDouble:
     log_version: int = 17
     uuid: tuple[int, int] = UUID
     needs_ack: bool = False
-    withheld: int = 0
     streams: list[StreamConnection] = field(default_factory=list)
 
     def connect(self, address: Address, deadline: float) -> StreamConnection:
@@ -292,7 +290,7 @@ class StreamConnection:
             yield self.heartbeat()
 
     def heartbeat(self) -> bytes:
-        beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn + self._group.withheld)
+        beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn)
         return FEEDER.encode(beat, self._group.protocol, client=False)
 
     def framed(self, entries: list[WireEntry]) -> bytes:

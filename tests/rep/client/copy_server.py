@@ -92,6 +92,11 @@ class CopyConnection:
             raise DisconnectedError("the server waits, and so does the client")
         return data
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to receive."""
+        return bool(self._out)
+
     def close(self) -> None:
         """The client has gone."""
         self.closed = True

@@ -13,7 +13,7 @@ import pytest
 
 from engine.backup.describing import Origin
 from engine.backup.repository import Repository
-from engine.errors import JetoolError, NotFoundError, RefusedError, UnsupportedError
+from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, UnsupportedError
 from engine.rep.client import copying
 from engine.rep.client.copying import CutError, HotCopy, Throttle, choose
 from engine.rep.client.log_files import RemoteLog, new_client_id
@@ -404,3 +404,16 @@ def test_errors_are_jetools_own(tmp_path: Path) -> None:
             assert contents(place) == {}
             continue
         assert contents(place) == {"00000000.jdb": b"x" * 50}
+
+
+def test_more_than_the_disk_can_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "copy"
+    needed = sum(map(len, FILES.values()))
+    monkeypatch.setattr(DiskStorage, "free_bytes", lambda _: needed - 1)
+    server = CopyServer(FILES)
+    with pytest.raises(StorageError, match="there is no room for the copy"):
+        copy(server, place)
+    assert (server.asked, stored(place)) == ([], [])
+    monkeypatch.setattr(DiskStorage, "free_bytes", lambda _: needed)
+    copy(server, place)
+    assert contents(place) == FILES
