@@ -28,6 +28,7 @@ UNKNOWN: Final = "UNKNOWN"
 # A group that nobody is in: its nodes answer with their own.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
+_CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca"
 # Each is called, so a list decides how long a look takes, and whom it calls. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
 # A monitor has no such service, and at the address of an external node nobody has to listen.
@@ -144,7 +145,7 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
         raise NotFoundError(
             "no node answers",
             found="; ".join(map(str, problems.values())),
-            hint="check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca",
+            hint=_CHECK_ADDRESSES,
         )
     groups = sorted({seed.group for seed in seeds})
     if len(groups) > 1:
@@ -231,16 +232,17 @@ def _seeds(
 
 
 def _members(network: Network, seeds: list[_Seed], timeout_s: float) -> Members:
-    problem = ""
+    problems: list[str] = []
     for seed in seeds:
         try:
             answer = ask(network, seed.address, GROUP, seed.group, GroupRequest(), timeout_s)
         except PeerError as error:
-            problem = str(error)
+            problems.append(str(error))
             continue
         if answer is not None and isinstance(answer[1], GroupResponse):
             return answer[1].members
-    raise NotFoundError("no node says who is in the group", found=problem or None)
+        problems.append(f"{address_text(seed.address)} closes the connection without a list of members")
+    raise NotFoundError("no node says who is in the group", found="; ".join(problems), hint=_CHECK_ADDRESSES)
 
 
 def _places(asked: dict[str, GroupNode], seeds: list[_Seed]) -> dict[str, Address]:
