@@ -308,15 +308,17 @@ class Group:
             with (self.directory / f"writer.{name}.{n}").open("wb") as out:
                 words = [*_within(n), "tests.rep.partitions", "write", str(n), name]
                 writers.append(subprocess.Popen(words, stdout=out, env=environment()))
-        for _ in range(self.chance.randint(3, 5)):
-            time.sleep(self.chance.uniform(1.0, 4.0))
-            self.trouble()
-        # Now and then long enough for the others to give a silent master up.
-        time.sleep(self.chance.choice((self.chance.uniform(1.0, 4.0), 36.0)))
-        self.heal()
-        for writer in writers:
-            writer.kill()
-            writer.wait()
+        try:
+            for _ in range(self.chance.randint(3, 5)):
+                time.sleep(self.chance.uniform(1.0, 4.0))
+                self.trouble()
+            # Now and then long enough for the others to give a silent master up.
+            time.sleep(self.chance.choice((self.chance.uniform(1.0, 4.0), 36.0)))
+            self.heal()
+        finally:
+            for writer in writers:
+                writer.kill()
+                writer.wait()
         return self.settled(f"{name}-last")
 
     def settled(self, key: str) -> list[str]:
@@ -364,6 +366,8 @@ class Group:
 
 def main(rounds: int, seed: int, directory: Path) -> int:
     """Rounds on one group; 1 and the evidence in the directory when something is wrong."""
+    # Also after SIGTERM no node or namespace stays.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     network = Network()
     nodes: dict[int, Node] = {}
     say: Callable[[str], int] = sys.stdout.write
