@@ -85,8 +85,8 @@ def node_put(
     """Write one record through a running node, in a transaction of its own; with sorted duplicates add a data item.
 
     A node that is not the master passes the request on to the master that it knows. The answer comes when replicas have
-    acknowledged the commit. A node of jetool serves callers on its own machine, others over TLS by a certificate that
-    it trusts; nodes of JE have no such service.
+    acknowledged the commit. A node of jetool serves callers over loopback, others over TLS by a certificate that it
+    trusts; nodes of JE have no such service.
     """
     if data == b"-":
         data = sys.stdin.buffer.read()

@@ -134,7 +134,8 @@ def _is_file(begin: str | None) -> bool:
               help="Leave when the part that is not read yet has grown by this much: the master keeps its files for it."
               "  [default: 1 GiB]")  # fmt: skip
 @click.option("--patience", type=click.FloatRange(0), default=_PATIENCE_S, metavar="S",
-              help="Give up when there is no master for so long.  [default: 300]")  # fmt: skip
+              help="Give up when there is no master for so long; with --until-idle its times hold."
+              "  [default: 300]")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
               help="Longest wait for a connection and for each answer, in seconds.  [default: 10]")  # fmt: skip
 @click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
