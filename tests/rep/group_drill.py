@@ -1,6 +1,6 @@
 """Groups of ``jetool node run`` in network namespaces, under partitions, one-way links, slow peers and signals.
 
-``python -m tests.rep.partitions ROUNDS SEED [DIRECTORY]``, as root, with iproute2. Each node is a process in a network
+``python -m tests.rep.group_drill ROUNDS SEED [DIRECTORY]``, as root, with iproute2. Each node is a process in a network
 namespace of its own; a bridge connects them. The kernel's own tables make the disasters, so that no connection ends
 with a sign: a wrong hardware address swallows what one node sends another (one direction of a link), a token bucket of
 1 KB/s makes a peer slow, SIGSTOP makes a node hang.

@@ -50,6 +50,9 @@ class Namespaces:
             _ip("-n", space, "address", "add", f"{self.address(n)}/24", "dev", "eth")
             _ip("-n", space, "link", "set", "eth", "up")
             _ip("-n", space, "link", "set", "lo", "up")
+            # Without TLS a node serves puts over loopback only: calls within a namespace come from there.
+            _ip("-n", space, "route", "replace", "local", self.address(n), "dev", "eth", "table", "local",
+                "scope", "host", "src", "127.0.0.1")  # fmt: skip
         self.mend()
 
     def address(self, n: int) -> str:

@@ -1,4 +1,4 @@
-"""The checker of the partition drill sees each promise that a group can break."""
+"""The checker of the drill of groups sees each promise that a group can break."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from engine.log.entry import LogEntry
 from engine.storage.memory import MemoryStorage
-from tests.rep.partitions import DATABASE, BrokenPromiseError, Outcomes, Receipt, check
+from tests.rep.group_drill import DATABASE, BrokenPromiseError, Outcomes, Receipt, check
 from tests.rep.streams import open_alone, visible_stream
 
 _KEYS = (b"n0-000001", b"n1-000001", b"n0-000002")
