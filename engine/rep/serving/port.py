@@ -61,16 +61,6 @@ class Service:
 Services = Callable[[], Mapping[str, Service]]
 
 
-def is_same_machine(caller: str, called: str) -> bool:
-    """Whether two IP addresses, the ends of a TCP connection, belong to one machine.
-
-    A process that calls an address of its own machine calls from that address. Another machine cannot: the kernel
-    answers such a caller to itself, and the connection is never made.
-    """
-    ends = [ipaddress.ip_address(address.partition("%")[0]) for address in (caller, called)]
-    return ends[0].is_loopback or ends[0] == ends[1]
-
-
 class Port:
     """Listens, and hands each connection to the service that it asks for.
 
@@ -168,7 +158,7 @@ class Port:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = SocketConnection(sock, peer)
-        local = is_same_machine(address[0], sock.getsockname()[0])
+        local = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
         threading.Thread(
             target=self.serve, args=(connection, peer), kwargs={"local": local}, name=f"serves {peer}", daemon=True
         ).start()
