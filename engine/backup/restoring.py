@@ -27,7 +27,7 @@ from engine.backup.choosing import Chosen
 from engine.backup.manifest import BackupFile
 from engine.backup.repository import Repository, beginning_digest, pieces_of
 from engine.backup.view import BackupView
-from engine.errors import DamageError, FormatError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import DamageError, FormatError, NotFoundError, RefusedError
 from engine.events import SILENT, Listener
 from engine.format.entry.file_header import FileHeader, encode_file_header
 from engine.format.entry.markers import ImmutableFile, RestoreRequired, encode_immutable_file
@@ -44,6 +44,7 @@ from engine.log.marker import MARKER, write_marker
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.storage.cut import CutStorage
+from engine.storage.room import require_room
 
 _FILLER: Final = 42
 _OLDEST_WITH_IMMUTABLE: Final = 11
@@ -142,16 +143,13 @@ def plan_restore(
         end_lsn=end_lsn,
         resumes=_is_ours(target),
     )
-    free = target.free_bytes()
-    if free is not None and free < plan.missing_bytes + _ROOM_BYTES:
-        raise StorageError(
-            "there is no room for the environment",
-            file=target.root,
-            expected=plural(plan.missing_bytes, "byte"),
-            found=plural(free, "byte"),
-            consequence="nothing was changed",
-            hint="make room, or restore to another disk",
-        )
+    require_room(
+        target,
+        plan.missing_bytes + _ROOM_BYTES,
+        "the environment",
+        consequence="nothing was changed",
+        hint="make room, or restore to another disk",
+    )
     return plan
 
 

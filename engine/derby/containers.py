@@ -14,7 +14,6 @@ from engine.derby.pages import LiveAllocation, fresh_page
 from engine.errors import DamageError, FormatError
 from engine.storage.base import Storage, WriteFile
 
-_HEADER_BYTES = container.HEADER_OFFSET + container.HEADER_SIZE
 _OPEN_FILES = 100
 # Byte offsets are 63 bits wide, and pages have up to 32 768 bytes.
 _LARGEST_PAGE = 2**47
@@ -102,8 +101,8 @@ class Containers:
         stat = self._storage.stat(path)
         if stat is None:
             return None
-        front = self.file(path).read(0, _HEADER_BYTES)
-        if len(front) < _HEADER_BYTES or not any(front):
+        front = self.file(path).read(0, container.HEADER_END)
+        if len(front) < container.HEADER_END or not any(front):
             # Its creation was interrupted: the create record makes it again, in any other record it has vanished.
             return None
         try:

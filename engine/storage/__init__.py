@@ -16,6 +16,7 @@ Also here:
 * ``piles``: piles of numbers that several processes make
 * ``posix_locks``: POSIX range locks on single bytes of files, the kind that a JVM takes
 * ``remote``: files at a URL, through fsspec, for directories of backups
+* ``room``: whether a disk has room for what a command is about to write
 * ``saved_bytes``: saved bytes: what a repair overwrites is kept first, so that the repair can be undone
 * ``scratch``: bytes that do not fit into memory, in a nameless file of the system's temporary directory
 * ``sorted_pairs``: pairs of bytes in order, more than memory holds

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 
-from engine.errors import RefusedError, StorageError, plural
+from engine.errors import RefusedError
 from engine.storage.base import ReadFile, Storage
 from engine.storage.explained import unexplained
 from engine.storage.journal import (
@@ -38,6 +38,7 @@ from engine.storage.journal import (
     unmark,
     write_manifest,
 )
+from engine.storage.room import require_room
 
 
 def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
@@ -152,16 +153,13 @@ def _require_room(storage: Storage, places: list[Place]) -> None:
             # The first entry of a file has its oldest length.
             ends.setdefault(place.path, 0 if place.kind == CREATED else place.length)
     sizes = {path: found.size_bytes if (found := storage.stat(path)) is not None else 0 for path in ends}
-    needed, free = sum(end - sizes[path] for path, end in ends.items()), storage.free_bytes()
-    if free is not None and free < needed:
-        raise StorageError(
-            "there is no room for the saved bytes",
-            file=storage.root,
-            expected=plural(needed, "byte"),
-            found=plural(free, "byte"),
-            consequence="nothing was changed, and the saved bytes are kept",
-            hint="make room, then run the command again",
-        )
+    require_room(
+        storage,
+        sum(end - sizes[path] for path, end in ends.items()),
+        "the saved bytes",
+        consequence="nothing was changed, and the saved bytes are kept",
+        hint="make room, then run the command again",
+    )
 
 
 def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:

@@ -43,6 +43,8 @@ HEADER_OFFSET = 109
 _LAYOUT = struct.Struct(">iiiiihhqqqqqqq")
 HEADER_SIZE = _LAYOUT.size
 assert HEADER_SIZE == 80
+# Where the header ends in page 0.
+HEADER_END = HEADER_OFFSET + HEADER_SIZE
 _CHECKED = HEADER_SIZE - 8
 
 PAGE_SIZES = (4096, 8192, 16384, 32768)
@@ -134,15 +136,14 @@ def encode_stub(header: ContainerHeader) -> bytes:
     """The one page of a stub file."""
     page = bytearray(header.page_size)
     page[LENGTH_OFFSET] = HEADER_SIZE
-    page[HEADER_OFFSET : HEADER_OFFSET + HEADER_SIZE] = encode_header(header)
+    page[HEADER_OFFSET:HEADER_END] = encode_header(header)
     return bytes(page)
 
 
 def header_in(data: bytes) -> ContainerHeader:
-    """The header inside the first bytes (at least 189) of a container or stub file."""
-    end = HEADER_OFFSET + HEADER_SIZE
+    """The header inside the first bytes (at least ``HEADER_END``) of a container or stub file."""
     # The byte in front says how long the header is; a page without one has 0 there.
-    if len(data) < end or data[LENGTH_OFFSET] != HEADER_SIZE:
+    if len(data) < HEADER_END or data[LENGTH_OFFSET] != HEADER_SIZE:
         found = plural(len(data), "byte")
-        raise FormatError("no container header in page 0", expected=plural(end, "byte"), found=found)
-    return decode_header(data[HEADER_OFFSET:end])
+        raise FormatError("no container header in page 0", expected=plural(HEADER_END, "byte"), found=found)
+    return decode_header(data[HEADER_OFFSET:HEADER_END])

@@ -33,8 +33,6 @@ from engine.errors import FormatError, plural
 from engine.events import Listener
 from engine.storage.base import ReadFile
 
-_HEADER_BYTES = 189
-
 
 class PageCheck(NamedTuple):
     """The result, with counts of what was looked at, and the containers whose files have errors."""
@@ -110,7 +108,7 @@ def _unused(database: DerbyDatabase, key: ContainerKey, *, is_stub: bool) -> Der
 def _is_dropped(database: DerbyDatabase, key: ContainerKey) -> bool:
     file = database.storage.open(container.path_of(key))
     try:
-        return bool(container.header_in(file.read(0, _HEADER_BYTES)).status & container.DROPPED)
+        return bool(container.header_in(file.read(0, container.HEADER_END)).status & container.DROPPED)
     except FormatError:
         return False
     finally:
@@ -121,7 +119,7 @@ def _check_stub(database: DerbyDatabase, key: ContainerKey) -> list[DerbyFinding
     path = container.stub_path_of(key)
     file = database.storage.open(path)
     try:
-        container.header_in(file.read(0, _HEADER_BYTES))
+        container.header_in(file.read(0, container.HEADER_END))
     except FormatError as error:
         return [finding("DRB-CONT-001", str(error), file=path, container=key.container)]
     finally:
@@ -157,7 +155,7 @@ class _Container:
     def run(self) -> None:
         file = self._storage.open(self._path)
         try:
-            header = container.header_in(file.read(0, _HEADER_BYTES))
+            header = container.header_in(file.read(0, container.HEADER_END))
             if header.status & container.DROPPED:
                 self._report("DRB-CONT-003", f"container {self._key.container} is marked dropped", None)
             self._check_all(file, header.page_size)
@@ -252,5 +250,5 @@ def _never_written(number: int, data: bytes) -> bool:
     """Whether a page holds nothing but zeros, and on page 0 the container header: a crash in the middle of creation."""
     if number == 0:
         # The header of page 0 is written with the creation, before any page content.
-        data = data[: container.LENGTH_OFFSET] + data[_HEADER_BYTES:]
+        data = data[: container.LENGTH_OFFSET] + data[container.HEADER_END :]
     return data.count(0) == len(data)

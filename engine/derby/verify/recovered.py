@@ -26,8 +26,6 @@ from engine.errors import DamageError, FormatError, JetoolError
 from engine.events import SILENT
 from engine.storage.overlay import OverlayStorage
 
-_HEADER_BYTES = 189
-
 
 class RecoveredCheck(NamedTuple):
     """The result.
@@ -81,7 +79,7 @@ def _pairs(database: DerbyDatabase) -> Iterator[tuple[ContainerKey, ContainerKey
             continue
         file = database.storage.open(container.path_of(key))
         try:
-            size = container.header_in(file.read(0, _HEADER_BYTES)).page_size
+            size = container.header_in(file.read(0, container.HEADER_END)).page_size
             decoded = page.decode(file.read(ROOT_PAGE * size, size))
             control = btree.control_row(rows.decode_row(decoded.rows[0].record)) if decoded.rows else None
             if control is not None:

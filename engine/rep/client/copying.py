@@ -20,13 +20,14 @@ from typing import Final, NamedTuple
 from engine.backup.describing import CopiedFile, Described, Origin, describe, view_of
 from engine.backup.manifest import number_of, stored_path
 from engine.backup.repository import Repository, StoredFile, pieces_of
-from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.events import Listener
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import check_release
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
 from engine.rep.client.looking import MASTER, GroupLook, NodeLook
 from engine.rep.peers import DisconnectedError, PeerError
+from engine.storage.room import require_room
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"
@@ -219,7 +220,13 @@ class HotCopy:
                 copied[file.name] = CopiedFile(file.name, number_of(file.name), file.size_bytes, sha256, 0)
                 kept_bytes += file.size_bytes
         kept_files, done = len(copied), kept_bytes
-        self._check_room(total - kept_bytes)
+        require_room(
+            self._repository.storage,
+            total - kept_bytes,
+            "the copy",
+            consequence="nothing was fetched",
+            hint="make room, or copy to another disk",
+        )
         self._listener.step(STEP, done, total)
         for file in files:
             if file.name not in copied:
@@ -235,19 +242,6 @@ class HotCopy:
             kept_bytes=kept_bytes,
             attempts=self._attempts,
         )
-
-    def _check_room(self, needed: int) -> None:
-        """Before anything is fetched. StorageError: the node has announced more than the disk can take."""
-        free = self._repository.storage.free_bytes()
-        if free is not None and free < needed:
-            raise StorageError(
-                "there is no room for the copy",
-                file=self._repository.root,
-                expected=f"{plural(needed, 'byte')} free",
-                found=str(free),
-                consequence="nothing was fetched",
-                hint="make room, or copy to another disk",
-            )
 
     def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> CopiedFile:
         def pieces() -> Iterator[bytes]:

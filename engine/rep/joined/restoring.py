@@ -13,13 +13,13 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.db.opening import WriterLock
-from engine.errors import StorageError, plural
 from engine.events import Listener
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
 from engine.rep.peers import DisconnectedError
 from engine.rep.restore import STAGING, install_files, staged_files
 from engine.storage.base import Storage
+from engine.storage.room import require_room
 
 _PIECE_BYTES: Final = 1 << 20
 _SHA1_BYTES: Final = 20
@@ -87,16 +87,13 @@ class NetworkRestore:
         return len(names)
 
     def _check_room(self, wanted: list[RemoteFile]) -> None:
-        needed, free = sum(file.size_bytes for file in wanted) + _MARGIN_BYTES, self._storage.free_bytes()
-        if free is not None and free < needed:
-            raise StorageError(
-                "there is no room for the files of the group",
-                file=self._storage.root,
-                expected=f"{plural(needed, 'byte')} free",
-                found=str(free),
-                consequence="nothing was replaced",
-                hint="make room, or move what replaced/ keeps of earlier restores; then run it again",
-            )
+        require_room(
+            self._storage,
+            sum(file.size_bytes for file in wanted) + _MARGIN_BYTES,
+            "the files of the group",
+            consequence="nothing was replaced",
+            hint="make room, or move what replaced/ keeps of earlier restores; then run it again",
+        )
 
     def _is_there(self, file: RemoteFile) -> bool:
         source = self._storage.open(f"{STAGING}/{file.name}")
