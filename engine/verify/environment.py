@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from engine.db.parts import EnvironmentParts
@@ -88,11 +88,16 @@ def verify_environment(
         UnsupportedError: all files are of log versions that this program does not read, or it cannot recover the log.
         StorageError: a file cannot be read; the log levels report that as a finding.
     """
-
+    wanted = _with_implied(levels)
+    of_log: list[str] = [level for level in log.LEVELS if level in wanted]
+    chosen = files_to_read(files, wanted)
+    if of_log and results is None:
+        # What the log holds by type is compared with the trees too.
+        results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
     # Walked over once, also when only the log is to be checked and a file may be lost.
-    @cache
-    def walked() -> TreeReport:
-        return verify_trees(
+    walked = cache(
+        partial(
+            verify_trees,
             storage,
             files,
             wanted,
@@ -103,31 +108,10 @@ def verify_environment(
             results=results or (),
             shares=shares,
         )
-
-    def lost(unclear: bool) -> Mapping[int, LostFile] | None:
-        if files.is_whole() or (not unclear and "tree" not in wanted):
-            return {}
-        try:
-            found = walked()
-        except (RefusedError, StorageError, UnsupportedError):
-            # The log is judged all the same; without the trees it stays unclear what a missing file held.
-            return None
-        known.append(found.lost)
-        # Where recovery fails, it is the file that recovery came upon; of the others nothing is known.
-        return found.lost if found.recovered else None
-
-    def lost_at_end() -> Iterator[Finding]:
-        return missing_findings(storage, files, known[0] if known else None, listener=listener)
-
-    known: list[Mapping[int, LostFile]] = []
-    wanted = _with_implied(levels)
+    )
+    lost = _LostFiles(storage, files, walked, listener, is_walked="tree" in wanted)
     report = Report((), 0, 0, 0, (), ())
-    of_log: list[str] = [level for level in log.LEVELS if level in wanted]
     if of_log:
-        chosen = files_to_read(files, wanted)
-        if results is None:
-            # What the log holds by type is compared with the trees too.
-            results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
         report = verify_log(
             storage,
             chosen,
@@ -135,8 +119,8 @@ def verify_environment(
             listener=listener,
             levels=of_log,
             results=results,
-            lost=lost,
-            lost_at_end=lost_at_end,
+            lost=lost.in_trees,
+            lost_at_end=lost.at_end,
         )
     found: TreeReport | None = None
     problem = ""
@@ -146,19 +130,16 @@ def verify_environment(
         elif recovered is not None:
             found = recover_only(storage, files, recovered, comparators=comparators, listener=listener)
     except (RefusedError, StorageError, UnsupportedError) as error:
-        if isinstance(error, UnsupportedError) and "log" not in of_log:
-            read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
-            report = _plus(report, (one for one in unsupported_findings(storage, files) if one.file not in read))
         if isinstance(error, UnsupportedError):
-            report = _plus(report, _of_weaker(storage, files, wanted, comparators))
+            report = _plus(report, _beside_unsupported(storage, files, wanted, comparators, report))
         # What the log has shown is a result; without one the error is all there is to say.
         if not report.count(ERROR):
             raise
         problem = error.what
     if of_log and "log" not in of_log:
         if found is not None and "tree" in wanted:
-            known.append(found.lost)
-        report = _plus(report, lost_at_end())
+            lost.learn(found)
+        report = _plus(report, lost.at_end())
     report = report if found is None else _plus(report, found.findings)
     left = () if found is None else found.not_checked
     if found is not None and found.recovered and "tree" in wanted:
@@ -175,17 +156,71 @@ def verify_environment(
     )
 
 
-def _of_weaker(
-    storage: Storage, files: LogFiles, wanted: Sequence[str], comparators: Mapping[str, SortKey] | None
-) -> Iterable[Finding]:
-    """What weaker levels find where the wanted ones come upon a file that cannot be decoded."""
+class _LostFiles:
+    """What of the trees lies in missing files, asked for by the levels of the log.
+
+    Arguments:
+        walked: walks over the trees.
+        is_walked: the trees are walked over in any case.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        files: LogFiles,
+        walked: Callable[[], TreeReport],
+        listener: Listener,
+        *,
+        is_walked: bool,
+    ) -> None:
+        self._storage = storage
+        self._files = files
+        self._walked = walked
+        self._listener = listener
+        self._is_walked = is_walked
+        self._known: Mapping[int, LostFile] | None = None
+
+    def learn(self, found: TreeReport) -> None:
+        """Take what a walk has found; the first one counts."""
+        if self._known is None:
+            self._known = found.lost
+
+    def in_trees(self, unclear: bool) -> Mapping[int, LostFile] | None:
+        """As ``engine.verify.log.AskForLost``."""
+        if self._files.is_whole() or (not unclear and not self._is_walked):
+            return {}
+        try:
+            found = self._walked()
+        except (RefusedError, StorageError, UnsupportedError):
+            # The log is judged all the same; without the trees it stays unclear what a missing file held.
+            return None
+        self.learn(found)
+        # Where recovery fails, it is the file that recovery came upon; of the others nothing is known.
+        return found.lost if found.recovered else None
+
+    def at_end(self) -> Iterator[Finding]:
+        """As ``engine.verify.log.LostAtEnd``."""
+        return missing_findings(self._storage, self._files, self._known, listener=self._listener)
+
+
+def _beside_unsupported(
+    storage: Storage,
+    files: LogFiles,
+    wanted: Sequence[str],
+    comparators: Mapping[str, SortKey] | None,
+    report: Report,
+) -> Iterator[Finding]:
+    """Where a level comes upon a file that cannot be decoded: such files, and what the weaker levels find."""
+    if "log" not in wanted:
+        read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
+        yield from (one for one in unsupported_findings(storage, files) if one.file not in read)
     found: dict[Finding, None] = {}
     for level in trees.LEVELS:
         if level in wanted:
             with suppress(RefusedError, StorageError, UnsupportedError):
                 walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
                 found.update(dict.fromkeys(walked.findings))
-    return found
+    yield from found
 
 
 def _plus(report: Report, more: Iterable[Finding]) -> Report:
