@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
+from engine.errors import plural
 from engine.events import Listener, RecordCountListener, SilentListener
 from jetool.output.shape import printable
 
@@ -39,6 +40,7 @@ _COLORS: Final = {"error": "\x1b[31m", "warning": "\x1b[33m", "notice": "\x1b[36
 
 QUIET: Final = -1
 NORMAL: Final = 0
+_LONGEST_VALUE: Final = 2_000
 
 
 class Messages:
@@ -136,9 +138,15 @@ def color(choice: str, terminal: bool) -> bool:
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def _shortened(value: str) -> str:
+    """A value of at most so many characters: a peer can refuse in any number of words."""
+    left = len(value) - _LONGEST_VALUE
+    return value if left <= 0 else f"{value[:_LONGEST_VALUE]} [and {plural(left, 'character')} more]"
+
+
 def _format(word: str, fields: Mapping[str, str | int], *, color: bool) -> str:
     """The lines of a message. Values come from disk and from the command line, so control characters are shown."""
-    shown = {name: printable(str(value)) for name, value in fields.items()}
+    shown = {name: _shortened(printable(str(value))) for name, value in fields.items()}
     head = f"{_COLORS[word]}{word}:\x1b[0m" if color else f"{word}:"
     where = "".join(f" {link} {shown[name]}" for link, name in (("in", "file"), ("at", "lsn")) if name in shown)
     text = f"jetool: {head} {shown['what']}{where}"

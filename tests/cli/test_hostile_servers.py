@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,13 @@ from engine.rep.wire import copying as c
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import NodeGroupInfo, NodeGroupInfoReject
 from engine.rep.wire.group_lines import Members
-from engine.rep.wire.messages import Message
 from jetool.app import exits
 from jetool.commands.backup import taking
 from tests.harness import Result, run
 from tests.oracle.environments import named
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.changes.test_subscriber import operations, with_null_commit
-from tests.rep.client.copy_server import CopyServer
+from tests.rep.client.copy_server import CopyServer, changing
 from tests.support.hostile_server import Mischief, saying, serving
 
 FILES = {path.name: path.read_bytes() for path in sorted((named("je-18.3.20/torn-base").path / "env").glob("*.jdb"))}
@@ -73,10 +70,9 @@ def called(command: str, port: int, place: Path) -> Result:
     if result.code not in (exits.DONE, exits.FINDINGS):
         assert result.err
     if (place / "backups").exists():
-        manifests = len(list((place / "backups").glob("*.json"))) - (place / "backups/copy.json").exists()
         listed = run("backup", "list", place / "backups", "--json")
         count = len(listed.json()["records"]) if listed.code == exits.DONE else 0
-        assert count == (result.code in (exits.DONE, exits.FINDINGS)), (manifests, result.err)
+        assert count == (result.code in (exits.DONE, exits.FINDINGS)), result.err
     return result
 
 
@@ -133,18 +129,22 @@ def test_a_stream_that_stops(kind: str, tmp_path: Path) -> None:
     assert "not everything is read" in result.err
 
 
+# How a command may end that has not heard all of an answer; what drips may yet be whole in time for a look.
+STOPPED = {
+    "group show": {exits.FINDINGS, exits.NOT_FOUND, exits.INCOMPLETE},
+    "stream": {exits.NOT_FOUND, exits.INCOMPLETE},
+    "backup take": {exits.NOT_FOUND, exits.INCOMPLETE},
+}
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("kind", ["silent", "close", "drip"])
 @pytest.mark.parametrize("at", [0, 1, 150])
 def test_a_conversation_that_stops(command: str, kind: str, at: int, tmp_path: Path) -> None:
     with serving(node(), FILES, Mischief(kind, at)) as server:
         result = called(command, server.port, tmp_path)
-    if (command, kind) == ("group show", "drip"):
-        return  # The rest may come in time.
-    wanted = {exits.FINDINGS, exits.NOT_FOUND, exits.INCOMPLETE} - (
-        {exits.FINDINGS} if command != "group show" else set()
-    )
-    assert result.code in wanted, result.err
+    in_time = {exits.DONE} if (command, kind) == ("group show", "drip") else set()
+    assert result.code in STOPPED[command] | in_time, result.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -152,7 +152,10 @@ def test_a_conversation_that_stops(command: str, kind: str, at: int, tmp_path: P
 @pytest.mark.parametrize("at", [1, 160, 437])
 def test_an_extreme_in_an_answer(command: str, data: bytes, at: int, tmp_path: Path) -> None:
     with serving(node(), FILES, Mischief("replace", at, data)) as server:
-        called(command, server.port, tmp_path)
+        result = called(command, server.port, tmp_path)
+    # Some of these numbers may be anything: what remains of the answer then makes sense, or does not.
+    assert result.code in STOPPED[command] | {exits.DONE, exits.FINDINGS, exits.REFUSED, exits.UNSUPPORTED}, result.err
+    assert result.code == exits.DONE or "jetool: " in result.err or result.out
 
 
 WRONG_GROUPS: dict[str, tuple[dict[str, Any], set[int]]] = {
@@ -212,25 +215,18 @@ def test_too_many_members(command: str, tmp_path: Path) -> None:
     assert "the list of nodes is too long for a group" in result.err
 
 
-def spoiled(kind: type[Message], **changes: Any) -> Callable[[CopyServer], None]:
-    def spoil(files: CopyServer) -> None:
-        files.spoil = lambda said: dataclasses.replace(said, **changes) if isinstance(said, kind) else said  # type: ignore[type-var]
-
-    return spoil
-
-
 WRONG_COPIES = {
-    "a name above": spoiled(c.FileListResp, names=("../../00000000.jdb",)),
-    "an absolute name": spoiled(c.FileListResp, names=("/etc/00000000.jdb",)),
-    "no file": spoiled(c.FileListResp, names=()),
-    "another size": spoiled(c.FileInfoResp, length=7),
-    "a negative size": spoiled(c.FileInfoResp, length=-1),
-    "a huge size": spoiled(c.FileInfoResp, length=(1 << 63) - 1),
-    "another size at the start": spoiled(c.FileStart, length=7),
-    "another name at the start": spoiled(c.FileStart, name="00000077.jdb"),
-    "another size at the end": spoiled(c.FileEnd, length=7),
-    "a wrong digest": spoiled(c.FileEnd, digest=bytes(20)),
-    "no digest": spoiled(c.FileEnd, digest=b""),
+    "a name above": changing(c.FileListResp, names=("../../00000000.jdb",)),
+    "an absolute name": changing(c.FileListResp, names=("/etc/00000000.jdb",)),
+    "no file": changing(c.FileListResp, names=()),
+    "another size": changing(c.FileInfoResp, length=7),
+    "a negative size": changing(c.FileInfoResp, length=-1),
+    "a huge size": changing(c.FileInfoResp, length=(1 << 63) - 1),
+    "another size at the start": changing(c.FileStart, length=7),
+    "another name at the start": changing(c.FileStart, name="00000077.jdb"),
+    "another size at the end": changing(c.FileEnd, length=7),
+    "a wrong digest": changing(c.FileEnd, digest=bytes(20)),
+    "no digest": changing(c.FileEnd, digest=b""),
 }
 
 
@@ -238,7 +234,11 @@ WRONG_COPIES = {
 def test_a_copy_of_something_else(wrong: str, tmp_path: Path) -> None:
     place = tmp_path / "inside"
     place.mkdir()
-    with serving(node(), FILES, spoil=WRONG_COPIES[wrong]) as server:
+
+    def spoil(files: CopyServer) -> None:
+        files.spoil = WRONG_COPIES[wrong]
+
+    with serving(node(), FILES, spoil=spoil) as server:
         result = called("backup take", server.port, place)
     assert result.code == exits.REFUSED, result.err
     assert [path.name for path in tmp_path.iterdir()] == ["inside"]
@@ -262,7 +262,9 @@ def test_a_refusal_of_many_words(tmp_path: Path) -> None:
     with serving(node(), FILES, change=change) as server:
         result = called("stream", server.port, tmp_path)
     assert result.code == exits.REFUSED, result.err
-    assert len(result.err) < 200_000
+    said = result.err.splitlines()[0]
+    assert "characters more]" in said
+    assert len(said) < 4_000
 
 
 class Escaping(GroupDouble):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from engine.rep.client.connection import Address
 from engine.rep.peers import DisconnectedError
@@ -44,6 +45,16 @@ class CopyServer:
         connection = CopyConnection(self, self.cut_after.pop(0) if self.cut_after else None)
         self.connections.append(connection)
         return connection
+
+
+def changing(kind: type[Message], **changes: Any) -> Callable[[Message], Message]:
+    """For ``CopyServer.spoil``: other values in all answers of a kind."""
+
+    def changed(said: Message) -> Message:
+        # All messages are data classes, by a decorator that hides it.
+        return dataclasses.replace(cast("Any", said), **changes) if isinstance(said, kind) else said
+
+    return changed
 
 
 class CopyConnection:

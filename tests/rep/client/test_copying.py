@@ -24,7 +24,7 @@ from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse
 from engine.storage.disk import DiskStorage
 from tests.golden_logs import GOLDEN
-from tests.rep.client.copy_server import CopyServer
+from tests.rep.client.copy_server import CopyServer, changing
 from tests.rep.client.networks import RecordedNetwork, recordings
 from tests.rep.wire.recordings import Player, Recording
 
@@ -218,7 +218,7 @@ def test_a_list_with_a_file_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"length": 7}, {"length": -1}, {"length": 1 << 40}, {"name": "00000003.jdb"}])
 def test_a_node_that_contradicts_itself(kind: type[Message], change: dict[str, Any], tmp_path: Path) -> None:
     server = CopyServer({"00000000.jdb": b"0123456"[:6]})
-    server.spoil = lambda message: dataclasses.replace(message, **change) if isinstance(message, kind) else message  # type: ignore[type-var]
+    server.spoil = changing(kind, **change)
     with pytest.raises(PeerError):
         copy(server, tmp_path / "copy")
     assert contents(tmp_path / "copy") == {}
@@ -226,9 +226,7 @@ def test_a_node_that_contradicts_itself(kind: type[Message], change: dict[str, A
 
 def test_bytes_that_are_not_those_of_the_digest(tmp_path: Path) -> None:
     server = CopyServer(dict(FILES))
-    server.spoil = lambda message: (
-        dataclasses.replace(message, digest=bytes(20)) if isinstance(message, c.FileEnd) else message
-    )
+    server.spoil = changing(c.FileEnd, digest=bytes(20))
     with pytest.raises(PeerError, match="another digest"):
         copy(server, tmp_path / "copy")
     assert stored(tmp_path / "copy") == []
