@@ -16,10 +16,10 @@ from engine.cleaner import expiration, tracker
 from engine.errors import DamageError, FormatError
 from engine.format import tuples
 from engine.format.bytecursor import sorted_pack
-from engine.format.entry.internal_db import ReservedFile, decode_reserved_file, encode_reserved_file
+from engine.format.entry.internal_db import ReservedFile, encode_reserved_file, reserved_file_of
 from engine.format.entry.ln_content import FileSummaryLN
 from engine.format.entry_types import RESERVED_FILE_LN
-from engine.format.lsn import NULL_LSN
+from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
@@ -30,7 +30,7 @@ from engine.txn.records import Records
 from engine.txn.txn import Durability
 
 RESERVED_FILES: Final = "_jeReservedFilesDb"
-_RESERVED: Final = LeafKind(
+RESERVED_FILE: Final = LeafKind(
     insert=RESERVED_FILE_LN,
     insert_tx=RESERVED_FILE_LN,
     update=RESERVED_FILE_LN,
@@ -60,15 +60,24 @@ class FileRecords:
         self._txns = txns
 
     def reserved(self) -> dict[int, ReservedFile]:
-        """The reserved files on record, those that are missing by now too."""
+        """The reserved files on record, those that are missing by now too.
+
+        Raises:
+            DamageError: a record cannot be read.
+        """
         found = {}
         with self._ctx.latch:
             state = self._catalog.by_name(RESERVED_FILES)
             for node in bins(self._ctx, state) if state is not None else ():
                 for index, key in enumerate(node.keys):
                     data = slot_data(self._ctx, node, index) if node.is_live(index) else None
-                    if data is not None:
-                        found[tuples.parse_long_key(node.db.order.unwrap(key))] = decode_reserved_file(data)
+                    if data is None:
+                        continue
+                    try:
+                        number, record = reserved_file_of(node.db.order.unwrap(key), data)
+                    except FormatError as error:
+                        raise _unreadable(self._ctx, node.lsns[index], error) from error
+                    found[number] = record
         return found
 
     def put_reserved(self, number: int, record: ReservedFile) -> None:
@@ -82,12 +91,12 @@ class FileRecords:
             self._txns.commit(txn)
         locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
         key = state.order.wrap(tuples.long_key(number))
-        self._records.put(state, key, Payload(encode_reserved_file(record), _RESERVED), locker, PutMode.OVERWRITE)
+        self._records.put(state, key, Payload(encode_reserved_file(record), RESERVED_FILE), locker, PutMode.OVERWRITE)
         self._txns.end_operation(locker)
 
     def remove_reserved(self, number: int) -> None:
         """A reserved file is gone, or is in the live log again."""
-        self._delete(RESERVED_FILES, [tuples.long_key(number)], Payload(None, _RESERVED))
+        self._delete(RESERVED_FILES, [tuples.long_key(number)], Payload(None, RESERVED_FILE))
 
     def remove_summaries(self, number: int) -> None:
         """Remove every FileSummaryLN of a file."""
@@ -138,6 +147,14 @@ class FileRecords:
         self._txns.end_operation(locker)
         if locker.deleted and self._txns.compress_later is not None:
             self._txns.compress_later(locker)
+
+
+def _unreadable(ctx: TreeContext, lsn: int, error: FormatError) -> DamageError:
+    path = next((file.path for file in ctx.access.files() if file.number == file_of(lsn)), None)
+    return DamageError(
+        f"record of a reserved file cannot be read, {error.what}", file=path, lsn=format_lsn(lsn),
+        expected=error.expected, found=error.found, consequence="JE does not open the environment either",
+    )  # fmt: skip
 
 
 def obsolete_offsets(ctx: TreeContext, state: DatabaseState, number: int) -> set[int]:

@@ -10,8 +10,7 @@ from engine.cleaner.file_records import RESERVED_FILES
 from engine.db.parts import EnvironmentParts
 from engine.db.vlsn_store import StoredIndex
 from engine.errors import FormatError
-from engine.format.entry.internal_db import decode_reserved_file
-from engine.format.tuples import parse_long_key
+from engine.format.entry.internal_db import reserved_file_of
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.memory_index import records_of
@@ -27,12 +26,12 @@ def cut_missing(parts: EnvironmentParts, index: VLSNIndex) -> None:
     end, gone = NULL_VLSN, -1
     for key, data in records_of(StoredIndex(parts, state)).items():
         try:
-            number, last = parse_long_key(key), decode_reserved_file(data).last_vlsn
+            number, record = reserved_file_of(key, data)
         except FormatError:
             # For the check of the trees to tell; nothing follows from it here.
             continue
-        if number not in there and last > end:
-            end, gone = last, number
+        if number not in there and record.last_vlsn > end:
+            end, gone = record.last_vlsn, number
     # A log that lost its last matchpoint is damaged otherwise, and says so elsewhere.
     if index.range.first <= end < index.range.last_sync:
         index.truncate_head(end, min((number for number in there if number > gone), default=gone + 1))

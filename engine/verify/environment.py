@@ -6,7 +6,8 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 ``tail`` looks for lost files too, as far as the last checkpoint tells of them (``engine.verify.missing_files``).
 
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
-``space`` include ``tree``, ``data`` includes ``refs``.
+``space`` include ``tree``, ``data`` includes ``refs``. ``data`` opens the environment for writing too, in memory
+(``engine.verify.rehearsal``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, 
 from engine.verify.log import FileResult, check_all, unsupported_findings, verify_log
 from engine.verify.lost import LostFile
 from engine.verify.missing_files import missing_findings
+from engine.verify.rehearsal import opening_findings
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
 from engine.verify.report import ERROR, Finding, Report, Rule
@@ -56,6 +58,8 @@ ALWAYS: Final = (REPAIR_RULE,)
 
 # What a level is about, in the words of the summary; in its order.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
+# Codes of damage in trees and records.
+_OF_TREES: Final = ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA")
 # What ``verify_environment`` leaves out; the replicated side has a check of its own (``engine.verify.rep``).
 NOT_REPLICATION: Final = "replication index"
 
@@ -140,7 +144,11 @@ def verify_environment(
         if found is not None and "tree" in wanted:
             lost.learn(found)
         report = _plus(report, lost.at_end())
-    report = report if found is None else _plus(report, found.findings)
+    if found is not None:
+        report = _plus(report, found.findings)
+        # Damage in the trees stops a writer too, and says more.
+        if found.recovered and "data" in wanted and not _has_damage(found):
+            report = _plus(report, opening_findings(storage, files, comparators, listener))
     left = () if found is None else found.not_checked
     if found is not None and found.recovered and "tree" in wanted:
         report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
@@ -221,6 +229,11 @@ def _beside_unsupported(
                 walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
                 found.update(dict.fromkeys(walked.findings))
     yield from found
+
+
+def _has_damage(found: TreeReport) -> bool:
+    """Whether the trees are damaged; utilization and secondaries do not count."""
+    return any(one.severity == ERROR and one.code.startswith(_OF_TREES) for one in found.findings)
 
 
 def _plus(report: Report, more: Iterable[Finding]) -> Report:

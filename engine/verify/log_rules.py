@@ -37,7 +37,8 @@ WRONG_LAST_ENTRY: Final = Rule(
     "JE-LOG-009",
     ERROR,
     "end of a file and header of the next disagree",
-    "the earlier file lost entries at its end, or one of the two files belongs to another log",
+    "the earlier file lost entries at its end, or one of the two files belongs to another log; JE refuses to open "
+    "where recovery reads both; elsewhere, and where the log ends there, it opens without a word and without what is lost",
     _KEEP,
 )
 MISSING_NEEDED: Final = Rule(
@@ -162,11 +163,11 @@ EARLY_HEADER: Final = Rule(
 )
 UNLINKED_END: Final = Rule(
     "JE-LOG-027",
-    WARNING,
+    ERROR,
     "header left by a kill was written on, and recovery reads back over it",
-    "JE does not find the entries between the two places when it reads backward: after a crash changes that did not "
-    "commit may stay; jetool finds them",
-    "recover with jetool, or take a checkpoint before the next crash",
+    "JE does not find the entries between the two places when it reads backward: it takes transactions back that "
+    "committed there, and leaves changes that did not commit; jetool finds them",
+    "recover with jetool before JE opens it; where JE still runs, take a checkpoint",
 )
 PERIODS_REFUSED: Final = Rule(
     "JE-LOG-028",

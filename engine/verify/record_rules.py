@@ -79,6 +79,14 @@ OTHER_EXPIRATION: Final = Rule(
     _DUMP,
 )
 
+NOT_OPENED: Final = Rule(
+    "JE-DATA-006",
+    ERROR,
+    "entries contradict each other, and opening for writing fails",
+    "jetool recover stops there; JE fails too, or goes on and loses records",
+    "copy the environment before anything opens it; restore the file from a backup or a replica, or dump what is there",
+)
+
 _FILL: Final = "stop the application, remove the secondary database, and let the application fill it from its primary"
 
 SECONDARY_NO_RECORD: Final = Rule(

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from engine.cleaner.file_records import RESERVED_FILES
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.errors import DamageError, FormatError, NotFoundError, StorageError, plural
-from engine.format import tuples
+from engine.format.entry.internal_db import reserved_file_of
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
@@ -41,7 +41,7 @@ from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.tree import read_ln
+from engine.tree.tree import read_ln, slot_data
 from engine.verify import space_rules as rules
 from engine.verify.collector import Collector
 from engine.verify.report import Rule
@@ -127,12 +127,15 @@ class SpaceCheck:
 
     def _read_reserved(self, db: DatabaseState, node: BIN) -> None:
         for index in range(len(node)):
-            if node.is_live(index):
-                try:
-                    self._reserved.add(tuples.parse_long_key(db.order.unwrap(node.keys[index])))
-                except FormatError as error:
-                    lsn, key = node.lsns[index], node.keys[index]
-                    self._findings.add(rules.BAD_RESERVED, error.what, lsn=lsn, db=db, key=key)
+            if not node.is_live(index):
+                continue
+            try:
+                data = slot_data(self._ctx, node, index)
+                if data is not None:
+                    self._reserved.add(reserved_file_of(db.order.unwrap(node.keys[index]), data)[0])
+            except (DamageError, FormatError) as error:
+                lsn, key = node.lsns[index], node.keys[index]
+                self._findings.add(rules.BAD_RESERVED, str(error), lsn=lsn, db=db, key=key)
 
     def swap(self, tally: SpaceTally | None = None) -> SpaceTally:
         """Go on from another tally, none by default; returns the one until now."""

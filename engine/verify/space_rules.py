@@ -46,8 +46,8 @@ BAD_RESERVED: Final = Rule(
     "JE-SPACE-006",
     ERROR,
     "record of a reserved file cannot be read",
-    "jetool recover stops at it, and JE may fail when it reads the record",
-    "restore the file that holds the record; no record of a user's database is at risk",
+    "JE does not open the environment, not even read-only, and jetool recover stops; no user's record is at risk",
+    "restore the file that holds the record, or dump with jetool dump and load into a new environment",
 )
 
 RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

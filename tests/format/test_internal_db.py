@@ -249,3 +249,38 @@ def test_long_keys_of_another_length(key: bytes) -> None:
 def test_keys_that_are_no_text(key: bytes) -> None:
     with pytest.raises(FormatError):
         tuples.parse_string_key(key)
+
+
+GOOD = internal_db.ReservedFile(0, -1, -1, (5, -258))
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "expected"),
+    [
+        (tuples.long_key(3), RESERVED.encode(GOOD), GOOD),
+        (tuples.long_key(3) + b"\0", RESERVED.encode(GOOD), GOOD),
+        (tuples.long_key(3), RESERVED.encode(GOOD) + b"\0\0", GOOD),
+        (tuples.long_key(3), bytes.fromhex("80 ff ff ff"), GOOD._replace(db_ids=())),
+    ],
+    ids=["as written", "a longer key", "longer data", "a negative count"],
+)
+def test_a_reserved_file_that_je_reads(key: bytes, data: bytes, expected: internal_db.ReservedFile) -> None:
+    """JE 18.3.20 and 25.3.17 open environments with such records."""
+    assert internal_db.reserved_file_of(key, data) == (3, expected)
+
+
+@pytest.mark.parametrize(
+    ("key", "data"),
+    [
+        (b"", RESERVED.encode(GOOD)),
+        (tuples.long_key(3)[:7], RESERVED.encode(GOOD)),
+        (tuples.long_key(3), b""),
+        (tuples.long_key(3), b"\x80"),
+        (tuples.long_key(3), RESERVED.encode(GOOD)[:-1]),
+        (tuples.long_key(3), bytes.fromhex("80 ff ff 7effffffffffff7f")),
+    ],
+)
+def test_a_reserved_file_that_je_does_not_read(key: bytes, data: bytes) -> None:
+    """JE 18.3.20 and 25.3.17 refuse to open environments with such records: an index out of bounds."""
+    with pytest.raises(FormatError):
+        internal_db.reserved_file_of(key, data)

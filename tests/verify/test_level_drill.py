@@ -100,6 +100,31 @@ def test_a_file_of_an_unknown_version_alone_is_not_supported(tmp_path: Path) -> 
         assert verdict(damaged, words).code == exits.FINDINGS
 
 
+def test_what_stops_a_writer_is_found(tmp_path: Path) -> None:
+    """The chain of an open transaction leads to a record of another one: read-only, JE loses a record without a word.
+
+    JE 25.3.17 fails when it becomes master and takes the transaction back.
+    """
+    env = written(tmp_path, mutation(11197).files)
+    for level in ("--data", "--full"):
+        found = verdict(env, ("verify", level), ("code", "severity", "lsn"))
+        assert found.code == exits.FINDINGS
+        assert found.findings == frozenset({("JE-DATA-006", "error", "0x0/0x63c6")})
+    assert verdict(env, ("recover", "-n")).code == exits.INCOMPLETE
+    assert of_seed(11197).to_judge == of_seed(11197).misses == ()
+
+
+def test_a_torn_tail_is_not_called_harmless_where_it_is_not(tmp_path: Path) -> None:
+    """The next file's header names an entry that the torn tail held. JE opens it, and committed records are gone."""
+    files = files_of("je-healthy/stub-header-only")
+    env = written(tmp_path, {**files, "00000000.jdb": files["00000000.jdb"][:0x3200]})
+    for level in ("--tail", ""):
+        found = verdict(env, ("verify", *filter(None, (level,))), ("code",)).findings
+        assert found is not None
+        assert ("JE-LOG-009",) in found
+        assert ("JE-TAIL-001",) not in found
+
+
 def test_a_reserved_file_without_a_number_stops_no_level(tmp_path: Path) -> None:
     """JE's record of a reserved file has an empty key: an error, and the trees are walked to their end."""
     env = written(tmp_path, mutation(11291).files)

@@ -161,7 +161,7 @@ def test_a_header_that_a_kill_left_and_that_was_written_on() -> None:
     files = begun_early(entries_after=2, checkpoint=True)
     assert [(f.code, f.severity) for f in findings(files)] == [("JE-LOG-026", "note")]
     files = begun_early(entries_after=2, checkpoint=False)
-    assert [(f.code, f.severity) for f in findings(files)] == [("JE-LOG-027", "warning")]
+    assert [(f.code, f.severity) for f in findings(files)] == [("JE-LOG-027", "error")]
     # A file that lost entries at its end: its next one names a later entry than there is.
     log = LogWriter()
     log.trace()

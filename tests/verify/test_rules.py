@@ -38,7 +38,7 @@ CODES = {
     "JE-LOG-024": (ERROR, "rolled-back entry is visible"),
     "JE-LOG-025": (WARNING, "invisible entry, and its rollback period is not in the log"),
     "JE-LOG-026": (NOTE, "file was begun before the one before it ended"),
-    "JE-LOG-027": (WARNING, "header left by a kill was written on, and recovery reads back over it"),
+    "JE-LOG-027": (ERROR, "header left by a kill was written on, and recovery reads back over it"),
     "JE-LOG-028": (ERROR, "rollback entries contradict each other"),
     "JE-LOG-029": (ERROR, "write of a replicated transaction between a RollbackStart and its RollbackEnd"),
     "JE-LOG-030": (ERROR, "the log has no root"),

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
+from engine.cleaner.file_records import RESERVED_FILE, RESERVED_FILES
 from engine.db.environment import Environment
+from engine.errors import DamageError
 from engine.format.entry.internal_db import ReservedFile
 from engine.format.entry.node import SLOT_EMBEDDED
-from engine.format.lsn import file_of
+from engine.format.lsn import file_of, format_lsn
+from engine.format.tuples import long_key
+from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import DELETED
 from engine.tree.tree import bins, edge_bin
+from engine.txn.payload import Payload, PutMode
+from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import ERROR, NOTE, WARNING
-from tests.verify.spoiled import CONFIG, codes, found, rewrite, sound, spoiled
+from tests.verify.spoiled import ALL, CONFIG, codes, found, rewrite, sound, spoiled, state_of
 
 SPACE = ("space",)
 
@@ -148,3 +154,57 @@ def test_a_reserved_file_that_is_in_use() -> None:
     (one,) = found(storage, SPACE)
     assert (one.code, one.file, one.severity) == ("JE-SPACE-005", "00000000.jdb", ERROR)
     assert "lead into the file" in one.message
+
+
+def with_reserved(key: bytes, data: bytes) -> MemoryStorage:
+    """The sound environment with a record of a reserved file, rightly logged."""
+    storage = sound()
+    with Environment(storage, CONFIG) as env:
+        engine = env.engine
+        state = state_of(env, RESERVED_FILES)
+        locker = engine.txns.begin(transactional=False)
+        engine.records.put(state, state.order.wrap(key), Payload(data, RESERVED_FILE), locker, PutMode.OVERWRITE)
+        engine.txns.end_operation(locker)
+    return storage
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "what"),
+    [
+        (b"", b"\x80\xff\xff\0", "expected 8 bytes, found 0"),
+        (long_key(900)[:7], b"\x80\xff\xff\0", "expected 8 bytes, found 7"),
+        (long_key(900), b"", "runs past the end"),
+        (long_key(900), b"\x80\xff", "runs past the end"),
+        (long_key(900), b"\x80\xff\xff\5", "impossible count"),
+    ],
+    ids=["no key", "a short key", "no data", "short data", "databases are missing"],
+)
+def test_a_record_of_a_reserved_file_that_nobody_reads(key: bytes, data: bytes, what: str) -> None:
+    """JE does not open such an environment, neither does recovery for a writer: an error of each level that looks."""
+    storage = with_reserved(key, data)
+    (one,) = found(storage, SPACE)
+    assert (one.code, one.severity, one.db, one.key) == ("JE-SPACE-006", ERROR, RESERVED_FILES, key)
+    assert what in one.message
+    (other,) = verify_environment(storage, list_log_files(storage), ("data",)).findings
+    assert (other.code, other.severity, other.lsn) == ("JE-DATA-006", ERROR, one.lsn)
+    with pytest.raises(DamageError, match=r"reserved file cannot be read.*JE does not open") as raised:
+        Environment(storage, CONFIG)
+    assert raised.value.lsn == format_lsn(one.lsn)
+
+
+@pytest.mark.parametrize(
+    ("key", "data"),
+    [
+        (long_key(900) + b"\0", b"\x80\xff\xff\0"),
+        (long_key(900), b"\x80\xff\xff\0.."),
+        (long_key(900), b"\x80\xff\xff\xff"),
+    ],
+    ids=["a longer key", "longer data", "a negative count"],
+)
+def test_a_record_of_a_reserved_file_that_je_reads(key: bytes, data: bytes) -> None:
+    storage = with_reserved(key, data)
+    assert found(storage, ALL) == ()
+    assert verify_environment(storage, list_log_files(storage), LEVELS).findings == ()
+    with Environment(storage, CONFIG) as env:
+        assert env.engine.cleaner is not None
+        assert list(env.engine.cleaner.records.reserved()) == [900]

@@ -179,6 +179,22 @@ def decode_reserved_file(data: bytes) -> ReservedFile:
     return record
 
 
+def reserved_file_of(key: bytes, data: bytes) -> tuple[int, ReservedFile]:
+    """The file number and the value in a record of ``_jeReservedFilesDb``, read as JE reads it when it opens.
+
+    JE passes over bytes after the number and after the value, and takes a negative count of databases for 0.
+
+    Raises:
+        FormatError: the key or the value is too short. JE does not open such an environment.
+    """
+    number = tuples.parse_long_key(key if len(key) < tuples.LONG_KEY_BYTES else key[: tuples.LONG_KEY_BYTES])
+    reader = ByteReader(data)
+    flags, first, last, count = tuples.read_byte(reader), reader.packed(), reader.packed(), reader.packed()
+    if count > reader.remaining():
+        raise FormatError("impossible count", expected=f"0..{reader.remaining()}", found=str(count))
+    return number, ReservedFile(flags, first, last, tuple(reader.packed() for _ in range(count)))
+
+
 def encode_reserved_file(record: ReservedFile) -> bytes:
     """Encode a reserved file."""
     writer = tuples.write_byte(ByteWriter(), record.flags).packed(record.first_vlsn, record.last_vlsn)

@@ -79,7 +79,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 @click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree; includes --tail.")
 @click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
-@click.option("--data", "data", is_flag=True, help="Every record: read, decoded, its key the one that leads to it.")
+@click.option("--data", "data", is_flag=True, help="Every record, read and decoded; opening for writing, in memory.")
 @click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
 @click.option(
     "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --tail."
