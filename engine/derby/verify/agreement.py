@@ -14,8 +14,9 @@ matters, and what is kept is some numbers for each column.
 
 Values are compared where equal values have equal bytes, but for blanks at their end. Derby leaves an entry alone when
 the new value of a column equals the old one, so decimals, floats and strings under a collation may differ from the row
-by right; of such columns only locations count, and of those whose value overflows its page in one of the rows.
-``uncompared`` counts both.
+by right; of such columns only locations count, and of those with a value that is stored in parts. ``uncompared`` counts
+both. A row that goes on on another page is put together when all pages have been seen; of its parts only values are
+kept that an index may have.
 
 All that holds for containers at rest. Those that recovery would still change are left out, and those with errors.
 
@@ -28,7 +29,7 @@ import struct
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.derby.format import btree, column, container, page
 from engine.derby.format.btree import NO_PAGE, ROOT_PAGE, Descriptor
@@ -44,6 +45,8 @@ _ABSENT: Final = -2
 # What stands for null, whose field has no data.
 _NULL: Final = b"\xff null"
 _STRING_LENGTH_BYTES: Final = 2
+# A key fits into half a page, and pages have 32 KiB at most. Longer values are not kept.
+_LONGEST_KEY: Final = 16 << 10
 
 
 def _as_it_is(data: bytes) -> bytes:
@@ -133,6 +136,7 @@ class Agreement:
 
     def _against(self, index: _Index, heap: _Heap, base_columns: Sequence[int] | None) -> str | None:
         """How the entries of an index differ from the rows of its table; None when they agree."""
+        heap.complete()
         ours, theirs = index.sums, heap.sums
         if ours.count != theirs.count:
             return f"{plural(ours.count, 'entry', 'entries')} for {plural(theirs.count, 'row')}"
@@ -200,31 +204,101 @@ class _Sums:
         self.columns[at] += zlib.crc32(value, place)
 
 
+class _Piece(NamedTuple):
+    """The part of a row that is on an overflow page.
+
+    Attributes:
+        fields: by column; None is null.
+        unknown: columns whose value is not whole here.
+        end: the column after its last one.
+        next: page and record id of the next piece; None: it is the last one.
+    """
+
+    fields: dict[int, bytes | None]
+    unknown: set[int]
+    end: int
+    next: tuple[int, int] | None
+
+
 class _Heap:
     """The rows of a table."""
 
-    __slots__ = ("overflowing", "sums")
+    __slots__ = ("_continued", "_pieces", "overflowing", "sums")
 
     def __init__(self, formats: Sequence[int]) -> None:
         self.sums = _Sums(formats)
-        # Columns of which not every row has the value on its own page.
+        # Columns of which not every value is known.
         self.overflowing: set[int] = set()
+        # By page and record id.
+        self._pieces: dict[tuple[int, int], _Piece] = {}
+        # Rows that go on elsewhere: what stands for the place, and the piece that is on the page of the row.
+        self._continued: list[tuple[int, _Piece]] = []
 
     def see(self, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
         if header.overflow:
+            for row in rows:
+                piece = self._piece(row)
+                # Pieces of long values stand here as well, which no index has.
+                if piece.fields or piece.unknown or piece.next:
+                    self._pieces[number, row.header.record_id] = piece
             return
         for row in rows[1 if number == ROOT_PAGE else 0 :]:
             if row.header.deleted:
                 continue
             place = self.sums.add(number, row.header.record_id)
+            if row.header.status & OVERFLOW:
+                self._continued.append((place, self._piece(row)))
+                continue
             for at in self.sums.formats:
-                if at < len(row.fields) and not row.fields[at].status & FIELD_OVERFLOW:
-                    self.sums.add_value(at, row.fields[at].data, place)
-                elif at < len(row.fields) or row.header.status & OVERFLOW:
-                    self.overflowing.add(at)
-                else:
+                if at >= len(row.fields):
                     # Added to the table later: null in rows that have not been written since.
                     self.sums.add_value(at, None, place)
+                elif row.fields[at].status & FIELD_OVERFLOW:
+                    self.overflowing.add(at)
+                else:
+                    self.sums.add_value(at, row.fields[at].data, place)
+
+    def complete(self) -> None:
+        """Account for the rows that go on on other pages, when all pages have been seen."""
+        for place, first in self._continued:
+            piece: _Piece | None = first
+            left = set(self.sums.formats)
+            # Each piece goes on after the one before, so that a circle ends.
+            end = -1
+            while piece is not None and piece.end > end:
+                end = piece.end
+                for at, data in piece.fields.items():
+                    if at in left:
+                        left.remove(at)
+                        self.sums.add_value(at, data, place)
+                self.overflowing |= piece.unknown
+                if piece.next is None:
+                    # Added to the table later.
+                    for at in left:
+                        if at >= end:
+                            self.sums.add_value(at, None, place)
+                        else:
+                            self.overflowing.add(at)
+                    break
+                piece = self._pieces.get(piece.next)
+            else:
+                self.overflowing |= left
+        self._continued.clear()
+        self._pieces.clear()
+
+    def _piece(self, row: DecodedRow) -> _Piece:
+        fields: dict[int, bytes | None] = {}
+        unknown = set()
+        first = row.header.first_field
+        for at, field in enumerate(row.fields, first):
+            if at not in self.sums.formats:
+                continue
+            if field.status & FIELD_OVERFLOW or len(field.data or b"") > _LONGEST_KEY:
+                unknown.add(at)
+            else:
+                fields[at] = field.data
+        after = (row.header.overflow_page, row.header.overflow_id) if row.header.status & OVERFLOW else None
+        return _Piece(fields, unknown, first + len(row.fields), after)
 
 
 class _Index:
