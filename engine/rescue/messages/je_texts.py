@@ -156,7 +156,11 @@ TEXTS: Final = (
         next="raise -Xss; then jetool info {env}",
         environment=INVALID,
         signs=("StackOverflowError",),
-        refines=("JAVA_ERROR",),
+        refines=(
+            "JAVA_ERROR",
+            "UNCAUGHT_EXCEPTION",
+            "UNEXPECTED_EXCEPTION_FATAL",
+        ),
     ),
     KnownMessage(
         word="write in state UNKNOWN",
