@@ -143,6 +143,9 @@ def test_several_reasons(texts: list[str], expected: tuple[str, str, str]) -> No
          ("environment not converted", NONE, NOT_OPEN)),
         ("java.lang.UnsupportedOperationException: An Arbiter is currently using this directory x",
          ("directory of an arbiter", NONE, NOT_OPEN)),
+        ("com.sleepycat.je.DatabaseException: (JE 3.3.75) Environment must be closed, caused by: "
+         "com.sleepycat.je.RunRecoveryException: (JE 3.3.75) java.io.IOException: No space left on device",
+         ("no space left", NODE, INVALID)),
         (f"{EFE}UNCAUGHT_EXCEPTION: x{INVALID_END} java.lang.StackOverflowError", ("stack overflow", NODE, INVALID)),
     ],
 )  # fmt: skip

@@ -35,6 +35,9 @@ TEXTS: Final = (
         refines=(
             "LOG_WRITE",
             "LogWriteException",
+            "RunRecoveryException",
+            "DatabaseException",
+            "EnvironmentFailureException",
         ),
     ),
     KnownMessage(
@@ -48,6 +51,9 @@ TEXTS: Final = (
         refines=(
             "LOG_WRITE",
             "LogWriteException",
+            "RunRecoveryException",
+            "DatabaseException",
+            "EnvironmentFailureException",
         ),
     ),
     KnownMessage(
