@@ -57,8 +57,8 @@ def _check(
         **WRITE_EXITS,
         exits.REFUSED: "committed work stands after a bad entry, or may be in one; the environment is locked; a "
         "restore marker is set",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off and their bytes saved, or damaged entries "
-        "were read as they are",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions, or records outside transactions, were cut off "
+        "and their bytes saved, or damaged entries were read as they are",
     },
 )
 @environment
@@ -84,6 +84,8 @@ def recover(
     the state before back. With -n the same is done in memory only, and notes say what JE needs or would refuse; with
     --estimate only the end of the log and 4 MB of what recovery would read are looked at, which tell its phases, their
     bytes and about how long they take.
+
+    Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
     Damage before the last checkpoint does not stop recovery, which does not read there. One warning names the first
     place; files of a gigabyte in all are looked at by checksums, more of them by headers.
@@ -122,8 +124,19 @@ def recover(
             consequence="records that they hold, or that they committed, may be lost or wrong",
             hint=f"jetool verify --data {env}",
         )
+    records = done.records_given_up
+    if records:
+        run.messages.warning(
+            f"{plural(records, 'record')} outside transactions {_done(run, records)} given up after a bad entry",
+            file=f"{env}/{done.tail.last_file.path}",
+            lsn=format_lsn(done.tail.end_lsn),
+            consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
+            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads what stands after it"
+            if run.dry_run
+            else f"take it back: jetool undo {env}; then jetool salvage reads what stands after it",
+        )
     if not lost:
-        return exits.DATA_GIVEN_UP if changed else exits.DONE
+        return exits.DATA_GIVEN_UP if changed or records else exits.DONE
     run.messages.warning(
         f"{plural(lost, 'committed transaction')} {_done(run, lost)} given up",
         file=f"{env}/{done.tail.last_file.path}",
