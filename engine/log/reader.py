@@ -229,7 +229,7 @@ class FileReader:
                 expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
                 found=str(version),
                 consequence="nothing of this file was read",
-                hint="it is older than what jetool reads; jetool --version names the log versions"
+                hint="it is older than what can be read; jetool --version names the log versions"
                 if version < OLDEST_VERSION
                 else "it may need a newer release of jetool; see jetool --version",
             )

@@ -18,15 +18,15 @@ from jetool.app.log_damage import warn_of_damage_before
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
-from jetool.commands.recover.estimate import ESTIMATED, print_estimate
-from jetool.commands.recover.rows import RECOVERED, recovered_row
+from jetool.commands.recover.estimate import Estimated, print_estimate
+from jetool.commands.recover.rows import Recovered, recovered
 
 
 def _outputs() -> Outputs:
     from jetool.derby import explain_rows, recover_rows, timeline_rows
 
-    derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED, timeline_rows.TIMELINE)
-    return Outputs("document", (RECOVERED, ESTIMATED, *derby), derby=derby)
+    derby = (recover_rows.DerbyRecovered, explain_rows.TextbookReport, timeline_rows.TimelineReport)
+    return Outputs("document", (Recovered, Estimated, *derby), derby=derby)
 
 
 def _check(
@@ -102,7 +102,7 @@ def recover(
     # Before recovery, which may roll the stream back.
     before = _vlsns(env, run.listener)
     done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
-    run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
+    run.out.document(recovered(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
