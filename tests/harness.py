@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from jetool.app import cli, exits, schemas, table
 from jetool.app.command import Command, CommandGroup
+from jetool.output.shape import record_schema
 from tests import corpus
 from tests.support.waiting import PATIENCE_S
 
@@ -164,7 +165,7 @@ def _assert_valid_by(schema: dict[str, Any], output: bytes | str, form: str) -> 
 def assert_valid_error(result: Result) -> None:
     """Check the error object on standard error."""
     error = result.error()
-    jsonschema_rs.Draft202012Validator(_closed(schemas.ERROR.schema(with_rec=True))).validate(error)
+    jsonschema_rs.Draft202012Validator(_closed(record_schema(schemas.Error, with_rec=True))).validate(error)
     assert error["exit_code"] == result.code
 
 

@@ -148,15 +148,33 @@ class Engine:
 
     @property
     def unseen(self) -> str | None:
-        """What recovery could not take in: commits after damage (D-5), or entries that have changed (D-16)."""
+        """What recovery could not take in: commits or records after damage (D-5), or entries that changed (D-16)."""
         if self.tail is not None and self.tail.commits_at_risk:
             after = format_lsn(self.tail.end_lsn)
             lost = self.tail.commits_at_risk
             verb = "is" if lost == 1 else "are"
             return f"{plural(lost, 'committed transaction')} after damage at {after} {verb} not seen"
+        if records := self.records_after_damage:
+            assert self.tail is not None
+            verb = "is" if records == 1 else "are"
+            at = format_lsn(self.tail.end_lsn)
+            return f"{plural(records, 'record')} outside transactions after damage at {at} {verb} not seen"
         if self.recovery.changed:
             return f"the entry at {self.recovery.changed[0].lsn} is damaged, and was read as it is"
         return None
+
+    @property
+    def records_after_damage(self) -> int:
+        """How many records of users' databases outside transactions stand intact after the damage that ends the log."""
+        records = () if self.tail is None else self.tail.after.records
+        if not records:
+            return 0
+        users = {db_id for _, db_id in self.catalog.names()}
+        return sum(count for db_id, count in records if db_id in users and not self._is_temporary(db_id))
+
+    def _is_temporary(self, db_id: int) -> bool:
+        state = self.catalog.by_id(db_id)
+        return state is not None and state.temporary
 
     @property
     def log_version(self) -> int:

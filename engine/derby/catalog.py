@@ -1,10 +1,10 @@
 """The one table of the SQL catalogue that a check needs: SYSCONGLOMERATES, which names every container in use.
 
 Its container number stands in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
-id, table id and conglomerate number (long). A conglomerate number is the container number of a table or of an index;
-several constraints may share one index. After a crash the rows on disk are those of some moment: the table's own
-records are redone, and those of losers undone, on pages in memory, without the rest of recovery. That is enough, since
-its rows are undone where they are (R-DRB-52, 53); only rows of indexes move.
+id, table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number
+of a table or of an index; several constraints may share one index. After a crash the rows on disk are those of some
+moment: the table's own records are redone, and those of losers undone, on pages in memory, without the rest of
+recovery. That is enough, since its rows are undone where they are (R-DRB-52, 53); only rows of indexes move.
 
 The table of properties is in no catalogue. Its number is in ``service.properties`` as well; all that is read of it is
 whether old log files are kept.
@@ -12,6 +12,8 @@ whether old log files are kept.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from engine.derby import loggable
@@ -19,9 +21,10 @@ from engine.derby.cache import NoLog, PageCache
 from engine.derby.checkpoint import ARCHIVE_PROPERTY, KEEP_PROPERTY
 from engine.derby.containers import Containers
 from engine.derby.database import DerbyDatabase
-from engine.derby.format import page
+from engine.derby.format import index_descriptor, page
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.operations import registry
+from engine.derby.format.row import FIELD_OVERFLOW
 from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import LivePage
 from engine.derby.recovery.compensate import place_of, undoable
@@ -36,6 +39,7 @@ _CATALOGUE_CONTAINER = 32
 _PROPERTIES_CONTAINER = 16
 _NUMBER_COLUMN = 2
 _NUMBER_BYTES = 8
+_DESCRIPTOR_COLUMN = 5
 
 
 class Pending(NamedTuple):
@@ -76,10 +80,13 @@ class Catalogue(NamedTuple):
         numbers: container numbers of all tables and indexes, the catalogue itself and the property table included. None
             when there is no catalogue, or it is damaged. Empty when the properties name another container: the
             catalogue names itself.
+        base_columns: for each index the columns of its table, counted from 0; without the indexes whose description
+            cannot be read.
         problem: why it cannot be read, None when it can or when there is none.
     """
 
     numbers: set[int] | None
+    base_columns: Mapping[int, tuple[int, ...]]
     problem: str | None
 
 
@@ -87,7 +94,7 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
     """Container numbers of all tables and indexes as they are after recovery."""
     number = number_of(database)
     if number is None:
-        return Catalogue(None, None)
+        return Catalogue(None, {}, None)
     known = {number, properties_container(database)}
     stated = database.service.number(CATALOGUE) is not None
     # Nothing reaches the disk, not even a page that leaves the cache.
@@ -98,18 +105,19 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
         home = containers.find(ContainerKey(0, number))
         if home is None:
             # A page store whose properties are gone has no catalogue either.
-            return Catalogue(known if stated else None, None)
-        named: set[int] = set()
+            return Catalogue(known if stated else None, {}, None)
+        named: dict[int, tuple[int, ...] | None] = {}
         # Page 0 is the allocation page.
         for page_number in range(1, cache.page_count(home)):
             target = cache.get(home, page_number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
-                named |= _numbers_on(target)
+                named.update(_named_on(target))
         if number not in named:
-            return Catalogue(set() if stated else None, None)
-        return Catalogue(named | known, None)
+            return Catalogue(set() if stated else None, {}, None)
+        columns = {index: found for index, found in named.items() if found is not None}
+        return Catalogue(named.keys() | known, columns, None)
     except (DamageError, FormatError) as error:
-        return Catalogue(None, error.what)
+        return Catalogue(None, {}, error.what)
     finally:
         containers.close()
 
@@ -151,14 +159,17 @@ def _bring_up_to_date(cache: PageCache, pending: Pending) -> None:
             cache.changed(home, operation.page)
 
 
-def _numbers_on(target: LivePage) -> set[int]:
-    """The conglomerate numbers of the rows of one page."""
-    found = set()
+def _named_on(target: LivePage) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+    """The conglomerate numbers of the rows of one page; for an index the columns that it is on, if they can be read."""
     for one in target.rows:
         fields = one.decoded().fields
         if one.deleted or len(fields) <= _NUMBER_COLUMN:
             continue
         value = fields[_NUMBER_COLUMN].data
-        if value is not None and len(value) == _NUMBER_BYTES:
-            found.add(int.from_bytes(value, "big", signed=True))
-    return found
+        if value is None or len(value) != _NUMBER_BYTES:
+            continue
+        columns = None
+        if len(fields) > _DESCRIPTOR_COLUMN and not fields[_DESCRIPTOR_COLUMN].status & FIELD_OVERFLOW:
+            with contextlib.suppress(FormatError):
+                columns = index_descriptor.base_columns(fields[_DESCRIPTOR_COLUMN].data or b"")
+        yield int.from_bytes(value, "big", signed=True), columns

@@ -13,6 +13,7 @@ The scan that looks for open transactions notes what is needed here, so this cos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.derby import catalog
@@ -57,12 +58,14 @@ class Presence(NamedTuple):
     Attributes:
         lost: containers that recovery or Derby needs and that have no file.
         catalogue: what ``catalog.conglomerates`` found; None when nothing can be said by it.
+        base_columns: as in ``catalog.Catalogue``.
         misnamed: service properties that name no container of the catalogue; Derby does not start with them.
         misnamed_later: as ``misnamed``; Derby starts and fails in the statements that need the container.
     """
 
     lost: tuple[MissingContainer, ...]
     catalogue: set[int] | None
+    base_columns: Mapping[int, tuple[int, ...]]
     misnamed: tuple[str, ...]
     misnamed_later: tuple[str, ...]
 
@@ -164,6 +167,7 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
     return Presence(
         lost=tuple(lost),
         catalogue=(catalogue or None) if whole else None,
+        base_columns=read.base_columns,
         misnamed=tuple(name for name, at_once in wrong if at_once),
         misnamed_later=tuple(name for name, at_once in wrong if not at_once),
     )

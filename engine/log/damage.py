@@ -26,16 +26,19 @@ not have been.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
+from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
     CKPT_END,
     CKPT_START,
     COMMIT,
     DURABLE_ENTRIES,
+    PLAIN_LNS,
     ROLLBACK_END,
     ROLLBACK_START,
     TXN_ENDS,
@@ -105,6 +108,8 @@ def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
 _SECTOR: Final = 512
 # Of longer damage only the beginning is looked at.
 _MOST_BYTES: Final = 1 << 20
+# An entry whose body cannot be read names no database.
+_NO_DATABASE: Final = -1
 # Entries that are synced, and those that are not written before that sync has ended.
 _PROOFS: Final = {CKPT_START: CKPT_END, ROLLBACK_END: ROLLBACK_START}
 
@@ -118,6 +123,7 @@ class AfterDamage(NamedTuple):
         shown_by: the entry that shows it; NULL_LSN when it is a later file, or when nothing does.
         acknowledged: how many of them a majority of the group has acknowledged, by the log.
         torn: the bad bytes hold whole sectors of zeros, as a write that a crash interrupted leaves them.
+        records: (database id, number) of the intact records outside transactions, by id.
     """
 
     commits: int = 0
@@ -125,6 +131,7 @@ class AfterDamage(NamedTuple):
     shown_by: int = NULL_LSN
     acknowledged: int = 0
     torn: bool = False
+    records: tuple[tuple[int, int], ...] = ()
 
     def in_words(self) -> str:
         """What an operator should know before he gives the commits up."""
@@ -160,6 +167,7 @@ class AfterDamageCount:
         self._before: dict[int, int] = {}
         self._vlsns: list[int] = []
         self._dtvlsn = NULL_VLSN
+        self.records: Counter[int] = Counter()
 
     def add(self, entry: LogEntry) -> None:
         """One more entry."""
@@ -167,6 +175,8 @@ class AfterDamageCount:
         if number == COMMIT:
             self.commits += 1
             self._vlsns.append(entry.vlsn)
+        elif number in PLAIN_LNS:
+            self.records[_database(entry)] += 1
         # The DTVLSN of a later entry covers the commits before it: they are on a majority of the group.
         if number in TXN_ENDS and entry.replicated:
             self._dtvlsn = max(self._dtvlsn, _dtvlsn(entry))
@@ -188,7 +198,16 @@ class AfterDamageCount:
         acknowledged = sum(NULL_VLSN != vlsn <= self._dtvlsn for vlsn in self._vlsns)
         # A file is synced before its successor is begun (R-LOG-13), which proves all of them at once.
         synced, shown_by = (self.commits, NULL_LSN) if has_later_file else (self._synced, self._shown_by)
-        return AfterDamage(self.commits, synced, shown_by, acknowledged, _has_empty_sector(handle, damage))
+        torn = _has_empty_sector(handle, damage)
+        return AfterDamage(self.commits, synced, shown_by, acknowledged, torn, tuple(sorted(self.records.items())))
+
+
+def _database(entry: LogEntry) -> int:
+    try:
+        record = entry.record()
+    except FormatError:
+        return _NO_DATABASE
+    return record.db_id if isinstance(record, LN) else _NO_DATABASE
 
 
 def _dtvlsn(entry: LogEntry) -> int:

@@ -229,7 +229,9 @@ class FileReader:
                 expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
                 found=str(version),
                 consequence="nothing of this file was read",
-                hint="it may need a newer release of jetool; see jetool --version",
+                hint="it is older than what can be read; jetool --version names the log versions"
+                if version < OLDEST_VERSION
+                else "it may need a newer release of jetool; see jetool --version",
             )
         # Right type and checksum, but a size or link that is not a file header's.
         if look(self.window, 0, version, 0).verdict != GOOD:

@@ -55,7 +55,7 @@ class Tail(NamedTuple):
         entries: how many entries the last file holds.
         set_aside: paths of last files that are no part of the log and get another name: a damaged header and nothing
             more, and ``given_up``.
-        after: what the log tells of those Commits.
+        after: what the log tells of those Commits, and records outside transactions after it.
         stubs: paths of last files that are empty, or an intact header alone: a writer removes them (R-LOG-16).
         given_up: a last file with data of which no entry can be kept: its header or its first entry is bad.
     """
@@ -178,6 +178,7 @@ def _without(tail: Tail, last: _GivenUp) -> Tail:
             shown_by=before.shown_by if before.synced else after.shown_by,
             acknowledged=before.acknowledged + after.acknowledged,
             torn=before.torn or after.torn,
+            records=(*before.records, *after.records),
         ),
         given_up=last.file,
     )
@@ -305,7 +306,7 @@ def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later
                 )
         size = reader.window.size_bytes
         after = AfterDamage()
-        if seen.damage is not None and seen.after.commits:
+        if seen.damage is not None and (seen.after.commits or seen.after.records):
             with closing(storage.open(file.path)) as handle:
                 after = seen.after.result(handle, seen.damage, has_later_file=has_later_file)
         return Tail(

@@ -26,7 +26,7 @@ from jetool.app.options import Run
 from jetool.app.verbs import SHARED, Verb, Verbs
 
 if TYPE_CHECKING:
-    from jetool.output.shape import Shape
+    from engine.fields import Shaped
 
 P = ParamSpec("P")
 LEADING: Final = "jetool.leading"
@@ -43,15 +43,15 @@ class Outputs(NamedTuple):
 
     Attributes:
         form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
-        shapes: the shapes: of the document, of the table's rows, or of the stream's records.
-        summary: the shape of the summary, for streams and findings; for tables where it is more than the count.
-        derby: those of the shapes that are printed of a Derby database, where they are others; the rest is of JE.
+        records: the record classes: of the document, of the table, or of the stream.
+        summary: the class of the summary, for streams and findings; for tables where it is more than the count.
+        derby: those of the classes that are printed for a Derby database alone.
     """
 
     form: str
-    shapes: tuple[Shape, ...] = ()
-    summary: Shape | None = None
-    derby: tuple[Shape, ...] = ()
+    records: tuple[Shaped, ...] = ()
+    summary: Shaped | None = None
+    derby: tuple[Shaped, ...] = ()
 
 
 class Command(click.Command):
@@ -181,7 +181,7 @@ class Command(click.Command):
 
         found = self.outputs()
         derby = found.derby and "env" in values and self._is_derby(values)
-        shapes = found.derby if derby else tuple(shape for shape in found.shapes if shape not in found.derby)
+        shapes = found.derby if derby else tuple(shape for shape in found.records if shape not in found.derby)
         check_fields(run.out.selected, shapes)
 
     def _is_derby(self, values: Mapping[str, Any]) -> bool:

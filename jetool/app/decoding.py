@@ -1,18 +1,19 @@
 """Records as their application means them: the option ``--decode``, and how what it gives is printed.
 
-A command that has it adds ``DECODED_FIELDS`` to the shape of its records, takes a ``Decoding`` from here, and adds
-``decoded`` to each row. Keys and data stay as they are beside that.
+The records of a command that has it have the fields of ``Decoded``; ``decoded`` fills them by a ``Decoding`` from
+here. Keys and data stay as they are beside that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, ParamSpec
 
 import click
 
+from engine.fields import ABSENT, Absent, Bool, Json, Row, Shape, Shaped, record, shape_of
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
 if TYPE_CHECKING:
     from engine.contents.base import DecodedRecord
@@ -22,12 +23,18 @@ if TYPE_CHECKING:
     from engine.storage.base import Storage
 
 P = ParamSpec("P")
-DECODED_FIELDS: Final = (
-    Field("decoded_key", "json", 'with --decode: the key; {"hex": ...} for what is not known', optional=True),
-    Field("decoded_data", "json", "with --decode: the data", null=True, optional=True),
-    Field("known", "bool", "with --decode: all of the record is known", optional=True),
-)
-_NAMES: Final = tuple(field.name for field in DECODED_FIELDS)
+
+
+@record()
+class Decoded(NamedTuple):
+    """What a record means to its application; the fields are in each record class that has ``--decode``."""
+
+    decoded_key: Annotated[Json | Absent, 'with --decode: the key; {"hex": ...} for what is not known'] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, "with --decode: the data"] = ABSENT
+    known: Annotated[Bool | Absent, "with --decode: all of the record is known"] = ABSENT
+
+
+_NAMES: Final = Decoded._fields
 
 
 class DecoderType(click.ParamType[str]):
@@ -101,16 +108,19 @@ def _told(run: Run, env: str, found: Decoding | None) -> Decoding | None:
     return found
 
 
-def decoded_shape(shape: Shape, decoding: Decoding | None) -> Shape:
-    """A shape with or without the fields of ``--decode``, as they are printed."""
+def decoded_shape(of: Shaped, decoding: Decoding | None) -> Shape:
+    """The shape of a record class with or without the fields of ``--decode``, as they are printed."""
+    shape = shape_of(of)
     if decoding is not None:
         return shape
     return shape._replace(fields=tuple(field for field in shape.fields if field.name not in _NAMES))
 
 
-def decoded(found: DecodedRecord) -> list[tuple[str, str, Any]]:
-    """The fields of a decoded record."""
-    return [(name, kind, value) for name, kind, value in zip(_NAMES, ("json", "json", "bool"), found, strict=True)]
+def decoded(found: DecodedRecord | None) -> Decoded:
+    """A decoded record for output; None: it was not decoded."""
+    if found is None:
+        return Decoded()
+    return Decoded(decoded_key=found.key, decoded_data=found.data, known=found.known)
 
 
 def decoded_line(row: Row, style: Style) -> str | None:

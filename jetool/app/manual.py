@@ -251,11 +251,12 @@ def _groups() -> list[list[str]]:
 
 
 def _recover_fields() -> list[list[str]]:
-    from jetool.commands.recover.rows import RECOVERED
+    from engine.fields import shape_of
+    from jetool.commands.recover.rows import Recovered
 
     return [
         ["field", "meaning"],
-        *([field.name, field.help] for field in RECOVERED.fields if field.name != "environment"),
+        *([field.name, field.help] for field in shape_of(Recovered).fields if field.name != "environment"),
     ]
 
 

@@ -5,42 +5,56 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from engine.fields import Bool, Int, Like, Named, Row, Text, record, row_of
+from jetool.app.decoding import decoded_shape
 from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.shape import Field, Row, Shape, row_of
-from jetool.rows.record_rows import DECODED_RECORD, RECORD, text_line, write_records
+from jetool.rows.record_rows import PrintedRecord, text_line, write_records
 
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
 
-_COMPLETE: Final = Field("complete", "bool", "false when there is, or may be, more")
-_REASON: Final = Field("reason", "text", "why it is not complete; null when it is", null=True)
-DUMP_END: Final = Shape(
-    "summary",
-    "The end of the dump.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("duplicates", "bool", "whether it holds sorted duplicates"),
-        Field("records", "int", "how many records there are"),
-        _COMPLETE,
-        _REASON,
-    ),
-)
 
-SCAN_END: Final = Shape(
-    "summary",
-    "The end of the scan.",
-    (
-        Field("records", "int", "how many were printed"),
-        _COMPLETE,
-        _REASON,
-    ),
-)
+@record()
+class Completeness(NamedTuple):
+    """Whether what was printed is all."""
+
+    complete: Annotated[Bool, "false when there is, or may be, more"]
+    reason: Annotated[Text | None, "why it is not complete; null when it is"]
+
+
+@record("summary")
+class DumpEnd(NamedTuple):
+    """The end of the dump."""
+
+    db: Annotated[Text, "name of the database"]
+    duplicates: Annotated[Bool, "whether it holds sorted duplicates"]
+    records: Annotated[Int, "how many records there are"]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
+
+
+@record("summary")
+class ScanEnd(NamedTuple):
+    """The end of the scan."""
+
+    records: Annotated[Int, "how many were printed"]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
+
 
 # The end of a table of what recovery sees: databases, the items of a key.
-TABLE_END: Final = Shape("summary", "The end.", (Field("count", "int", "how many rows"), _COMPLETE, _REASON))
+
+
+@record("summary")
+class TableEnd(NamedTuple):
+    """The end."""
+
+    count_: Annotated[Int, "how many rows", Named("count")]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
 
 
 def completeness(unseen: str | None) -> Row:
@@ -49,7 +63,7 @@ def completeness(unseen: str | None) -> Row:
     Arguments:
         unseen: what of the log was not seen, for which rows may be missing or wrong.
     """
-    return row_of(TABLE_END.fields[1:], (unseen is None, unseen))
+    return row_of(Completeness(complete=unseen is None, reason=unseen))
 
 
 def read_data(data: bytes) -> bytes:
@@ -78,12 +92,12 @@ def print_range(
         db: the database, for ``decoding``.
         decoding: how records are decoded; None: they are not.
     """
-    with run.out.stream(RECORD if decoding is None else DECODED_RECORD, line=text_line) as stream:
+    with run.out.stream(decoded_shape(PrintedRecord, decoding), line=text_line) as stream:
         count = write_records(stream, islice(records, limit), db, decoding, run.listener)
         # One record more is looked at, not printed: it tells whether the limit cut something off.
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)
-        stream.end(SCAN_END.row((count, reason is None, reason)))
+        stream.end(ScanEnd(records=count, complete=reason is None, reason=reason))
 
 
 def print_dump(
@@ -97,6 +111,6 @@ def print_dump(
 ) -> None:
     """Print the records of a database, and how many there are; ``unseen`` as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
-    with run.out.stream(RECORD, encoder=encoder) as stream:
+    with run.out.stream(decoded_shape(PrintedRecord, None), encoder=encoder) as stream:
         count = write_records(stream, records, listener=run.listener)
-        stream.end(DUMP_END.row((name, duplicates, count, unseen is None, unseen)))
+        stream.end(DumpEnd(db=name, duplicates=duplicates, records=count, complete=unseen is None, reason=unseen))

@@ -12,50 +12,54 @@ With ``--fields`` the records hold what was asked for, and no longer all that th
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+from engine.fields import ABSENT, Absent, Float, Int, Named, Text, record
 from jetool.app.command import Command, Outputs
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import record_schema
 
 DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-ERROR: Final = Shape(
-    "error",
-    "The error that ended the run.",
-    (
-        Field("kind", "text", "usage, refused, not_found, unsupported, damage, storage, job, interrupted or internal"),
-        Field("exit_code", "int", "the exit code of the run"),
-        Field("what", "text", "what is wrong"),
-        Field("file", "text", "the file concerned", optional=True),
-        Field("lsn", "text", "the LSN concerned, 0xFILE/0xOFFSET", optional=True),
-        Field("expected", "text", "what should have been there", optional=True),
-        Field("found", "text", "what was there", optional=True),
-        Field("consequence", "text", "what this means for the data or the run", optional=True),
-        Field("hint", "text", "the next command or action", optional=True),
-        Field("report", "text", "the report file of an internal error", optional=True),
-        Field("commits_after", "int", "recover: committed transactions after the bad entry", optional=True),
-        Field("commits_synced", "int", "recover: those of them that the log shows to have been durable", optional=True),
-        Field("commits_acknowledged", "int", "recover: those that the group has acknowledged", optional=True),
-        Field("torn_write", "int", "recover: 1 when the bad bytes hold empty sectors, else 0", optional=True),
-    ),
-)
 
-PROGRESS: Final = Shape(
-    "progress",
-    "How far a step has come.",
-    (
-        Field("step", "text", "name of the step"),
-        Field("done", "int", "units done: bytes for scans, tasks on Spark"),
-        Field("total", "int", "units in all, 0 when that is not known"),
-        Field("records", "int", "records so far, where a step counts them beside its units", optional=True),
-        Field("percent", "float", "done of total", optional=True),
-        Field("left_ms", "int", "milliseconds to the end of the step, at the speed so far", optional=True),
-        Field("elapsed_ms", "int", "milliseconds since the start"),
-    ),
-)
+@record("error")
+class Error(NamedTuple):
+    """The error that ended the run."""
+
+    kind: Annotated[Text, "usage, refused, not_found, unsupported, damage, storage, job, interrupted or internal"]
+    exit_code: Annotated[Int, "the exit code of the run"]
+    what: Annotated[Text, "what is wrong"]
+    file: Annotated[Text | Absent, "the file concerned"] = ABSENT
+    lsn: Annotated[Text | Absent, "the LSN concerned, 0xFILE/0xOFFSET"] = ABSENT
+    expected: Annotated[Text | Absent, "what should have been there"] = ABSENT
+    found: Annotated[Text | Absent, "what was there"] = ABSENT
+    consequence: Annotated[Text | Absent, "what this means for the data or the run"] = ABSENT
+    hint: Annotated[Text | Absent, "the next command or action"] = ABSENT
+    report: Annotated[Text | Absent, "the report file of an internal error"] = ABSENT
+    commits_after: Annotated[Int | Absent, "recover: committed transactions after the bad entry"] = ABSENT
+    commits_synced: Annotated[Int | Absent, "recover: those of them that the log shows to have been durable"] = ABSENT
+    commits_acknowledged: Annotated[Int | Absent, "recover: those that the group has acknowledged"] = ABSENT
+    torn_write: Annotated[Int | Absent, "recover: 1 when the bad bytes hold empty sectors, else 0"] = ABSENT
+
+
+@record("progress")
+class Progress(NamedTuple):
+    """How far a step has come."""
+
+    step: Annotated[Text, "name of the step"]
+    done: Annotated[Int, "units done: bytes for scans, tasks on Spark"]
+    total: Annotated[Int, "units in all, 0 when that is not known"]
+    records: Annotated[Int | Absent, "records so far, where a step counts them beside its units"]
+    percent: Annotated[Float | Absent, "done of total"]
+    left_ms: Annotated[Int | Absent, "milliseconds to the end of the step, at the speed so far"]
+    elapsed_ms: Annotated[Int, "milliseconds since the start"]
+
 
 # The summary of a table, and the last line of NDJSON where a document or a table is printed.
-COUNT: Final = Shape("summary", "The end of the output.", (Field("count", "int", "number of records"),))
+@record("summary")
+class Count(NamedTuple):
+    """The end of the output."""
+
+    count_: Annotated[Int, "number of records", Named("count")]
 
 
 def of(name: str, command: Command) -> dict[str, Any] | None:
@@ -69,16 +73,16 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     if outputs.form == "text":
         return None
     # Lines of several shapes are told apart by ``rec``.
-    lines = [shape.schema(with_rec=True) for shape in outputs.shapes]
-    lines.append((outputs.summary or COUNT).schema(with_rec=True))
+    lines = [record_schema(one, with_rec=True) for one in outputs.records]
+    lines.append(record_schema(outputs.summary or Count, with_rec=True))
     return {
         "$schema": DRAFT,
         "title": f"jetool {name}",
         **_value(outputs),
         "$defs": {
             "line": {"oneOf": lines},
-            "error": ERROR.schema(with_rec=True),
-            "progress": PROGRESS.schema(with_rec=True),
+            "error": record_schema(Error, with_rec=True),
+            "progress": record_schema(Progress, with_rec=True),
         },
     }
 
@@ -86,17 +90,17 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
 def _value(outputs: Outputs) -> dict[str, Any]:
     """The schema of the value of ``--format json``."""
     if outputs.form == "document":
-        documents = [shape.schema(with_rec=False) for shape in outputs.shapes]
+        documents = [record_schema(one, with_rec=False) for one in outputs.records]
         # ``anyOf``: without ``rec`` a record with further keys can match several.
         return {"anyOf": documents} if len(documents) > 1 else documents[0]
     key = "findings" if outputs.form == "findings" else "records"
     # Rows of a table are of one shape, so that ``rec`` would only repeat.
-    records = [shape.schema(with_rec=outputs.form != "table") for shape in outputs.shapes]
+    records = [record_schema(one, with_rec=outputs.form != "table") for one in outputs.records]
     return {
         "type": "object",
         "properties": {
             key: {"type": "array", "items": {"anyOf": records} if len(records) > 1 else records[0]},
-            "summary": (outputs.summary or COUNT).schema(with_rec=False),
+            "summary": record_schema(outputs.summary or Count, with_rec=False),
         },
         "required": [key, "summary"],
     }

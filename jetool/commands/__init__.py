@@ -6,8 +6,9 @@ ways of working and so on beside that. What several commands share is in ``jetoo
 How to write one:
 
 1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.app.table``.
-2. Declare what it prints as ``Shape`` values: fields with kinds of ``jetool.output.values``. They give the columns, the
-   names for ``--fields`` and the JSON Schema; a test holds real output against them (``assert_valid``).
+2. Declare what it prints as record classes, whose fields have a kind and a clause of help (``engine.fields``). They
+   give the columns, the names for ``--fields`` and the JSON Schema; a test holds real output against them
+   (``assert_valid``). Records are built by keyword.
 3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
    (``python -m jetool.app.manpages --write man``) and the tests take them from there.
 4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.app.exits``. It raises the errors
@@ -23,26 +24,30 @@ A complete command::
 
     from __future__ import annotations
 
+    from typing import Annotated, NamedTuple
+
     import click
 
     from engine.counting import count_entries
+    from engine.fields import Int, Text, record
     from engine.storage.disk import DiskStorage
     from jetool.app import exits, params
     from jetool.app.command import Outputs, command, environment
     from jetool.app.kinds import require_je
     from jetool.app.options import Run
-    from jetool.output.shape import Field, Shape
 
-    COUNTED = Shape(
-        "counted",
-        "Entries of one type.",
-        (Field("type", "text", "name of the type"), Field("count", "int", "how many there are")),
-    )
+
+    @record("counted")
+    class TypeCount(NamedTuple):
+        """Entries of one type."""
+
+        type: Annotated[Text, "name of the type"]
+        entries: Annotated[Int, "how many there are"]
 
 
     @command(
         "count",
-        outputs=lambda: Outputs("table", (COUNTED,)),
+        outputs=lambda: Outputs("table", (TypeCount,)),
         features=("fields", "progress", "times"),
         examples=(
             ("Entries by type", "jetool count /data/env"),
@@ -57,22 +62,22 @@ A complete command::
         storage = DiskStorage(env)
         require_je(storage)
         counts = count_entries(storage, since_ms=since, listener=run.listener)
-        run.out.table(COUNTED, [COUNTED.row(record) for record in counts])
+        run.out.table(TypeCount, [TypeCount(type=name, entries=count) for name, count in counts.items()])
         return exits.DONE
 
 Streams of any length (``dump-log``)::
 
-    with run.out.stream(ENTRY, BAD, line=text_line) as stream:
+    with run.out.stream(Entry, BadStretch, line=text_line) as stream:
         for chunk in pool.imap(partial(render_file, stream.encoder), files):  # bytes, from encoder.rows(...)
             stream.write(chunk)
-        stream.end(SUMMARY.row((entries, bad)))
+        stream.end(DumpSummary(entries=entries, bad=bad))
 
 Findings (``verify``)::
 
     found = run.out.findings(RULES, [env])
     for finding in check(...):
         found.add(finding)
-    found.end(SUMMARY.row(...))
+    found.end(CheckSummary(...))
 
 A command with commands of its own is a ``group``; they name it as ``parent``::
 

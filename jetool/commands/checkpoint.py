@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.engine import Engine
 from engine.errors import JetoolError, UsageError
+from engine.fields import Bool, Int, Lsn, SizeBytes, record
 from engine.format.lsn import NULL_LSN
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -17,40 +19,42 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, open_to_write
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape
 
-_LEVEL: Final = (
-    Field("level", "int", "level of the nodes; 1 is that of BINs"),
-    Field("no", "int", "logged not provisional"),
-    Field("yes", "int", "logged provisional"),
-    Field("before_ckpt_end", "int", "logged provisional before the CkptEnd"),
-)
-CHECKPOINT: Final = Shape(
-    "checkpoint",
-    "One checkpoint.",
-    (
-        Field("id", "int", "its id"),
-        Field("ckpt_start_lsn", "lsn", "the CkptStart"),
-        Field("ckpt_end_lsn", "lsn", "the CkptEnd"),
-        Field("first_active_lsn", "lsn", "where recovery will begin to undo"),
-        Field("root_lsn", "lsn", "the root of the environment"),
-        Field("ins", "int", "upper nodes flushed"),
-        Field("bins", "int", "BINs flushed whole"),
-        Field("deltas", "int", "BINs flushed as deltas"),
-        Field("interval_before", "size_bytes", "log that recovery would have read when the command began"),
-        Field("interval_after", "size_bytes", "log that it would read now"),
-        Field("files_deleted", "int", "files that the cleaner had given up, and that are gone now"),
-        Field("recovered", "bool", "the environment was recovered first, with a checkpoint of its own"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("levels", "records", "provisional flags of the nodes, by level", fields=_LEVEL),
-    ),
-)
+
+@record()
+class FlushedLevel(NamedTuple):
+    """Nodes of one level that the checkpoint logged."""
+
+    level: Annotated[Int, "level of the nodes; 1 is that of BINs"]
+    no: Annotated[Int, "logged not provisional"]
+    yes: Annotated[Int, "logged provisional"]
+    before_ckpt_end: Annotated[Int, "logged provisional before the CkptEnd"]
+
+
+@record("checkpoint")
+class TakenCheckpoint(NamedTuple):
+    """One checkpoint."""
+
+    id: Annotated[Int, "its id"]
+    ckpt_start_lsn: Annotated[Lsn, "the CkptStart"]
+    ckpt_end_lsn: Annotated[Lsn, "the CkptEnd"]
+    first_active_lsn: Annotated[Lsn, "where recovery will begin to undo"]
+    root_lsn: Annotated[Lsn, "the root of the environment"]
+    ins: Annotated[Int, "upper nodes flushed"]
+    bins: Annotated[Int, "BINs flushed whole"]
+    deltas: Annotated[Int, "BINs flushed as deltas"]
+    interval_before: Annotated[SizeBytes, "log that recovery would have read when the command began"]
+    interval_after: Annotated[SizeBytes, "log that it would read now"]
+    files_deleted: Annotated[Int, "files that the cleaner had given up, and that are gone now"]
+    recovered: Annotated[Bool, "the environment was recovered first, with a checkpoint of its own"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    levels: Annotated[Sequence[FlushedLevel], "provisional flags of the nodes, by level"]
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.recover_rows import RECOVERED
+    from jetool.derby.recover_rows import DerbyRecovered
 
-    return Outputs("document", (CHECKPOINT, RECOVERED), derby=(RECOVERED,))
+    return Outputs("document", (TakenCheckpoint, DerbyRecovered), derby=(DerbyRecovered,))
 
 
 @command(
@@ -94,7 +98,7 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     # A forced checkpoint is always taken (R-CKPT-2).
     if report is None:
         raise JetoolError("a forced checkpoint was not taken", file=env)
-    run.out.document(CHECKPOINT, _row(report, before, deleted=deleted, recovered=recovered, dry_run=run.dry_run))
+    run.out.document(_taken(report, before, deleted=deleted, recovered=recovered, dry_run=run.dry_run))
     return exits.DONE
 
 
@@ -107,18 +111,32 @@ def _interval(engine: Engine) -> int:
     return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 
-def _row(report: CheckpointReport, before: int, *, deleted: int, recovered: bool, dry_run: bool) -> Row:
+def _taken(report: CheckpointReport, before: int, *, deleted: int, recovered: bool, dry_run: bool) -> TakenCheckpoint:
     levels: dict[int, dict[str, int]] = defaultdict(lambda: {"no": 0, "yes": 0, "before_ckpt_end": 0})
     for (level, flag), count in report.provisional.items():
         levels[level][flag] += count
     rows = [
-        [("level", "int", level), *((name, "int", count) for name, count in levels[level].items())]
+        FlushedLevel(
+            level=level,
+            no=levels[level]["no"],
+            yes=levels[level]["yes"],
+            before_ckpt_end=levels[level]["before_ckpt_end"],
+        )
         for level in sorted(levels)
     ]
-    return CHECKPOINT.row(
-        (
-            report.id, report.ckpt_start_lsn, report.ckpt_end_lsn, report.first_active_lsn, report.root_lsn,
-            report.full_ins, report.full_bins, report.deltas, before, report.interval_after, deleted,
-            recovered, dry_run, rows,
-        )
-    )  # fmt: skip
+    return TakenCheckpoint(
+        id=report.id,
+        ckpt_start_lsn=report.ckpt_start_lsn,
+        ckpt_end_lsn=report.ckpt_end_lsn,
+        first_active_lsn=report.first_active_lsn,
+        root_lsn=report.root_lsn,
+        ins=report.full_ins,
+        bins=report.full_bins,
+        deltas=report.deltas,
+        interval_before=before,
+        interval_after=report.interval_after,
+        files_deleted=deleted,
+        recovered=recovered,
+        dry_run=dry_run,
+        levels=rows,
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
 
 import click
 
@@ -10,6 +11,7 @@ from engine.catalog.naming import DatabaseOptions
 from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.fields import Bool, Int, Lsn, Text, record
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
@@ -18,26 +20,25 @@ from engine.storage.overlay import OverlayStorage
 from jetool.app import exits, kinds, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
 _LEAST_FILE: Final = 1_000_000
-CREATED: Final = Shape(
-    "created",
-    "The new environment.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("log_version", "int", "version of its log"),
-        Field("dbs", "texts", "its databases"),
-        Field("end_lsn", "lsn", "the end of its log"),
-        Field("dry_run", "bool", "nothing was made"),
-    ),
-)
+
+
+@record("created")
+class Created(NamedTuple):
+    """The new environment."""
+
+    environment: Annotated[Text, "its directory"]
+    log_version: Annotated[Int, "version of its log"]
+    dbs: Annotated[Sequence[Text], "its databases"]
+    end_lsn: Annotated[Lsn, "the end of its log"]
+    dry_run: Annotated[Bool, "nothing was made"]
 
 
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (CREATED, record_rows.CREATED), derby=(record_rows.CREATED,))
+    return Outputs("document", (Created, record_rows.CreatedStore), derby=(record_rows.CreatedStore,))
 
 
 @command(
@@ -113,7 +114,9 @@ def create(
         for name, duplicates, prefixing in dbs:
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
         names = made.database_names()
-    run.out.document(CREATED, CREATED.row((env, WRITTEN_VERSION, names, made.end_lsn, run.dry_run)))
+    run.out.document(
+        Created(environment=env, log_version=WRITTEN_VERSION, dbs=names, end_lsn=made.end_lsn, dry_run=run.dry_run)
+    )
     return exits.DONE
 
 

@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.events import counted_in_parts
+from engine.fields import Bool, Int, Lsn, Text, record
 from engine.inspect.key_ranges import count_records
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.app.record_output import TABLE_END, completeness
-from jetool.output.shape import Field, Shape
+from jetool.app.record_output import TableEnd, completeness
 
-DATABASE: Final = Shape(
-    "database",
-    "One database.",
-    (
-        Field("name", "text", "its name"),
-        Field("id", "int", "its id; that of a replicated database is negative"),
-        Field("duplicates", "bool", "a key may have several data items, which are sorted"),
-        Field("key_prefixing", "bool", "nodes store the common prefix of their keys once"),
-        Field("replicated", "bool", "it belongs to the replication stream"),
-        Field("temporary", "bool", "the next recovery removes it"),
-        Field("internal", "bool", "it is one of JE's own"),
-        Field("comparator", "text", "Java class that orders the keys; null for the order of bytes", null=True),
-        Field("max_entries", "int", "slots of a node"),
-        Field("created_version", "int", "log version that it was created with; 0 when not known"),
-        Field("root_lsn", "lsn", "where the root was last logged"),
-        Field("records", "int", "records, with --count; expired ones are left out", null=True),
-    ),
-)
+
+@record("database")
+class DatabaseRow(NamedTuple):
+    """One database."""
+
+    name: Annotated[Text, "its name"]
+    id: Annotated[Int, "its id; that of a replicated database is negative"]
+    duplicates: Annotated[Bool, "a key may have several data items, which are sorted"]
+    key_prefixing: Annotated[Bool, "nodes store the common prefix of their keys once"]
+    replicated: Annotated[Bool, "it belongs to the replication stream"]
+    temporary: Annotated[Bool, "the next recovery removes it"]
+    internal: Annotated[Bool, "it is one of JE's own"]
+    comparator: Annotated[Text | None, "Java class that orders the keys; null for the order of bytes"]
+    max_entries: Annotated[Int, "slots of a node"]
+    created_version: Annotated[Int, "log version that it was created with; 0 when not known"]
+    root_lsn: Annotated[Lsn, "where the root was last logged"]
+    records: Annotated[Int | None, "records, with --count; expired ones are left out"]
 
 
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("table", (DATABASE, record_rows.TABLE), TABLE_END)
+    return Outputs("table", (DatabaseRow, record_rows.StoredTable), TableEnd)
 
 
 @command(
@@ -76,30 +75,40 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
             raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
         chosen = [name for name in listed if not names or name in names]
         rows = _rows(run, found, chosen, count=count)
-    run.out.table(DATABASE, [DATABASE.row(row) for row in rows], completeness(found.unseen))
+    run.out.table(DatabaseRow, rows, completeness(found.unseen))
     return reading_code(found)
 
 
-def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[tuple[Any, ...]]:
+def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[DatabaseRow]:
     """The databases; how many records they have is known only when every leaf node was read."""
-    rows, before = [], 0
+    rows: list[DatabaseRow] = []
+    before = 0
     for done, name in enumerate(names):
 
         def told(records: int, share: float, done: int = done, before: int = before) -> None:
             counted_in_parts(run.listener, "count", done + share, len(names), before + records)
 
-        rows.append(_row(run, env, name, told if count else None))
-        before += rows[-1][-1] or 0
+        rows.append(_database(run, env, name, told if count else None))
+        before += rows[-1].records or 0
     if count:
         counted_in_parts(run.listener, "count", len(names), len(names), before)
     return rows
 
 
-def _row(run: Run, env: Environment, name: str, told: Callable[[int, float], None] | None) -> tuple[Any, ...]:
+def _database(run: Run, env: Environment, name: str, told: Callable[[int, float], None] | None) -> DatabaseRow:
     with env.open_database(name) as db:
         state, impl = db.state, db.state.impl
-        return (
-            name, state.id, state.duplicates, state.prefixing, impl.replicated, state.temporary, state.internal,
-            state.order.comparator, state.max_entries, impl.created_at_version, state.root_lsn,
-            None if told is None else count_records(env.engine, db, run.jobs, told),
-        )  # fmt: skip
+        return DatabaseRow(
+            name=name,
+            id=state.id,
+            duplicates=state.duplicates,
+            key_prefixing=state.prefixing,
+            replicated=impl.replicated,
+            temporary=state.temporary,
+            internal=state.internal,
+            comparator=state.order.comparator,
+            max_entries=state.max_entries,
+            created_version=impl.created_at_version,
+            root_lsn=state.root_lsn,
+            records=None if told is None else count_records(env.engine, db, run.jobs, told),
+        )

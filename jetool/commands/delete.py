@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError
+from engine.fields import Bool, Int, Key, Lsn, Text, record
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
-DELETED: Final = Shape(
-    "deleted",
-    "What was deleted.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("key", "key", "the key"),
-        Field("records", "int", "how many records went"),
-        Field("txn", "int", "the transaction"),
-        Field("commit_lsn", "lsn", "its Commit"),
-        Field("dry_run", "bool", "nothing was changed"),
-    ),
-)
+
+@record("deleted")
+class Deleted(NamedTuple):
+    """What was deleted."""
+
+    db: Annotated[Text, "name of the database"]
+    key: Annotated[Key, "the key"]
+    records: Annotated[Int, "how many records went"]
+    txn: Annotated[Int, "the transaction"]
+    commit_lsn: Annotated[Lsn, "its Commit"]
+    dry_run: Annotated[Bool, "nothing was changed"]
 
 
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (DELETED, record_rows.DELETED), derby=(record_rows.DELETED,))
+    return Outputs("document", (Deleted, record_rows.DeletedRow), derby=(record_rows.DeletedRow,))
 
 
 @command(
@@ -71,5 +70,5 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
                     hint=f"jetool scan {env} --db {name} shows what there is",
                 )
             commit = txn.commit()
-    run.out.document(DELETED, DELETED.row((name, key, removed, txn.id, commit, run.dry_run)))
+    run.out.document(Deleted(db=name, key=key, records=removed, txn=txn.id, commit_lsn=commit, dry_run=run.dry_run))
     return exits.DONE

@@ -8,10 +8,11 @@ from engine.errors import UsageError
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.decoding import decoded_shape
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.app.record_output import DUMP_END, print_dump
-from jetool.rows.record_rows import RECORD
+from jetool.app.record_output import DumpEnd, print_dump
+from jetool.rows.record_rows import PrintedRecord
 
 
 def _check(run: Run, *, printable: bool, **_: object) -> None:
@@ -25,7 +26,7 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
 @command(
     "dump",
     check=_check,
-    outputs=lambda: Outputs("stream", (RECORD,), DUMP_END),
+    outputs=lambda: Outputs("stream", (decoded_shape(PrintedRecord, None),), DumpEnd),
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from typing import IO, Final
+from collections.abc import Iterator, Sequence
+from typing import IO, Annotated, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
+from engine.fields import Bool, Choices, Int, Lsn, Named, Text, record
 from engine.rescue.explaining import ExplainedMessage, PlaceLook, look_at_places
 from engine.rescue.explaining import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
@@ -18,50 +19,61 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.kinds import JE, kind_of
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
-_MESSAGE: Final = (
-    Field("message", "text", "the reason, the exception or the code"),
-    Field("known", "bool", "whether the table has it; what follows is null when it has not"),
-    Field("cause", "text", "what causes it", null=True),
-    Field("risk", "text", "none: try again; check: look; node: this node stops, its data is safe; data: data may be "
-          "lost or wrong", null=True, choices=RISKS),
-    Field("environment", "text", "goes-on: usable; invalid: it has to be closed and opened again; not-open: it was not "
-          "opened; null: the text does not say", null=True, choices=ENVIRONMENTS),
-    Field("next", "text", "the next command", null=True),
-    Field("count", "int", "how often it was met"),
-    Field("first_line", "int", "the line where it was met first"),
-    Field("last_line", "int", "the line where it was met last"),
-    Field("lsns", "lsns", "LSNs that its lines name"),
-    Field("vlsns", "ints", "VLSNs that they name"),
-    Field("txns", "ints", "transactions that they name"),
-    Field("releases", "texts", "releases that they name"),
-    Field("others", "texts", "messages in the same exceptions that did not decide"),
-    Field("text", "text", "the first of these lines"),
-)  # fmt: skip
-_PLACE: Final = (
-    Field("lsn", "lsn", "a place that a message names"),
-    Field("intact", "bool", "a good entry begins there"),
-    Field("found", "text", "what is there"),
-)
-EXPLAINED: Final = Shape(
-    "explained",
-    "What was recognised.",
-    (
-        Field("source", "text", "the file, or - for standard input"),
-        Field("lines", "int", "lines that were read"),
-        Field("unknown", "int", "kinds of exceptions of JE or Derby that the table does not have"),
-        Field("messages", "records", "messages, each once, in the order in which they first come", fields=_MESSAGE),
-        Field("places", "records", "what is in ENV at the places that they name", fields=_PLACE),
-    ),
-)
-_MESSAGE_SHAPE: Final = Shape("message", "A message.", _MESSAGE)
-_PLACE_SHAPE: Final = Shape("place", "A place.", _PLACE)
+
+@record()
+class ExplainedText(NamedTuple):
+    """A message and what it means."""
+
+    message: Annotated[Text, "the reason, the exception or the code"]
+    known: Annotated[Bool, "whether the table has it; what follows is null when it has not"]
+    cause: Annotated[Text | None, "what causes it"]
+    risk: Annotated[
+        Text | None,
+        "none: try again; check: look; node: this node stops, its data is safe; data: data may be lost or wrong",
+        Choices(RISKS),
+    ]
+    environment: Annotated[
+        Text | None,
+        "goes-on: usable; invalid: it has to be closed and opened again; not-open: it was not "
+        "opened; null: the text does not say",
+        Choices(ENVIRONMENTS),
+    ]
+    next: Annotated[Text | None, "the next command"]
+    count_: Annotated[Int, "how often it was met", Named("count")]
+    first_line: Annotated[Int, "the line where it was met first"]
+    last_line: Annotated[Int, "the line where it was met last"]
+    lsns: Annotated[Sequence[Lsn], "LSNs that its lines name"]
+    vlsns: Annotated[Sequence[Int], "VLSNs that they name"]
+    txns: Annotated[Sequence[Int], "transactions that they name"]
+    releases: Annotated[Sequence[Text], "releases that they name"]
+    others: Annotated[Sequence[Text], "messages in the same exceptions that did not decide"]
+    text: Annotated[Text, "the first of these lines"]
+
+
+@record()
+class ExplainedPlace(NamedTuple):
+    """What is in the environment at a place that a message names."""
+
+    lsn: Annotated[Lsn, "a place that a message names"]
+    intact: Annotated[Bool, "a good entry begins there"]
+    found: Annotated[Text, "what is there"]
+
+
+@record("explained")
+class Explanation(NamedTuple):
+    """What was recognised."""
+
+    source: Annotated[Text, "the file, or - for standard input"]
+    lines: Annotated[Int, "lines that were read"]
+    unknown: Annotated[Int, "kinds of exceptions of JE or Derby that the table does not have"]
+    messages: Annotated[Sequence[ExplainedText], "messages, each once, in the order in which they first come"]
+    places: Annotated[Sequence[ExplainedPlace], "what is in ENV at the places that they name"]
 
 
 @command(
     "explain",
-    outputs=lambda: Outputs("document", (EXPLAINED,)),
+    outputs=lambda: Outputs("document", (Explanation,)),
     features=("fields",),
     formats=("text", "json", "ndjson"),
     examples=(
@@ -115,11 +127,15 @@ def explain(run: Run, file: str, directory: str | None) -> int:
         if kind_of(storage) != JE:
             raise UsageError("--env looks at environments of JE only", hint="jetool verify looks at Derby databases")
         places = look_at_places(storage, found)
-    rows = [_row(one, directory) for one in found]
     unknown = sum(one.known is None for one in found)
     run.out.document(
-        EXPLAINED,
-        EXPLAINED.row((file, count, unknown, rows, [_PLACE_SHAPE.row(place) for place in places])),
+        Explanation(
+            source=file,
+            lines=count,
+            unknown=unknown,
+            messages=[_explained(one, directory) for one in found],
+            places=[ExplainedPlace(lsn=one.lsn, intact=one.intact, found=one.found) for one in places],
+        )
     )
     bad = unknown or any(one.known is not None and one.known.risk == DATA for one in found)
     return exits.FINDINGS if bad or any(not place.intact for place in places) else exits.DONE
@@ -146,16 +162,22 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise StorageError("cannot read the file", file=file, found=error.strerror) from error
 
 
-def _row(one: ExplainedMessage, directory: str | None) -> object:
+def _explained(one: ExplainedMessage, directory: str | None) -> ExplainedText:
     known = one.known
-    cause = risk = following = None
-    if known is not None:
-        cause, risk = known.cause, known.risk
-        following = known.next.replace("{env}", directory or "ENV")
-    return _MESSAGE_SHAPE.row(
-        (
-            one.word, known is not None, cause, risk, one.environment, following, one.count,
-            one.first_line, one.last_line, list(one.lsns), list(one.vlsns), list(one.txns), list(one.releases),
-            list(one.others), one.sample,
-        )
-    )  # fmt: skip
+    return ExplainedText(
+        message=one.word,
+        known=known is not None,
+        cause=None if known is None else known.cause,
+        risk=None if known is None else known.risk,
+        environment=one.environment,
+        next=None if known is None else known.next.replace("{env}", directory or "ENV"),
+        count_=one.count,
+        first_line=one.first_line,
+        last_line=one.last_line,
+        lsns=list(one.lsns),
+        vlsns=list(one.vlsns),
+        txns=list(one.txns),
+        releases=list(one.releases),
+        others=list(one.others),
+        text=one.sample,
+    )

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
+from engine.fields import Bool, Choices, Int, Named, SizeBytes, Text, record
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
-EXPORTED: Final = Shape(
-    "exported",
-    "What was exported.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("to", "text", "where its records are"),
-        Field("as", "text", "the format", choices=FORMS),
-        Field("records", "int", "records written"),
-        Field("files", "int", "files; null where they are not on this machine", null=True),
-        Field("bytes", "size_bytes", "their bytes", null=True),
-        Field("complete", "bool", "false when records may be missing"),
-        Field("reason", "text", "why it is not complete; null when it is", null=True),
-    ),
-)
+
+
+@record("exported")
+class Exported(NamedTuple):
+    """What was exported."""
+
+    db: Annotated[Text, "name of the database"]
+    to: Annotated[Text, "where its records are"]
+    as_: Annotated[Text, "the format", Choices(FORMS), Named("as")]
+    records: Annotated[Int, "records written"]
+    files: Annotated[Int | None, "files; null where they are not on this machine"]
+    bytes: Annotated[SizeBytes | None, "their bytes"]
+    complete: Annotated[Bool, "false when records may be missing"]
+    reason: Annotated[Text | None, "why it is not complete; null when it is"]
 
 
 @command(
     "export",
-    outputs=lambda: Outputs("document", (EXPORTED,)),
+    outputs=lambda: Outputs("document", (Exported,)),
     features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
         ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
@@ -80,5 +80,16 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:
         done = run_export(spark, env, name, to, kind, columns, wanted, partitions=partitions, listener=run.listener)
-    run.out.document(EXPORTED, EXPORTED.row((name, to, kind, *done, unseen is None, unseen)))
+    run.out.document(
+        Exported(
+            db=name,
+            to=to,
+            as_=kind,
+            records=done.records,
+            files=done.files,
+            bytes=done.bytes,
+            complete=unseen is None,
+            reason=unseen,
+        )
+    )
     return code

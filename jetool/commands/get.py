@@ -10,16 +10,16 @@ from engine.rescue.points import Point
 from engine.tree.keys import UnknownOrderError
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for
+from jetool.app.decoding import decode_option, decoded_shape, decoding_for
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
-from jetool.app.record_output import TABLE_END, completeness
-from jetool.rows.record_rows import DECODED_RECORD, RECORD, record_row
+from jetool.app.record_output import TableEnd, completeness
+from jetool.rows.record_rows import PrintedRecord, printed
 
 
 @command(
     "get",
-    outputs=lambda: Outputs("table", (DECODED_RECORD,), TABLE_END),
+    outputs=lambda: Outputs("table", (PrintedRecord,), TableEnd),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("One record, its data as text", "jetool get /data/env user0001 --db users --data-format utf8"),
@@ -61,8 +61,11 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: 
             file=env,
             hint=f"jetool scan {env} --db {name} shows what there is",
         )
-    shape = RECORD if decoding is None else DECODED_RECORD
-    run.out.table(shape, [record_row(record, name, decoding) for record in records], completeness(found.unseen))
+    run.out.table(
+        decoded_shape(PrintedRecord, decoding),
+        [printed(record, name, decoding) for record in records],
+        completeness(found.unseen),
+    )
     return reading_code(found)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.contents.base import unknown
 from engine.errors import NotFoundError
+from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, Like, Lsn, Text, Time, Vlsn, record
 from engine.format.entry.ln import LN
 from engine.inspect.contents import Decoding
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_history
@@ -17,45 +18,45 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import DECODED_FIELDS, decode_option, decoded_shape, decoding_for_log
+from jetool.app.decoding import Decoded, decode_option, decoded, decoded_shape, decoding_for_log
 from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape
 
-VERSION: Final = Shape(
-    "version",
-    "One version of a record.",
-    (
-        Field("lsn", "lsn", "where it is in the log"),
-        Field("type", "text", "type of the entry; migrated copies keep that of the record"),
-        Field("txn", "int", "transaction that wrote it; null for none", null=True),
-        Field("fate", "text", "what became of that transaction", choices=(*FATES, NON_TRANSACTIONAL)),
-        Field("time", "time", "when the transaction ended", null=True),
-        Field("deleted", "bool", "the record was deleted"),
-        Field("db", "int", "id of the database"),
-        Field("key", "key", "the key; with sorted duplicates key and data item, as the log holds them"),
-        Field("data", "data", "the data; null for a deletion", null=True),
-        Field("abort_lsn", "lsn", "the version before the transaction"),
-        Field("vlsn", "vlsn", "VLSN of a replicated version"),
-        Field("invisible", "bool", "a rollback has made it invisible"),
-        *DECODED_FIELDS,
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the history.",
-    (
-        Field("versions", "int", "versions found in the log"),
-        Field("committed", "int", "those that committed, or needed no commit"),
-        Field("printed", "int", "versions above"),
-    ),
-)
+
+@record("version")
+class RecordVersion(NamedTuple):
+    """One version of a record."""
+
+    lsn: Annotated[Lsn, "where it is in the log"]
+    type: Annotated[Text, "type of the entry; migrated copies keep that of the record"]
+    txn: Annotated[Int | None, "transaction that wrote it; null for none"]
+    fate: Annotated[Text, "what became of that transaction", Choices((*FATES, NON_TRANSACTIONAL))]
+    time: Annotated[Time | None, "when the transaction ended"]
+    deleted: Annotated[Bool, "the record was deleted"]
+    db: Annotated[Int, "id of the database"]
+    key: Annotated[Key, "the key; with sorted duplicates key and data item, as the log holds them"]
+    data: Annotated[Data | None, "the data; null for a deletion"]
+    abort_lsn: Annotated[Lsn, "the version before the transaction"]
+    vlsn: Annotated[Vlsn, "VLSN of a replicated version"]
+    invisible: Annotated[Bool, "a rollback has made it invisible"]
+    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
+    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+
+
+@record("summary")
+class HistorySummary(NamedTuple):
+    """The end of the history."""
+
+    versions: Annotated[Int, "versions found in the log"]
+    committed: Annotated[Int, "those that committed, or needed no commit"]
+    printed: Annotated[Int, "versions above"]
 
 
 @command(
     "history",
-    outputs=lambda: Outputs("stream", (VERSION,), SUMMARY),
+    outputs=lambda: Outputs("stream", (RecordVersion,), HistorySummary),
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("Who changed this record, and when", "jetool history /data/env user0001 --db users"),
@@ -94,26 +95,37 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
             hint=f"jetool scan {env} --db {name} shows which keys there are",
         )
     decoding = decoding_for_log(run, storage, decode)
-    shape = decoded_shape(VERSION, decoding)
-    rows = [_row(shape, decoding, fates, entry, record) for entry, record in found]
+    shape = decoded_shape(RecordVersion, decoding)
+    rows = [_version(decoding, fates, entry, record) for entry, record in found]
     committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
     with run.out.stream(shape) as stream:
         printed = list(islice(reversed(rows) if reverse else rows, limit))
         for row in printed:
-            stream.row("version", row)
-        stream.end(SUMMARY.row((len(rows), committed, len(printed))))
+            stream.row(row)
+        stream.end(HistorySummary(versions=len(rows), committed=committed, printed=len(printed)))
     return report_damage(run, env, fates.damages)
 
 
-def _row(shape: Shape, decoding: Decoding | None, fates: LogFates, entry: LogEntry, record: LN) -> Row:
-    txn = fates.txns.get(record.txn_id) if record.txn_id is not None else None
-    meaning = decoding.logged(record.db_id, record.key, record.data) if decoding is not None else None
+def _version(decoding: Decoding | None, fates: LogFates, entry: LogEntry, found: LN) -> RecordVersion:
+    txn = fates.txns.get(found.txn_id) if found.txn_id is not None else None
+    meaning = decoding.logged(found.db_id, found.key, found.data) if decoding is not None else None
     if decoding is not None and meaning is None:
-        meaning = unknown(record.key, record.data or b"")
-    return shape.row(
-        (
-            entry.lsn, entry.type_name, record.txn_id, fates.fate_of(entry, record), txn.time_ms if txn else None,
-            record.data is None, record.db_id, record.key, record.data, record.abort_lsn, entry.vlsn, entry.invisible,
-            *(meaning or ()),
-        )
-    )  # fmt: skip
+        meaning = unknown(found.key, found.data or b"")
+    means = decoded(meaning)
+    return RecordVersion(
+        lsn=entry.lsn,
+        type=entry.type_name,
+        txn=found.txn_id,
+        fate=fates.fate_of(entry, found),
+        time=txn.time_ms if txn else None,
+        deleted=found.data is None,
+        db=found.db_id,
+        key=found.key,
+        data=found.data,
+        abort_lsn=found.abort_lsn,
+        vlsn=entry.vlsn,
+        invisible=entry.invisible,
+        decoded_key=means.decoded_key,
+        decoded_data=means.decoded_data,
+        known=means.known,
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
@@ -11,56 +11,58 @@ from engine.contents.opendj import LdapEntry, entry_json
 from engine.db.environment import Environment
 from engine.errors import NotFoundError
 from engine.events import Listener
+from engine.fields import Choices, Int, Json, Row, Text, record, shape_of
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment, group
 from jetool.app.opening import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
 LDIF: Final = "ldif"
 _EXITS: Final = {**READ_EXITS, exits.NOT_FOUND: "no environment, no entries in it, no such base DN"}
-ENTRY: Final = Shape(
-    "entry",
-    "One entry.",
-    (
-        Field("base", "text", "the base DN that it is under"),
-        Field("id", "int", "its id; null when the key is none", null=True),
-        Field("dn", "text", "its DN; null when neither the entry nor dn2id has it", null=True),
-        Field("entry", "json", "its attributes; null when it is encrypted or cannot be decoded", null=True),
-    ),
-)
-EXPORTED: Final = Shape(
-    "summary",
-    "The end of the entries.",
-    (
-        Field("entries", "int", "entries that were written"),
-        Field("left_out", "int", "entries that are encrypted, cannot be decoded, or have no DN"),
-    ),
-)
-FINDING: Final = Shape(
-    "finding",
-    "Something that does not agree.",
-    (
-        Field("kind", "text", "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), choices=tuple(KINDS)),
-        Field("base", "text", "the base DN"),
-        Field("id", "int", "the entry; null when it is about none", null=True),
-        Field("dn", "text", "its DN, where that is known", null=True),
-        Field("text", "text", "what is wrong"),
-    ),
-)
-CHECKED: Final = Shape(
-    "summary",
-    "What was checked.",
-    (
-        Field("bases", "texts", "base DNs"),
-        Field("entries", "int", "entries of id2entry"),
-        Field("dns", "int", "DNs of dn2id"),
-        Field("counters", "int", "records of id2childrencount"),
-        Field("findings", "int", "findings above"),
-    ),
-)
+
+
+@record("entry")
+class ExportedEntry(NamedTuple):
+    """One entry."""
+
+    base: Annotated[Text, "the base DN that it is under"]
+    id: Annotated[Int | None, "its id; null when the key is none"]
+    dn: Annotated[Text | None, "its DN; null when neither the entry nor dn2id has it"]
+    entry: Annotated[Json | None, "its attributes; null when it is encrypted or cannot be decoded"]
+
+
+@record("summary")
+class EntryCount(NamedTuple):
+    """The end of the entries."""
+
+    entries: Annotated[Int, "entries that were written"]
+    left_out: Annotated[Int, "entries that are encrypted, cannot be decoded, or have no DN"]
+
+
+@record("finding")
+class Disagreement(NamedTuple):
+    """Something that does not agree."""
+
+    kind: Annotated[Text, "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), Choices(tuple(KINDS))]
+    base: Annotated[Text, "the base DN"]
+    id: Annotated[Int | None, "the entry; null when it is about none"]
+    dn: Annotated[Text | None, "its DN, where that is known"]
+    text: Annotated[Text, "what is wrong"]
+
+
+@record("summary")
+class BackendSummary(NamedTuple):
+    """What was checked."""
+
+    bases: Annotated[Sequence[Text], "base DNs"]
+    entries: Annotated[Int, "entries of id2entry"]
+    dns: Annotated[Int, "DNs of dn2id"]
+    counters: Annotated[Int, "records of id2childrencount"]
+    findings: Annotated[Int, "findings above"]
+
 
 ldap = group(
     "ldap",
@@ -75,7 +77,7 @@ ldap = group(
 @command(
     "export",
     parent=ldap,
-    outputs=lambda: Outputs("stream", (ENTRY,), EXPORTED),
+    outputs=lambda: Outputs("stream", (ExportedEntry,), EntryCount),
     formats=(LDIF, "json", "ndjson", "csv"),
     features=("fields", "progress", "cache"),
     examples=(
@@ -104,12 +106,15 @@ def ldap_export(run: Run, env: str, wanted: str | None) -> int:
         bases = _bases(found, wanted)
         encoder = LdifEncoder() if run.out.format == LDIF else None
         written = left_out = 0
-        with run.out.stream(ENTRY, encoder=encoder) as stream:
+        with run.out.stream(ExportedEntry, encoder=encoder) as stream:
             for one in _entries(found, bases, run.listener):
                 whole = is_whole(one)
                 written, left_out = written + whole, left_out + (not whole)
-                stream.row(ENTRY.rec, [(LDIF, "text", ldif_of(one))] if encoder is not None else _row(one))
-            stream.end(EXPORTED.row((written, left_out)))
+                if encoder is not None:
+                    stream.rows([(shape_of(ExportedEntry).rec, [(LDIF, "text", ldif_of(one))])])
+                else:
+                    stream.row(_exported(one))
+            stream.end(EntryCount(entries=written, left_out=left_out))
         return exits.worst([reading_code(found), exits.FINDINGS if left_out else exits.DONE])
 
 
@@ -128,17 +133,17 @@ def _entries(found: Environment, bases: list[str], listener: Listener) -> Iterat
         yield from backend_entries(found, base, listener)
 
 
-def _row(one: BackendEntry) -> Row:
+def _exported(one: BackendEntry) -> ExportedEntry:
     value: Any = None
     if isinstance(one.entry, LdapEntry):
         value = entry_json(one.entry)
-    return ENTRY.row((one.base, one.id, one.dn, value))
+    return ExportedEntry(base=one.base, id=one.id, dn=one.dn, entry=value)
 
 
 @command(
     "check",
     parent=ldap,
-    outputs=lambda: Outputs("stream", (FINDING,), CHECKED),
+    outputs=lambda: Outputs("stream", (Disagreement,), BackendSummary),
     features=("fields", "progress", "cache"),
     examples=(
         ("Do entries, DNs and counters agree", "jetool ldap check /opendj/db/userRoot"),
@@ -164,15 +169,15 @@ def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)
         count = entries = dns = counters = 0
-        with run.out.stream(FINDING, line=_line) as stream:
+        with run.out.stream(Disagreement, line=_line) as stream:
             for base in bases:
                 check = BackendCheck(found, base, run.listener)
                 for one in check.findings():
-                    stream.row(FINDING.rec, FINDING.row(one))
+                    stream.row(Disagreement(kind=one.kind, base=one.base, id=one.id, dn=one.dn, text=one.text))
                     count += 1
                 entries, dns = entries + check.totals.entries, dns + check.totals.dns
                 counters += check.totals.counters
-            stream.end(CHECKED.row((bases, entries, dns, counters, count)))
+            stream.end(BackendSummary(bases=bases, entries=entries, dns=dns, counters=counters, findings=count))
         return exits.worst([reading_code(found), exits.FINDINGS if count else exits.DONE])
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.errors import UsageError, plural
+from engine.fields import Bool, Choices, Int, Key, Lsn, Row, Text, record, shape_of
 from engine.format.lsn import NULL_LSN
 from engine.rescue.missing import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
@@ -16,66 +18,69 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.kinds import require_je
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
-FILE: Final = Shape(
-    "file",
-    "A log file that is not there, or not whole.",
-    (
-        Field("file", "text", "its name"),
-        Field("state", "text", "missing: something needs it; cleaned: nothing does; cut: it ends too early; unknown: "
-              "recovery refuses, and damage keeps from walking the trees", choices=STATES),
-        Field("in_recovery", "bool", "recovery has to read it"),
-        Field("nodes", "int", "references to nodes that lead there"),
-        Field("records", "int", "references to records that lead there"),
-        Field("referrer", "text", "a database that they belong to", null=True),
-    ),
-)  # fmt: skip
-KEY: Final = Shape(
-    "key",
-    "A record whose newest version stood there.",
-    (
-        Field("db", "text", "the database"),
-        Field("key", "key", "the key"),
-        Field("lsn", "lsn", "where it stood"),
-        Field("older_lsn", "lsn", "an older committed version that is there; null: none is"),
-        Field("internal", "bool", "the database is one of JE's own"),
-    ),
-)
-SUBTREE: Final = Shape(
-    "subtree",
-    "A part of a tree whose upper node stood there.",
-    (
-        Field("db", "text", "the database"),
-        Field("low", "key", "keys from this one on; null: from the first", null=True),
-        Field("high", "key", "keys below this one; null: to the last", null=True),
-        Field("lsn", "lsn", "where the node stood"),
-        Field("level", "int", "1 for a bottom node"),
-        Field("records", "int", "how many records, about"),
-        Field("internal", "bool", "the database is one of JE's own"),
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "What is missing.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("problem", "text", "why recovery refuses, or what it does not see; null when it sees all", null=True),
-        Field("missing", "int", "files that something needs"),
-        Field("cut", "int", "files that end too early"),
-        Field("cleaned", "int", "numbers of files that nothing needs"),
-        Field("unknown", "int", "numbers of which nothing is known, since recovery refuses"),
-        Field("databases", "texts", "databases that are gone whole"),
-        Field("keys", "int", "records whose newest version is gone, without those of JE's own databases"),
-        Field("with_older", "int", "those of them of which an older version is there"),
-        Field("subtrees", "int", "parts of trees that are gone, without those of JE's own databases"),
-        Field("subtree_records", "int", "records in them, about"),
-        Field("internal", "int", "records and parts of trees of JE's own databases that are gone"),
-        Field("copy", "text", "where the environment without them was made; null: no record is left", null=True),
-        Field("dry_run", "bool", "nothing was written"),
-        Field("next", "text", "the next command", null=True),
-    ),
-)
+
+@record("file")
+class MissingFile(NamedTuple):
+    """A log file that is not there, or not whole."""
+
+    file: Annotated[Text, "its name"]
+    state: Annotated[
+        Text,
+        "missing: something needs it; cleaned: nothing does; cut: it ends too early; unknown: "
+        "recovery refuses, and damage keeps from walking the trees",
+        Choices(STATES),
+    ]
+    in_recovery: Annotated[Bool, "recovery has to read it"]
+    nodes: Annotated[Int, "references to nodes that lead there"]
+    records: Annotated[Int, "references to records that lead there"]
+    referrer: Annotated[Text | None, "a database that they belong to"]
+
+
+@record("key")
+class MissingKey(NamedTuple):
+    """A record whose newest version stood there."""
+
+    db: Annotated[Text, "the database"]
+    key: Annotated[Key, "the key"]
+    lsn: Annotated[Lsn, "where it stood"]
+    older_lsn: Annotated[Lsn, "an older committed version that is there; null: none is"]
+    internal: Annotated[Bool, "the database is one of JE's own"]
+
+
+@record("subtree")
+class MissingSubtree(NamedTuple):
+    """A part of a tree whose upper node stood there."""
+
+    db: Annotated[Text, "the database"]
+    low: Annotated[Key | None, "keys from this one on; null: from the first"]
+    high: Annotated[Key | None, "keys below this one; null: to the last"]
+    lsn: Annotated[Lsn, "where the node stood"]
+    level: Annotated[Int, "1 for a bottom node"]
+    records: Annotated[Int, "how many records, about"]
+    internal: Annotated[Bool, "the database is one of JE's own"]
+
+
+@record("summary")
+class MissingSummary(NamedTuple):
+    """What is missing."""
+
+    environment: Annotated[Text, "its directory"]
+    problem: Annotated[Text | None, "why recovery refuses, or what it does not see; null when it sees all"]
+    missing: Annotated[Int, "files that something needs"]
+    cut: Annotated[Int, "files that end too early"]
+    cleaned: Annotated[Int, "numbers of files that nothing needs"]
+    unknown: Annotated[Int, "numbers of which nothing is known, since recovery refuses"]
+    databases: Annotated[Sequence[Text], "databases that are gone whole"]
+    keys: Annotated[Int, "records whose newest version is gone, without those of JE's own databases"]
+    with_older: Annotated[Int, "those of them of which an older version is there"]
+    subtrees: Annotated[Int, "parts of trees that are gone, without those of JE's own databases"]
+    subtree_records: Annotated[Int, "records in them, about"]
+    internal: Annotated[Int, "records and parts of trees of JE's own databases that are gone"]
+    copy: Annotated[Text | None, "where the environment without them was made; null: no record is left"]
+    dry_run: Annotated[Bool, "nothing was written"]
+    next: Annotated[Text | None, "the next command"]
 
 
 def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
@@ -88,12 +93,12 @@ def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
 def _line(rec: str, row: Row, style: Style) -> str:
     """One line of text: what kind of thing, then its values."""
     values = [to_text(kind, value, style) for _, kind, value in row]
-    if rec == FILE.rec:
+    if rec == shape_of(MissingFile).rec:
         leading = f"{plural(row[3][2], 'node')} and {plural(row[4][2], 'record')} lead there"
         needs = leading if values[5] != "-" else "nothing leads there"
         read = ", recovery has to read it" if row[2][2] else ""
         return f"file     {values[0]}  {values[1]}: {needs}{read}"
-    if rec == KEY.rec:
+    if rec == shape_of(MissingKey).rec:
         own = ", of JE's own" if row[4][2] else ""
         return f"key      {values[0]}  {values[1]}  stood at {values[2]}, older version {values[3]}{own}"
     extent = f"from {values[1]} to {values[2]}, level {values[4]}, about {plural(row[5][2], 'record')}"
@@ -103,7 +108,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 @command(
     "missing",
     check=_check,
-    outputs=lambda: Outputs("stream", (FILE, KEY, SUBTREE), SUMMARY),
+    outputs=lambda: Outputs("stream", (MissingFile, MissingKey, MissingSubtree), MissingSummary),
     features=("fields", "progress", "keys"),
     examples=(
         ("Which files are missing, and what is lost with them", "jetool missing /data/env"),
@@ -151,17 +156,27 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
             hint=f"jetool salvage {env} --to DIR saves what is legible",
         )
-    with run.out.stream(FILE, KEY, SUBTREE, line=_line) as stream:
+    with run.out.stream(MissingFile, MissingKey, MissingSubtree, line=_line) as stream:
         for file in report.files:
-            stream.row(FILE.rec, FILE.row(_file(file)))
+            stream.row(_absent(file))
         for key in report.keys:
-            stream.row(KEY.rec, KEY.row(key))
-        for subtree in report.subtrees:
-            stream.row(SUBTREE.rec, SUBTREE.row(subtree))
+            stream.row(MissingKey(db=key.db, key=key.key, lsn=key.lsn, older_lsn=key.older, internal=key.internal))
+        for one in report.subtrees:
+            stream.row(
+                MissingSubtree(
+                    db=one.db,
+                    low=one.low,
+                    high=one.high,
+                    lsn=one.lsn,
+                    level=one.level,
+                    records=one.records,
+                    internal=one.internal,
+                )
+            )
         code, copy = exits.FINDINGS if wrong else exits.DONE, None
         if repair and to is not None:
             code, copy = _copy(run, env, to)
-        stream.end(SUMMARY.row(_summary(env, report, counts, to, copy, dry_run=run.dry_run)))
+        stream.end(_summary(env, report, counts, to, copy, dry_run=run.dry_run))
     return code
 
 
@@ -176,18 +191,24 @@ def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
     done = Salvage(sources, run.listener)
     with nullcontext() if run.dry_run else new_directory(to) as staging:
         databases = save(done, sources, staging, "env")
-    is_made = any(row[-1][2] == "env" for row in databases)
+    is_made = any(one.in_ == "env" for one in databases)
     return exits.DATA_GIVEN_UP if sources[0].base is None else exits.DONE, to if is_made else None
 
 
-def _file(file: AbsentFile) -> tuple[object, ...]:
-    name = f"{file.number:08x}.jdb"
-    return name, file.state, file.in_recovery, file.nodes, file.records, file.first_db or None
+def _absent(file: AbsentFile) -> MissingFile:
+    return MissingFile(
+        file=f"{file.number:08x}.jdb",
+        state=file.state,
+        in_recovery=file.in_recovery,
+        nodes=file.nodes,
+        records=file.records,
+        referrer=file.first_db or None,
+    )
 
 
 def _summary(
     env: str, report: MissingReport, counts: Counter[str], to: str | None, copy: str | None, *, dry_run: bool
-) -> tuple[object, ...]:
+) -> MissingSummary:
     next_command = None
     if copy is not None:
         next_command = f"jetool verify {copy}/env --full"
@@ -199,9 +220,20 @@ def _summary(
         next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
     keys = [key for key in report.keys if not key.internal]
     subtrees = [one for one in report.subtrees if not one.internal]
-    return (
-        env, report.problem or None, counts[MISSING], counts[CUT], counts["cleaned"], counts[UNKNOWN],
-        list(report.databases), len(keys), sum(key.older != NULL_LSN for key in keys), len(subtrees),
-        sum(one.records for one in subtrees),
-        len(report.keys) - len(keys) + len(report.subtrees) - len(subtrees), copy, dry_run, next_command,
-    )  # fmt: skip
+    return MissingSummary(
+        environment=env,
+        problem=report.problem or None,
+        missing=counts[MISSING],
+        cut=counts[CUT],
+        cleaned=counts["cleaned"],
+        unknown=counts[UNKNOWN],
+        databases=list(report.databases),
+        keys=len(keys),
+        with_older=sum(key.older != NULL_LSN for key in keys),
+        subtrees=len(subtrees),
+        subtree_records=sum(one.records for one in subtrees),
+        internal=len(report.keys) - len(keys) + len(report.subtrees) - len(subtrees),
+        copy=copy,
+        dry_run=dry_run,
+        next=next_command,
+    )

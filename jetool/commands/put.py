@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.db.environment import Environment
 from engine.errors import RefusedError
+from engine.fields import Bool, Int, Key, Lsn, Text, record
 from engine.format.lsn import NULL_LSN
 from engine.txn.payload import PutMode
 from jetool.app import exits, params
@@ -15,26 +16,24 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.app.record_output import read_data
-from jetool.output.shape import Field, Shape
 
-WRITTEN: Final = Shape(
-    "written",
-    "What was written.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("key", "key", "the key"),
-        Field("txn", "int", "the transaction"),
-        Field("lsn", "lsn", "its last record in the log"),
-        Field("commit_lsn", "lsn", "its Commit; null when it was left open"),
-        Field("dry_run", "bool", "nothing was changed"),
-    ),
-)
+
+@record("written")
+class Written(NamedTuple):
+    """What was written."""
+
+    db: Annotated[Text, "name of the database"]
+    key: Annotated[Key, "the key"]
+    txn: Annotated[Int, "the transaction"]
+    lsn: Annotated[Lsn, "its last record in the log"]
+    commit_lsn: Annotated[Lsn, "its Commit; null when it was left open"]
+    dry_run: Annotated[Bool, "nothing was changed"]
 
 
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (WRITTEN, record_rows.WRITTEN), derby=(record_rows.WRITTEN,))
+    return Outputs("document", (Written, record_rows.WrittenRow), derby=(record_rows.WrittenRow,))
 
 
 @command(
@@ -73,7 +72,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
         if no_commit:
             # A close would abort the transaction.
             found.engine.crash()
-    run.out.document(WRITTEN, WRITTEN.row((name, key, txn_id, lsn, commit, run.dry_run)))
+    run.out.document(Written(db=name, key=key, txn=txn_id, lsn=lsn, commit_lsn=commit, dry_run=run.dry_run))
     return exits.DONE
 
 

@@ -11,8 +11,8 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for
 from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
-from jetool.app.record_output import SCAN_END, end_of_range, print_range
-from jetool.rows.record_rows import DECODED_RECORD
+from jetool.app.record_output import ScanEnd, end_of_range, print_range
+from jetool.rows.record_rows import PrintedRecord
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
@@ -23,7 +23,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @command(
     "scan",
     check=_check,
-    outputs=lambda: Outputs("stream", (DECODED_RECORD,), SCAN_END),
+    outputs=lambda: Outputs("stream", (PrintedRecord,), ScanEnd),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),

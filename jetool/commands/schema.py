@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
 import click
 
 from engine.errors import NotFoundError
+from engine.fields import Text, record, shape_of
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
-LISTED = Shape(
-    "command",
-    "A command that prints something for programs.",
-    (
-        Field("command", "text", "the words that call it"),
-        Field("formats", "texts", "its formats, the default first"),
-        Field("records", "texts", "values of rec in its NDJSON output"),
-    ),
-)
+
+@record("command")
+class CommandSchema(NamedTuple):
+    """A command that prints something for programs."""
+
+    command: Annotated[Text, "the words that call it"]
+    formats: Annotated[Sequence[Text], "its formats, the default first"]
+    records: Annotated[Sequence[Text], "values of rec in its NDJSON output"]
 
 
 @command(
     "schema",
-    outputs=lambda: Outputs("table", (LISTED,)),
+    outputs=lambda: Outputs("table", (CommandSchema,)),
     formats=("text", "json"),
     examples=(
         ("Which commands have a schema", "jetool schema"),
@@ -50,6 +52,13 @@ def schema(run: Run, words: tuple[str, ...]) -> int:
             raise NotFoundError(f"no schema for a command {name!r}", hint="jetool schema")
         run.out.text(jsonl.pretty(schemas.of(name, found[name])).decode())
         return exits.DONE
-    records = [(name, made.formats, [shape.rec for shape in made.outputs().shapes]) for name, made in found.items()]
-    run.out.table(LISTED, [LISTED.row(record) for record in records])
+    rows = [
+        CommandSchema(
+            command=name,
+            formats=made.formats,
+            records=[shape_of(one).rec for one in made.outputs().records],
+        )
+        for name, made in found.items()
+    ]
+    run.out.table(CommandSchema, rows)
     return exits.DONE

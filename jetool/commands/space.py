@@ -2,78 +2,82 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import plural
+from engine.fields import Choices, Int, Row, SizeBytes, Text, record, shape_of
 from engine.log.files import LOCK_FILE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
-from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, recounted, survey_space
+from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.kinds import require_je
 from jetool.app.opening import writer_of
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
 _READERS_BYTE: Final = 1
 _BAR: Final = 20
-FILE: Final = Shape(
-    "file",
-    "A file of the directory.",
-    (
-        Field("file", "text", "its path in the environment"),
-        Field("size_bytes", "size_bytes", "its length"),
-        Field("state", "text", "live; cleaned: a checkpoint lets it go; reserved: nothing leads into it; other: no log "
-              "file; unknown: recovery refuses", choices=STATES),
-        Field("counted", "size_bytes", "bytes of entries that were counted", null=True),
-        Field("obsolete", "size_bytes", "of these, what nothing needs", null=True),
-        Field("expired", "size_bytes", "of these, what has expired; some of it may be among the obsolete", null=True),
-        Field("live_min", "size_bytes", "bytes in use, at least", null=True),
-        Field("live_max", "size_bytes", "bytes in use, at most", null=True),
-        Field("reason", "text", "why it is there"),
-    ),
-)  # fmt: skip
-DATABASE: Final = Shape(
-    "database",
-    "A database, with --recalc.",
-    (
-        Field("db", "text", "its name; null for one that was removed, or is not known", null=True),
-        Field("id", "int", "its id; -1 for nodes of old forms, which do not name theirs in front"),
-        Field("records", "int", "records that its tree has"),
-        Field("live_bytes", "size_bytes", "bytes of its LNs and nodes that are in use"),
-        Field("expired_bytes", "size_bytes", "bytes of its records that have expired"),
-        Field("obsolete_bytes", "size_bytes", "bytes of its LNs and nodes that nothing needs"),
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "The directory.",
-    (
-        Field("environment", "text", "its path"),
-        Field("files", "int", "files in it, log files and others"),
-        Field("size_bytes", "size_bytes", "their bytes, all of them"),
-        Field("log_files", "int", "log files"),
-        Field("log_bytes", "size_bytes", "their bytes"),
-        Field("reserved_bytes", "size_bytes", "of these, files that nothing leads into"),
-        Field("live_min", "size_bytes", "bytes in use, at least"),
-        Field("live_max", "size_bytes", "bytes in use, at most"),
-        Field("utilization_min", "int", "per cent of what was counted, at least; null when nothing was", null=True),
-        Field("utilization_max", "int", "per cent, at most", null=True),
-        Field("writer", "int", "process that has it open for writing (0: not named), or null", null=True),
-        Field("reader", "int", "process whose reading keeps all files (0: not named), or null", null=True),
-        Field("problem", "text", "why recovery refuses; null when it does not", null=True),
-    ),
-)
+
+
+@record("file")
+class FileUse(NamedTuple):
+    """A file of the directory."""
+
+    file: Annotated[Text, "its path in the environment"]
+    size_bytes: Annotated[SizeBytes, "its length"]
+    state: Annotated[
+        Text,
+        "live; cleaned: a checkpoint lets it go; reserved: nothing leads into it; other: no log "
+        "file; unknown: recovery refuses",
+        Choices(STATES),
+    ]
+    counted: Annotated[SizeBytes | None, "bytes of entries that were counted"]
+    obsolete: Annotated[SizeBytes | None, "of these, what nothing needs"]
+    expired: Annotated[SizeBytes | None, "of these, what has expired; some of it may be among the obsolete"]
+    live_min: Annotated[SizeBytes | None, "bytes in use, at least"]
+    live_max: Annotated[SizeBytes | None, "bytes in use, at most"]
+    reason: Annotated[Text, "why it is there"]
+
+
+@record("database")
+class DatabaseUse(NamedTuple):
+    """A database, with --recalc."""
+
+    db: Annotated[Text | None, "its name; null for one that was removed, or is not known"]
+    id: Annotated[Int, "its id; -1 for nodes of old forms, which do not name theirs in front"]
+    records: Annotated[Int, "records that its tree has"]
+    live_bytes: Annotated[SizeBytes, "bytes of its LNs and nodes that are in use"]
+    expired_bytes: Annotated[SizeBytes, "bytes of its records that have expired"]
+    obsolete_bytes: Annotated[SizeBytes, "bytes of its LNs and nodes that nothing needs"]
+
+
+@record("summary")
+class DirectoryUse(NamedTuple):
+    """The directory."""
+
+    environment: Annotated[Text, "its path"]
+    files: Annotated[Int, "files in it, log files and others"]
+    size_bytes: Annotated[SizeBytes, "their bytes, all of them"]
+    log_files: Annotated[Int, "log files"]
+    log_bytes: Annotated[SizeBytes, "their bytes"]
+    reserved_bytes: Annotated[SizeBytes, "of these, files that nothing leads into"]
+    live_min: Annotated[SizeBytes, "bytes in use, at least"]
+    live_max: Annotated[SizeBytes, "bytes in use, at most"]
+    utilization_min: Annotated[Int | None, "per cent of what was counted, at least; null when nothing was"]
+    utilization_max: Annotated[Int | None, "per cent, at most"]
+    writer: Annotated[Int | None, "process that has it open for writing (0: not named), or null"]
+    reader: Annotated[Int | None, "process whose reading keeps all files (0: not named), or null"]
+    problem: Annotated[Text | None, "why recovery refuses; null when it does not"]
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
     """A file: a bar of what is in use, sizes, state; a database: its sizes."""
     values = {name: value for name, _, value in row}
-    if rec == DATABASE.rec:
+    if rec == shape_of(DatabaseUse).rec:
         live, expired, obsolete = (to_text(kind, value, style) for _, kind, value in row[3:])
         shares = f"live {live}, expired {expired}, obsolete {obsolete}"
         name = to_text("text", values["db"] or f"database {values['id']}", style)
@@ -92,14 +96,14 @@ def _line(rec: str, row: Row, style: Style) -> str:
 
 def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     """The same, with the reason."""
-    if rec == DATABASE.rec:
+    if rec == shape_of(DatabaseUse).rec:
         return _line(rec, row, style)
     return f"{_line(rec, row, style):<82}  {to_text('text', row[-1][2], style)}"
 
 
 @command(
     "space",
-    outputs=lambda: Outputs("stream", (FILE, DATABASE), SUMMARY),
+    outputs=lambda: Outputs("stream", (FileUse, DatabaseUse), DirectoryUse),
     features=("fields", "progress"),
     examples=(
         ("How much of the log is in use", "jetool space /data/env"),
@@ -143,13 +147,21 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
         report, databases = recounted(report, found, files), found.databases
         for unknown in found.not_walked:
             run.messages.warning(f"not counted: {unknown}", file=env, consequence="what it uses counts as obsolete")
-    with run.out.stream(FILE, DATABASE, line=_line_with_reason if why else _line) as stream:
+    with run.out.stream(FileUse, DatabaseUse, line=_line_with_reason if why else _line) as stream:
         for file in report.files:
-            stream.row(FILE.rec, FILE.row(_values(file)))
+            stream.row(_file(file))
         for one in databases:
-            values = (one.name or None, one.id, one.records, one.live, one.expired, one.obsolete)
-            stream.row(DATABASE.rec, DATABASE.row(values))
-        stream.end(SUMMARY.row((env, *_sums(report.files), writer, reader, report.problem or None)))
+            stream.row(
+                DatabaseUse(
+                    db=one.name or None,
+                    id=one.id,
+                    records=one.records,
+                    live_bytes=one.live,
+                    expired_bytes=one.expired,
+                    obsolete_bytes=one.obsolete,
+                )
+            )
+        stream.end(_summary(env, report, writer, reader))
     if reader is not None:
         run.messages.notice(
             f"process {reader or 'unknown'} has the environment open for reading",
@@ -158,27 +170,38 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     return exits.FINDINGS if report.problem else exits.DONE
 
 
-def _values(file: SpaceFile) -> tuple[object, ...]:
-    live = file.live or (None, None)
-    return (
-        file.path, file.size_bytes, file.state, file.counted, file.obsolete, file.expired, *live, file.reason
-    )  # fmt: skip
+def _file(file: SpaceFile) -> FileUse:
+    least, most = file.live or (None, None)
+    return FileUse(
+        file=file.path,
+        size_bytes=file.size_bytes,
+        state=file.state,
+        counted=file.counted,
+        obsolete=file.obsolete,
+        expired=file.expired,
+        live_min=least,
+        live_max=most,
+        reason=file.reason,
+    )
 
 
-def _sums(files: tuple[SpaceFile, ...]) -> tuple[object, ...]:
-    sizes: Counter[str] = Counter()
-    for file in files:
-        sizes["all"] += file.size_bytes
-        sizes["log"] += 0 if file.state == OTHER else file.size_bytes
-        sizes["reserved"] += file.size_bytes if file.state == RESERVED else 0
-        sizes["counted"] += file.counted or 0
-        sizes["least"] += file.live[0] if file.live is not None else 0
-        sizes["most"] += file.live[1] if file.live is not None else 0
-    counted = sizes["counted"]
-    shares: tuple[int | None, int | None] = (None, None)
-    if counted:
-        shares = round(100 * sizes["least"] / counted), round(100 * sizes["most"] / counted)
-    logs = sum(file.state != OTHER for file in files)
-    return (
-        len(files), sizes["all"], logs, sizes["log"], sizes["reserved"], sizes["least"], sizes["most"], *shares
-    )  # fmt: skip
+def _summary(env: str, report: SpaceReport, writer: int | None, reader: int | None) -> DirectoryUse:
+    files = report.files
+    counted = sum(file.counted or 0 for file in files)
+    least = sum(file.live[0] for file in files if file.live is not None)
+    most = sum(file.live[1] for file in files if file.live is not None)
+    return DirectoryUse(
+        environment=env,
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        log_files=sum(file.state != OTHER for file in files),
+        log_bytes=sum(file.size_bytes for file in files if file.state != OTHER),
+        reserved_bytes=sum(file.size_bytes for file in files if file.state == RESERVED),
+        live_min=least,
+        live_max=most,
+        utilization_min=round(100 * least / counted) if counted else None,
+        utilization_max=round(100 * most / counted) if counted else None,
+        writer=writer,
+        reader=reader,
+        problem=report.problem or None,
+    )

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
 from engine.events import Progress
+from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record, shape_of
 from engine.format.entry.txn_end import Prepare
 from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
 from engine.format.fast.packed_ints import PackedInts
@@ -24,49 +25,51 @@ from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
 from jetool.output.base import Encoder
 from jetool.output.columns import rendered
-from jetool.output.shape import Field, Shape
 
 # Transactions that are rendered at once.
 _CHUNK_ROWS: Final = 5000
 
-TXN: Final = Shape(
-    "txn",
-    "One transaction.",
-    (
-        Field("txn", "int", "its id; that of a replicated transaction is negative"),
-        Field("fate", "text", "what became of it", choices=FATES),
-        Field("first_lsn", "lsn", "its first record"),
-        Field("last_lsn", "lsn", "its last record"),
-        Field("end_lsn", "lsn", "its Commit, Abort or Prepare"),
-        Field("time", "time", "when it ended", null=True),
-        Field("records", "int", "records that it wrote and that are still in the log"),
-        Field("rolled_back_records", "int", "those of them that a rollback took back"),
-        Field("bytes", "size_bytes", "their entries, with headers"),
-        Field("dbs", "ints", "ids of the databases that it wrote to"),
-        Field("after_end", "bool", "its end stands after a bad entry: recovery does not see it"),
-        Field("xid", "text", "format:gtrid:bqual of a prepared transaction", null=True),
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "How many transactions have which fate; those that were not printed count too.",
-    (
-        *(Field(fate.replace("-", "_"), "int", f"transactions that are {fate}") for fate in FATES),
-        Field("after_end", "int", "transactions whose end recovery does not see"),
-        Field("printed", "int", "transactions above"),
-        Field("entries", "int", "entries read"),
-    ),
-)
+
+@record("txn")
+class TxnFate(NamedTuple):
+    """One transaction."""
+
+    txn: Annotated[Int, "its id; that of a replicated transaction is negative"]
+    fate: Annotated[Text, "what became of it", Choices(FATES)]
+    first_lsn: Annotated[Lsn, "its first record"]
+    last_lsn: Annotated[Lsn, "its last record"]
+    end_lsn: Annotated[Lsn, "its Commit, Abort or Prepare"]
+    time: Annotated[Time | None, "when it ended"]
+    records: Annotated[Int, "records that it wrote and that are still in the log"]
+    rolled_back_records: Annotated[Int, "those of them that a rollback took back"]
+    bytes: Annotated[SizeBytes, "their entries, with headers"]
+    dbs: Annotated[Sequence[Int], "ids of the databases that it wrote to"]
+    after_end: Annotated[Bool, "its end stands after a bad entry: recovery does not see it"]
+    xid: Annotated[Text | None, "format:gtrid:bqual of a prepared transaction"]
+
+
+@record("summary")
+class FateCounts(NamedTuple):
+    """How many transactions have which fate; those that were not printed count too."""
+
+    committed: Annotated[Int, "transactions that are committed"]
+    aborted: Annotated[Int, "transactions that are aborted"]
+    open: Annotated[Int, "transactions that are open"]
+    prepared: Annotated[Int, "transactions that are prepared"]
+    rolled_back: Annotated[Int, "transactions that are rolled-back"]
+    after_end: Annotated[Int, "transactions whose end recovery does not see"]
+    printed: Annotated[Int, "transactions above"]
+    entries: Annotated[Int, "entries read"]
 
 
 def _outputs() -> Outputs:
     """Both kinds; what only one of them has is optional in the summary."""
     from jetool.derby import txns as derby
 
-    je_names, derby_names = set(SUMMARY.names()), set(derby.SUMMARY.names())
-    fields = [field._replace(optional=field.name not in derby_names) for field in SUMMARY.fields]
-    fields += [field._replace(optional=True) for field in derby.SUMMARY.fields if field.name not in je_names]
-    return Outputs("stream", (TXN, derby.TXN), SUMMARY._replace(fields=tuple(fields)))
+    of_je, of_derby = shape_of(FateCounts), shape_of(derby.XactCounts)
+    fields = [field._replace(optional=field.name not in of_derby.names()) for field in of_je.fields]
+    fields += [field._replace(optional=True) for field in of_derby.fields if field.name not in of_je.names()]
+    return Outputs("stream", (TxnFate, derby.DerbyTxn), of_je._replace(fields=tuple(fields)))
 
 
 @command(
@@ -109,7 +112,7 @@ def txns(
         # Filters look at the columns of the table.
         chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
     chosen = chosen[:limit]
-    with run.out.stream(TXN) as stream:
+    with run.out.stream(TxnFate) as stream:
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
         written = Progress(run.listener, "write", len(chosen))
         for part, chunk in zip(
@@ -118,8 +121,18 @@ def txns(
             stream.write(chunk)
             written.add(len(part))
         counts = transactions.counts()
-        after_end = transactions.after_end()
-        stream.end(SUMMARY.row((*(counts[fate] for fate in FATES), after_end, len(chosen), found.entries)))
+        stream.end(
+            FateCounts(
+                committed=counts["committed"],
+                aborted=counts["aborted"],
+                open=counts["open"],
+                prepared=counts["prepared"],
+                rolled_back=counts["rolled-back"],
+                after_end=transactions.after_end(),
+                printed=len(chosen),
+                entries=found.entries,
+            )
+        )
     return report_damage(run, env, found.damages)
 
 
@@ -158,19 +171,21 @@ def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int])
     ids, lns, dbs, states = column(table.ids), column(table.lns), column(table.dbs), [table.states[row] for row in rows]
     names = {db: tuple(sorted(table.databases(db))) for db in set(dbs)}
     times = zip(column(table.times), states, strict=True)
-    columns: list[Sequence[Any]] = [
-        ids,
-        [transactions.fate_at(row) for row in rows],
-        *(list(map(lsn_of, column(packed))) for packed in (table.first, table.last, table.end)),
-        [time if state & HAS_END else None for time, state in times],
-        lns,
-        [taken_back.get(txn_id, 0) for txn_id in ids],
-        column(table.sizes),
-        [names[db] if count else () for db, count in zip(dbs, lns, strict=True)],
-        [bool(state & AFTER_END) for state in states],
-        [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
-    ]
-    return rendered(encoder, TXN, columns)
+    columns: dict[str, Sequence[Any]] = {
+        "txn": ids,
+        "fate": [transactions.fate_at(row) for row in rows],
+        "first_lsn": list(map(lsn_of, column(table.first))),
+        "last_lsn": list(map(lsn_of, column(table.last))),
+        "end_lsn": list(map(lsn_of, column(table.end))),
+        "time": [time if state & HAS_END else None for time, state in times],
+        "records": lns,
+        "rolled_back_records": [taken_back.get(txn_id, 0) for txn_id in ids],
+        "bytes": column(table.sizes),
+        "dbs": [names[db] if count else () for db, count in zip(dbs, lns, strict=True)],
+        "after_end": [bool(state & AFTER_END) for state in states],
+        "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
+    }
+    return rendered(encoder, TxnFate, columns)
 
 
 def _xid(prepare: Prepare) -> str:

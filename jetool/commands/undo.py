@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError, RefusedError
+from engine.fields import Bool, Int, Text, record
 from engine.storage import journal
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
@@ -18,28 +20,27 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, backups_of
 from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import COMMAND
-from jetool.output.shape import Field, Shape
 
 _UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
-UNDONE: Final = Shape(
-    "undone",
-    "What was taken back.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("backup", "text", "directory with the old bytes"),
-        Field("command", "text", "the command that was taken back"),
-        Field("files", "texts", "files that are as they were before"),
-        Field("changes", "int", "saved changes that were taken back"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("interrupted", "bool", "the command, or an undo of it before, had not come to its end"),
-    ),
-)
+
+
+@record("undone")
+class Undone(NamedTuple):
+    """What was taken back."""
+
+    environment: Annotated[Text, "its directory"]
+    backup: Annotated[Text, "directory with the old bytes"]
+    command: Annotated[Text, "the command that was taken back"]
+    files: Annotated[Sequence[Text], "files that are as they were before"]
+    changes: Annotated[Int, "saved changes that were taken back"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    interrupted: Annotated[Bool, "the command, or an undo of it before, had not come to its end"]
 
 
 def _outputs() -> Outputs:
     from jetool.derby import recover
 
-    return Outputs("document", (UNDONE, recover.UNDONE), derby=(recover.UNDONE,))
+    return Outputs("document", (Undone, recover.DerbyUndone), derby=(recover.DerbyUndone,))
 
 
 @command(
@@ -86,10 +87,17 @@ def undo(run: Run, env: str, force: bool) -> int:
             take_back(disk, backup, force=force)
     files = sorted({place.path for place in places})
     changes = sum(place.kind != journal.WRITTEN for place in places)
-    row = (
-        env, backup.root, str(manifest.get("command", COMMAND)), files, changes, run.dry_run, state != journal.DONE
-    )  # fmt: skip
-    run.out.document(UNDONE, UNDONE.row(row))
+    run.out.document(
+        Undone(
+            environment=env,
+            backup=backup.root,
+            command=str(manifest.get("command", COMMAND)),
+            files=files,
+            changes=changes,
+            dry_run=run.dry_run,
+            interrupted=state != journal.DONE,
+        )
+    )
     return exits.DONE
 
 

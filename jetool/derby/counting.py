@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from engine.derby.format import instant
 from engine.derby.format.operations import registry
 from engine.derby.format.record import Record
+from engine.fields import Float, Int, Text, record
 from jetool.app.options import Run
-from jetool.output.shape import Field, Shape
 
-COUNTED: Final = Shape(
-    "counted",
-    "Records of one group.",
-    (
-        Field("group", "text", "operation, log file, transaction or container"),
-        Field("records", "int", "how many"),
-        Field("compensations", "int", "CLRs among them"),
-        Field("total_bytes", "int", "their bytes, envelopes included"),
-        Field("min_bytes", "int", "the smallest"),
-        Field("max_bytes", "int", "the largest"),
-        Field("avg_bytes", "int", "average, rounded down"),
-        Field("percent", "float", "share of the bytes of all records counted"),
-    ),
-)
+
+@record("counted")
+class RecordGroup(NamedTuple):
+    """Records of one group."""
+
+    group: Annotated[Text, "operation, log file, transaction or container"]
+    records: Annotated[Int, "how many"]
+    compensations: Annotated[Int, "CLRs among them"]
+    total_bytes: Annotated[Int, "their bytes, envelopes included"]
+    min_bytes: Annotated[Int, "the smallest"]
+    max_bytes: Annotated[Int, "the largest"]
+    avg_bytes: Annotated[Int, "average, rounded down"]
+    percent: Annotated[Float, "share of the bytes of all records counted"]
+
+
 Group: TypeAlias = str | int | None
 Counts: TypeAlias = dict[Group, list[int]]
 
@@ -45,16 +47,16 @@ def print_counts(run: Run, counts: Counts, summary: Any) -> None:
     all_bytes = sum(totals[2] for totals in counts.values()) or 1
     # Numbers by value, names by letter, records without a group last.
     ordered = sorted(counts.items(), key=lambda item: (item[0] is None, isinstance(item[0], str), item[0] or 0))
-    rows = [_row("-" if group is None else str(group), totals, all_bytes) for group, totals in ordered]
+    rows = [_group_of_records("-" if group is None else str(group), totals, all_bytes) for group, totals in ordered]
     if counts:
         parts = list(zip(*counts.values(), strict=True))
-        rows.append(_row("total", [*map(sum, parts[:3]), min(parts[3]), max(parts[4])], all_bytes))
+        rows.append(_group_of_records("total", [*map(sum, parts[:3]), min(parts[3]), max(parts[4])], all_bytes))
     if run.out.format == "text":
-        run.out.table(COUNTED, rows)
+        run.out.table(RecordGroup, rows)
         return
-    with run.out.stream(COUNTED) as stream:
+    with run.out.stream(RecordGroup) as stream:
         for row in rows:
-            stream.row("counted", row)
+            stream.row(row)
         stream.end(summary)
 
 
@@ -69,6 +71,15 @@ def _group(by: str, one: Record) -> Group:
     return registry.type_of(one.operation).name
 
 
-def _row(name: str, totals: list[int], all_bytes: int) -> Any:
-    average = totals[2] // totals[0]
-    return COUNTED.row((name, *totals, average, round(100 * totals[2] / all_bytes, 1)))
+def _group_of_records(name: str, totals: Sequence[int], all_bytes: int) -> RecordGroup:
+    records, compensations, total, least, most = totals
+    return RecordGroup(
+        group=name,
+        records=records,
+        compensations=compensations,
+        total_bytes=total,
+        min_bytes=least,
+        max_bytes=most,
+        avg_bytes=total // records,
+        percent=round(100 * total / all_bytes, 1),
+    )

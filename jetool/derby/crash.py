@@ -22,8 +22,8 @@ from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.crash.rows import SUMMARY
-from jetool.derby.crash_rows import CASE, CRASH, text_line
+from jetool.commands.crash.rows import CrashSummary
+from jetool.derby.crash_rows import DerbyCrash, RecoveryCrash, text_line
 from jetool.derby.locking import wait_for_lock
 from jetool.derby.saving import backup_of
 
@@ -54,19 +54,33 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
     if mode not in modes:
         raise UsageError(f"there is no such mode at {place}", expected=" or ".join(modes), found=mode)
     target = env if in_place else out or os.path.normpath(env) + ".crashed"
+    operation: int | None
     if isinstance(found, LogPlace):
         image = MemoryStorage(files, root=target)
         left = crash_drill.crash_in_log(image, found, mode, seed)
-        hit: tuple[int, int | None, str] = (found.record.instant, None, found.name)
+        at, operation, what = found.record.instant, None, found.name
     else:
         image = crash_drill.crash_in_work(files, found.number, CrashMode(mode), seed)
         left = crash_drill.CrashDamage(0, 0, tuple(sorted(files.keys() - image.contents().keys())))
-        hit = (0, found.number, found.what)
+        at, operation, what = 0, found.number, found.what
     if not run.dry_run:
         _put(run, disk, image, target, in_place=in_place)
-    with run.out.stream(CRASH, CASE, line=text_line) as stream:
-        stream.row("crash", CRASH.row((target, *hit, mode, seed, *left, run.dry_run)))
-        stream.end(SUMMARY.row((1, 0, 0)))
+    with run.out.stream(DerbyCrash, RecoveryCrash, line=text_line) as stream:
+        stream.row(
+            DerbyCrash(
+                environment=target,
+                instant=at,
+                operation=operation,
+                what=what,
+                mode=mode,
+                seed=seed,
+                cut_bytes=left.cut_bytes,
+                changed_bytes=left.changed_bytes,
+                removed=left.removed,
+                dry_run=run.dry_run,
+            )
+        )
+        stream.end(CrashSummary(cases=1, failed=0, compared=0))
     return exits.DONE
 
 
@@ -86,14 +100,22 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
         # A seed gives the same choice each time, so that a failure can be run again.
         operations = sorted(random.Random(seed).sample(operations, count))
     failed = 0
-    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+    with run.out.stream(DerbyCrash, RecoveryCrash, line=text_line) as stream:
         cases = crash_drill.check_operations(files, operations, CrashMode(mode), seed)
         for done, case in enumerate(cases, 1):
             failed += case.problem is not None
-            row = (*case.operation, mode, case.problem is None, case.problem)
-            stream.row("case", CASE.row(row))
+            stream.row(
+                RecoveryCrash(
+                    operation=case.operation.number,
+                    what=case.operation.what,
+                    step=case.operation.step,
+                    mode=mode,
+                    passed=case.problem is None,
+                    problem=case.problem,
+                )
+            )
             run.listener.step("crash", done, len(operations))
-        stream.end(SUMMARY.row((len(operations), failed, len(operations))))
+        stream.end(CrashSummary(cases=len(operations), failed=failed, compared=len(operations)))
     return exits.FINDINGS if failed else exits.DONE
 
 

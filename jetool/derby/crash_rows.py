@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from engine.fields import Bool, Instant, Int, Row, SizeBytes, Text, record
+from jetool.output.shape import Style, to_text
 
-CRASH: Final = Shape(
-    "crash",
-    "A simulated crash of a Derby database.",
-    (
-        Field("environment", "text", "the directory that was damaged"),
-        Field("instant", "instant", "the record that the crash hit; null when it hit the work of recovery"),
-        Field("operation", "int", "the write, sync or change of names that did not happen", null=True),
-        Field("what", "text", "the type of the record, or what the operation was"),
-        Field("mode", "text", "what is left"),
-        Field("seed", "int", "the seed"),
-        Field("cut_bytes", "size_bytes", "bytes of the log that are gone"),
-        Field("changed_bytes", "size_bytes", "bytes that were overwritten"),
-        Field("removed", "texts", "files that are gone"),
-        Field("dry_run", "bool", "nothing was changed"),
-    ),
-)
-CASE: Final = Shape(
-    "case",
-    "One case of the matrix of a Derby database.",
-    (
-        Field("operation", "int", "the operation of recovery that did not happen"),
-        Field("what", "text", "what it was"),
-        Field("step", "text", "the step of recovery that it belongs to"),
-        Field("mode", "text", "what was left of the changes that were not synced"),
-        Field("passed", "bool", "recovery left what it leaves uninterrupted, and a second one changed nothing"),
-        Field("problem", "text", "what is wrong", null=True),
-    ),
-)
+
+@record("crash")
+class DerbyCrash(NamedTuple):
+    """A simulated crash of a Derby database."""
+
+    environment: Annotated[Text, "the directory that was damaged"]
+    instant: Annotated[Instant, "the record that the crash hit; null when it hit the work of recovery"]
+    operation: Annotated[Int | None, "the write, sync or change of names that did not happen"]
+    what: Annotated[Text, "the type of the record, or what the operation was"]
+    mode: Annotated[Text, "what is left"]
+    seed: Annotated[Int, "the seed"]
+    cut_bytes: Annotated[SizeBytes, "bytes of the log that are gone"]
+    changed_bytes: Annotated[SizeBytes, "bytes that were overwritten"]
+    removed: Annotated[Sequence[Text], "files that are gone"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+
+
+@record("case")
+class RecoveryCrash(NamedTuple):
+    """One case of the matrix of a Derby database."""
+
+    operation: Annotated[Int, "the operation of recovery that did not happen"]
+    what: Annotated[Text, "what it was"]
+    step: Annotated[Text, "the step of recovery that it belongs to"]
+    mode: Annotated[Text, "what was left of the changes that were not synced"]
+    passed: Annotated[Bool, "recovery left what it leaves uninterrupted, and a second one changed nothing"]
+    problem: Annotated[Text | None, "what is wrong"]
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:

@@ -19,14 +19,15 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.log_walk import DerbyDamage, RecordSelection, walk
 from engine.errors import DamageError
 from engine.events import heard
+from engine.fields import named_row
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.dump_log.modes import refuse_together
-from jetool.commands.dump_log.rows import SUMMARY
+from jetool.commands.dump_log.rows import DumpSummary
 from jetool.derby import counting, operations
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
-from jetool.derby.log_rows import BAD, ENTRY, bad_row, entry_row
+from jetool.derby.log_rows import ENTRY, BadPlace, bad_place, entry_row
 from jetool.derby.log_text import heading, text_line
 from jetool.derby.selecting import refuse_foreign, selection
 from jetool.output.base import OutputStream
@@ -85,11 +86,11 @@ class _Dump:
     def print(self) -> int:
         """Print records and damage, then the summary."""
         plain = self._run.out.format == "text" and not self._run.out.selected
-        with self._run.out.stream(ENTRY, BAD, line=text_line if plain else None) as stream:
+        with self._run.out.stream(ENTRY, BadPlace, line=text_line if plain else None) as stream:
             if plain:
                 stream.write(f"{heading(self._run.out.style.width)}\n".encode())
             self._write(stream, self._items())
-            stream.end(SUMMARY.row((self._entries, self._bad, self._skipped, len(self._numbers()), True)))
+            stream.end(self._summary())
         return self._code()
 
     def count(self) -> int:
@@ -100,9 +101,17 @@ class _Dump:
             self._note(item)
             if isinstance(item, Record):
                 counting.add(totals, self._options["stats"], item)
-        summary = (self._entries, self._bad, self._skipped, len(self._numbers()), True)
-        counting.print_counts(self._run, totals, SUMMARY.row(summary))
+        counting.print_counts(self._run, totals, self._summary())
         return self._code()
+
+    def _summary(self) -> DumpSummary:
+        return DumpSummary(
+            entries=self._entries,
+            bad=self._bad,
+            skipped_bytes=self._skipped,
+            files=len(self._numbers()),
+            complete=True,
+        )
 
     def _write(self, stream: OutputStream, items: Iterable[Item]) -> None:
         batch: list[tuple[str, Any]] = []
@@ -129,7 +138,7 @@ class _Dump:
 
     def _row(self, item: Item) -> tuple[str, Any]:
         if isinstance(item, DerbyDamage):
-            return "bad", bad_row(item, self._log.path(instant.file_of(item.at)))
+            return named_row(bad_place(item, self._log.path(instant.file_of(item.at))))
         matches = self._log.group_matches(item) if isinstance(item.operation, Checksum) else None
         after_end = self._is_after_end(item)
         explained = self._explained.get(item.instant)

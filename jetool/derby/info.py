@@ -15,7 +15,7 @@ from engine.storage.base import Storage
 from engine.verify.repairs import interrupted
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.derby.info_rows import DERBY_INFO, info_row
+from jetool.derby.info_rows import info_of
 from jetool.output.shape import instant_text
 
 
@@ -29,7 +29,7 @@ def print_info(run: Run, storage: Storage) -> int:
     found = gather(database, listener=run.listener)
     pending = interrupted(storage)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
-    run.out.document(DERBY_INFO, info_row(found, pending.command if pending else None, lock_files))
+    run.out.document(info_of(found, pending.command if pending else None, lock_files))
     # The log cannot be read, so there is nothing more to warn of.
     if found.encrypted:
         run.messages.warning(

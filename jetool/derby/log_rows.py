@@ -6,8 +6,9 @@ of the data is always there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from engine.derby.explain import RecordExplanation
 from engine.derby.format import describe, instant, row
@@ -17,33 +18,49 @@ from engine.derby.format.operations.transaction import CheckpointRecord, Checksu
 from engine.derby.format.record import Record
 from engine.derby.log_walk import DerbyDamage
 from engine.errors import FormatError
+from engine.fields import Bool, Field, Instant, Int, Row, Shape, Text, record, row_of, shape_of
 from jetool.derby.info_rows import global_id_text
-from jetool.output.shape import Field, Row, Shape, row_of
 
-_HEAD: Final = (
-    Field("instant", "instant", "where the record begins, (file,position)"),
-    Field("file", "int", "number of the log file"),
-    Field("offset", "int", "position in the file, bytes"),
-    Field("operation", "text", "what was done"),
-    Field("group", "texts", "flags of the record"),
-    Field("transaction", "int", "transaction, null in checksum records", null=True),
-    Field("undo_instant", "instant", "CLR: the record that it compensates"),
-    Field("container", "int", "container that it changes", null=True),
-    Field("page", "int", "page that it changes", null=True),
-    Field("version", "int", "version of the page or container in front of it", null=True),
-    Field("length", "int", "bytes of the body, without the 16 of the envelope"),
-    Field("data_bytes", "int", "bytes of rows that it carries"),
-    Field("after_end", "bool", "after the end of the log: recovery does not see it and Derby drops it"),
-    Field("checksum_ok", "bool", "Checksum: whether the bytes after it match", null=True),
-)
-_TABLE: Final = (
-    Field("transaction", "int", "number"),
-    Field("global_id", "text", "format:global:branch, the last two in hex", null=True),
-    Field("first", "instant", "its first record"),
-    Field("last", "instant", "its last record"),
-    Field("status", "int", "status bits"),
-)
-_COPIED: Final = (Field("record_id", "int", "id on the new page"), Field("reserved_bytes", "int", "bytes after it"))
+
+@record("entry")
+class RecordHeader(NamedTuple):
+    """What every record has."""
+
+    instant: Annotated[Instant, "where the record begins, (file,position)"]
+    file: Annotated[Int, "number of the log file"]
+    offset: Annotated[Int, "position in the file, bytes"]
+    operation: Annotated[Text, "what was done"]
+    group: Annotated[Sequence[Text], "flags of the record"]
+    transaction: Annotated[Int | None, "transaction, null in checksum records"]
+    undo_instant: Annotated[Instant, "CLR: the record that it compensates"]
+    container: Annotated[Int | None, "container that it changes"]
+    page: Annotated[Int | None, "page that it changes"]
+    version: Annotated[Int | None, "version of the page or container in front of it"]
+    length: Annotated[Int, "bytes of the body, without the 16 of the envelope"]
+    data_bytes: Annotated[Int, "bytes of rows that it carries"]
+    after_end: Annotated[Bool, "after the end of the log: recovery does not see it and Derby drops it"]
+    checksum_ok: Annotated[Bool | None, "Checksum: whether the bytes after it match"]
+
+
+@record()
+class CheckpointEntry(NamedTuple):
+    """A transaction in the table of a checkpoint."""
+
+    transaction: Annotated[Int, "number"]
+    global_id: Annotated[Text | None, "format:global:branch, the last two in hex"]
+    first: Annotated[Instant, "its first record"]
+    last: Annotated[Instant, "its last record"]
+    status: Annotated[Int, "status bits"]
+
+
+@record()
+class CopiedRow(NamedTuple):
+    """A row that was copied to another page."""
+
+    record_id: Annotated[Int, "id on the new page"]
+    reserved_bytes: Annotated[Int, "bytes after it"]
+
+
 _BODY: Final = tuple(
     Field(name, kind, text, null=name == "global_id", optional=True, fields=fields)
     for name, kind, text, fields in (
@@ -55,7 +72,7 @@ _BODY: Final = tuple(
         ("delete", "bool", "Delete: marked, or the mark is taken off", ()),
         ("field", "int", "UpdateField: number of the field", ()),
         ("record_ids", "ints", "Purge: ids of the rows", ()),
-        ("copied_rows", "records", "CopyRows: ids of the rows", _COPIED),
+        ("copied_rows", "records", "CopyRows: ids of the rows", shape_of(CopiedRow).fields),
         ("next_record_id", "int", "InitPage: id that the next row gets", ()),
         ("page_offset", "int", "InitPage: ignored by recovery", ()),
         ("page_format", "int", "InitPage: format id of the page", ()),
@@ -78,7 +95,7 @@ _BODY: Final = tuple(
         ("redo_lwm", "instant", "Checkpoint: redo low water mark", ()),
         ("undo_lwm", "instant", "Checkpoint: undo low water mark", ()),
         ("truncation_points", "int", "Checkpoint: always 0", ()),
-        ("table", "records", "Checkpoint: open transactions, its own included", _TABLE),
+        ("table", "records", "Checkpoint: open transactions, its own included", shape_of(CheckpointEntry).fields),
         ("algorithm", "int", "Checksum: 1 CRC-32", ()),
         ("covered_bytes", "int", "Checksum: bytes after it that it guards", ()),
         ("checksum", "int", "Checksum: the stored value", ()),
@@ -89,20 +106,22 @@ _BODY: Final = tuple(
         ("why", "text", "why (with --explain)", ()),
     )
 )
-ENTRY: Final = Shape("entry", "One record of a Derby log.", _HEAD + _BODY)
-BAD: Final = Shape(
-    "bad",
-    "A place that holds no record, or (skipped 0) a group or file header that does not match.",
-    (
-        Field("instant", "instant", "where it begins"),
-        Field("file", "int", "number of the log file"),
-        Field("path", "text", "the damaged file"),
-        Field("offset", "int", "position in the file, bytes"),
-        Field("skipped", "int", "bytes up to the next record or the end of the file"),
-        Field("reason", "text", "what is wrong"),
-        Field("next_instant", "instant", "next record in the file"),
-    ),
-)
+ENTRY: Final = Shape("entry", "One record of a Derby log.", shape_of(RecordHeader).fields + _BODY)
+
+
+@record("bad")
+class BadPlace(NamedTuple):
+    """A place that holds no record, or (skipped 0) a group or file header that does not match."""
+
+    instant: Annotated[Instant, "where it begins"]
+    file: Annotated[Int, "number of the log file"]
+    path: Annotated[Text, "the damaged file"]
+    offset: Annotated[Int, "position in the file, bytes"]
+    skipped: Annotated[Int, "bytes up to the next record or the end of the file"]
+    reason: Annotated[Text, "what is wrong"]
+    next_instant: Annotated[Instant, "next record in the file"]
+
+
 _KINDS: Final = {field.name: field.kind for field in _BODY}
 _IN_HEAD: Final = frozenset(("container", "page", "version"))
 _RENAMED: Final = {
@@ -127,23 +146,24 @@ def entry_row(
         explained: what recovery does with it, when that is to be shown.
     """
     operation = one.operation
-    found = [
-        ("instant", "instant", one.instant),
-        ("file", "int", instant.file_of(one.instant)),
-        ("offset", "int", instant.position_of(one.instant)),
-        ("operation", "text", registry.type_of(operation).name),
-        ("group", "texts", _flags(one.group)),
-        ("transaction", "int", one.transaction),
+    header = RecordHeader(
+        instant=one.instant,
+        file=instant.file_of(one.instant),
+        offset=instant.position_of(one.instant),
+        operation=registry.type_of(operation).name,
+        group=_flags(one.group),
+        transaction=one.transaction,
         # 0 is no instant: a log file begins with a header.
-        ("undo_instant", "instant", one.undo_instant or instant.NONE),
-        ("container", "int", getattr(operation, "container", None)),
-        ("page", "int", getattr(operation, "page", None)),
-        ("version", "int", getattr(operation, "version", None)),
-        ("length", "int", one.length),
-        ("data_bytes", "int", len(one.data)),
-        ("after_end", "bool", after_end),
-        ("checksum_ok", "bool", checksum_ok),
-    ]
+        undo_instant=one.undo_instant or instant.NONE,
+        container=getattr(operation, "container", None),
+        page=getattr(operation, "page", None),
+        version=getattr(operation, "version", None),
+        length=one.length,
+        data_bytes=len(one.data),
+        after_end=after_end,
+        checksum_ok=checksum_ok,
+    )
+    found = list(row_of(header))
     found += _operation_fields(operation)
     if data and one.data:
         try:
@@ -162,11 +182,19 @@ def _flags(group: int) -> tuple[str, ...]:
     return tuple(describe.group_names(group).split("|")) if group else ()
 
 
-def bad_row(damage: DerbyDamage, path: str) -> Row:
-    """Damage as a row of the shape BAD."""
+def bad_place(damage: DerbyDamage, path: str) -> BadPlace:
+    """A place that holds no record."""
     at = damage.at
     number, position = instant.file_of(at), instant.position_of(at)
-    return BAD.row((at, number, path, position, damage.skipped_bytes, damage.reason, damage.resumed_at))
+    return BadPlace(
+        instant=at,
+        file=number,
+        path=path,
+        offset=position,
+        skipped=damage.skipped_bytes,
+        reason=damage.reason,
+        next_instant=damage.resumed_at,
+    )
 
 
 def _operation_fields(operation: registry.Operation) -> list[tuple[str, str, Any]]:
@@ -189,12 +217,18 @@ def _value(operation: registry.Operation, name: str, value: Any) -> Any:
     if isinstance(operation, CheckpointRecord) and name == "table":
         return [_table_entry(entry) for entry in value or ()]
     if isinstance(operation, page.CopyRows) and name == "rows":
-        return [row_of(_COPIED, copied) for copied in value]
+        return [CopiedRow(record_id=number, reserved_bytes=size) for number, size in value]
     return value
 
 
-def _table_entry(entry: TableEntry) -> Row:
-    return row_of(_TABLE, (entry.transaction, global_id_text(entry.global_id), *entry[2:]))
+def _table_entry(entry: TableEntry) -> CheckpointEntry:
+    return CheckpointEntry(
+        transaction=entry.transaction,
+        global_id=global_id_text(entry.global_id),
+        first=entry.first,
+        last=entry.last,
+        status=entry.status,
+    )
 
 
 def _image(part: row.DecodedRow | row.RowField) -> Row:

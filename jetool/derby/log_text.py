@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.errors import plural
-from jetool.output.shape import Row, Style, fields_of, printable, to_text
+from engine.fields import Row
+from jetool.output.shape import Style, fields_of, printable, to_text
 
 _COLUMNS: Final = f"{'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
 # Columns that a terminal must have for all of them; with fewer, what a record undoes stands in the detail.

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
-from jetool.output.shape import Field, Shape
+from engine.fields import Bool, Choices, Instant, Int, Key, Text, record
 
-_DRY: Final = Field("dry_run", "bool", "nothing was changed")
-CREATED: Final = Shape(
-    "created",
-    "The new page store.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("store", "text", "what it is", choices=("derby",)),
-        Field("dbs", "texts", "its tables"),
-        Field("end", "instant", "the end of its log"),
-        _DRY,
-    ),
-)
-WRITTEN: Final = Shape(
-    "written",
-    "What was written to a page store.",
-    (
-        Field("db", "text", "name of the table"),
-        Field("key", "key", "the key"),
-        Field("txn", "int", "the transaction"),
-        Field("instant", "instant", "its last change in the log"),
-        Field("commit_end", "instant", "after its end record; null when it was left open"),
-        _DRY,
-    ),
-)
-DELETED: Final = Shape(
-    "deleted",
-    "What was deleted from a page store.",
-    (
-        Field("db", "text", "name of the table"),
-        Field("key", "key", "the key"),
-        Field("records", "int", "how many records went"),
-        Field("txn", "int", "the transaction"),
-        Field("commit_end", "instant", "after its end record"),
-        _DRY,
-    ),
-)
-TABLE: Final = Shape(
-    "database",
-    "One table of a page store.",
-    (
-        Field("name", "text", "its name"),
-        Field("heap_container", "int", "container of its rows"),
-        Field("index_container", "int", "container of its keys"),
-        Field("page_bytes", "int", "size of their pages"),
-        Field("heap_pages", "int", "pages of the rows"),
-        Field("index_pages", "int", "pages of the keys"),
-        Field("index_levels", "int", "levels of the index"),
-        Field("records", "int", "records, with --count", null=True),
-    ),
-)
+
+@record("created")
+class CreatedStore(NamedTuple):
+    """The new page store."""
+
+    environment: Annotated[Text, "its directory"]
+    store: Annotated[Text, "what it is", Choices(("derby",))]
+    dbs: Annotated[Sequence[Text], "its tables"]
+    end: Annotated[Instant, "the end of its log"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+
+
+@record("written")
+class WrittenRow(NamedTuple):
+    """What was written to a page store."""
+
+    db: Annotated[Text, "name of the table"]
+    key: Annotated[Key, "the key"]
+    txn: Annotated[Int, "the transaction"]
+    instant: Annotated[Instant, "its last change in the log"]
+    commit_end: Annotated[Instant, "after its end record; null when it was left open"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+
+
+@record("deleted")
+class DeletedRow(NamedTuple):
+    """What was deleted from a page store."""
+
+    db: Annotated[Text, "name of the table"]
+    key: Annotated[Key, "the key"]
+    records: Annotated[Int, "how many records went"]
+    txn: Annotated[Int, "the transaction"]
+    commit_end: Annotated[Instant, "after its end record"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+
+
+@record("database")
+class StoredTable(NamedTuple):
+    """One table of a page store."""
+
+    name: Annotated[Text, "its name"]
+    heap_container: Annotated[Int, "container of its rows"]
+    index_container: Annotated[Int, "container of its keys"]
+    page_bytes: Annotated[Int, "size of their pages"]
+    heap_pages: Annotated[Int, "pages of the rows"]
+    index_pages: Annotated[Int, "pages of the keys"]
+    index_levels: Annotated[Int, "levels of the index"]
+    records: Annotated[Int | None, "records, with --count"]

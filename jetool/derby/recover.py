@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import Final
+from typing import Annotated, NamedTuple
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
@@ -12,6 +12,7 @@ from engine.derby.presence import GIVEN_UP
 from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.derby.timeline import timeline
+from engine.fields import Bool, Choices, Int, Text, record
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
@@ -20,24 +21,23 @@ from engine.storage.undo import undo
 from jetool.app import exits, interrupted
 from jetool.app.options import Run
 from jetool.derby.ends import note_holder
-from jetool.derby.explain_rows import EXPLAINED, explained_row
+from jetool.derby.explain_rows import textbook_report
 from jetool.derby.locking import wait_for_lock
-from jetool.derby.recover_rows import RECOVERED, recovered_row
+from jetool.derby.recover_rows import DerbyRecovered, derby_recovered
 from jetool.derby.saving import backup_of, has_saved, last_backup
-from jetool.derby.timeline_rows import TIMELINE, drawing, timeline_row
-from jetool.output.shape import Field, Shape, check_fields
+from jetool.derby.timeline_rows import drawing, timeline_report
+from jetool.output.shape import check_fields
 
-UNDONE: Final = Shape(
-    "undone",
-    "What undo brought back.",
-    (
-        Field("environment", "text", "the directory"),
-        Field("store", "text", "what it is", choices=("derby",)),
-        Field("dry_run", "bool", "nothing was changed: this is the plan"),
-        Field("saved_in", "text", "directory with the old bytes"),
-        Field("entries", "int", "saved entries that were put back"),
-    ),
-)
+
+@record("undone")
+class DerbyUndone(NamedTuple):
+    """What undo brought back."""
+
+    environment: Annotated[Text, "the directory"]
+    store: Annotated[Text, "what it is", Choices(("derby",))]
+    dry_run: Annotated[Bool, "nothing was changed: this is the plan"]
+    saved_in: Annotated[Text, "directory with the old bytes"]
+    entries: Annotated[Int, "saved entries that were put back"]
 
 
 def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force_checkpoint: bool) -> int:
@@ -58,7 +58,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         DamageError: something that recovery needs is missing or damaged.
     """
     # Wrong names of fields must be refused before something is changed.
-    check_fields(run.out.selected, (RECOVERED,))
+    check_fields(run.out.selected, (DerbyRecovered,))
     wait_for_lock(run, DerbyDatabase(storage))
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()
@@ -69,8 +69,8 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         # Asked while the directory is there: an empty one is removed at the end of the block.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
-    row = recovered_row(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
-    run.out.document(RECOVERED, row)
+    done = derby_recovered(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
+    run.out.document(done)
     for note in found.notes:
         run.messages.warning(note, file=storage.root)
     if saved_in is not None:
@@ -99,7 +99,7 @@ def explain_database(run: Run, storage: Storage) -> int:
     database.require_clear()
     database.require_version(database.controls())
     note_holder(run, database)
-    run.out.document(EXPLAINED, explained_row(storage.root, list(compare(storage))))
+    run.out.document(textbook_report(storage.root, list(compare(storage))))
     return exits.DONE
 
 
@@ -126,7 +126,7 @@ def draw_timeline(run: Run, storage: Storage) -> int:
         width = shutil.get_terminal_size((80, 24)).columns
         run.out.text("\n".join(drawing(DerbyLogFiles(database), found, width)))
     else:
-        run.out.document(TIMELINE, timeline_row(storage.root, found))
+        run.out.document(timeline_report(storage.root, found))
     return exits.DONE
 
 
@@ -153,5 +153,7 @@ def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
     else:
         entries = take_back(storage, backup, force=force)
-    run.out.document(UNDONE, UNDONE.row((storage.root, "derby", run.dry_run, backup.root, entries)))
+    run.out.document(
+        DerbyUndone(environment=storage.root, store="derby", dry_run=run.dry_run, saved_in=backup.root, entries=entries)
+    )
     return exits.DONE

@@ -2,100 +2,141 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from engine.derby.checkpoint import CheckpointResult
 from engine.derby.recovery.manager import DerbyRecoveryResult
-from jetool.derby.info_rows import TRUNCATION_FIELDS, truncation_values
-from jetool.output.shape import Field, Shape, row_of
-
-_PASS_FIELDS: Final = (
-    Field("pass", "text", "what was done", choices=("analysis", "redo", "undo")),
-    Field("from", "instant", "where it began"),
-    Field("to", "instant", "where it ended"),
-    Field("records", "int", "records read; undo: records written"),
-    Field("applied", "int", "records done again; undo: CLRs", null=True),
-    Field("ignored", "int", "records that the page had already, or whose container is gone", null=True),
-)
-_UNDONE_FIELDS: Final = (
-    Field("transaction", "int", "its number"),
-    Field("internal", "bool", "a structure change or a checkpoint; rolled back before all others"),
-    Field("clrs", "int", "compensation records written for it"),
-)
-_CHECKPOINT_FIELDS: Final = (
-    Field("instant", "instant", "the checkpoint record"),
-    Field("redo_lwm", "instant", "redo low water mark"),
-    Field("undo_lwm", "instant", "undo low water mark"),
-    *TRUNCATION_FIELDS,
-    Field("transaction", "int", "transaction that wrote it"),
-    Field("pages", "int", "pages that it wrote"),
-    Field("log_files_removed", "ints", "log files that nobody needs any more"),
-    Field("stubs_removed", "texts", "stubs of removed containers that went away"),
-)
-_CHANGE_FIELDS: Final = (
-    Field("file", "text", "file below the database directory"),
-    Field("bytes", "size_bytes", "bytes that would be written, in blocks of 4096"),
-)
-RECOVERED: Final = Shape(
-    "recovered",
-    "What recovery of a Derby database did.",
-    (
-        Field("environment", "text", "the directory"),
-        Field("store", "text", "what it is", choices=("derby",)),
-        Field("dry_run", "bool", "nothing was changed: this is the plan"),
-        Field("was_clean", "bool", "there was nothing to redo or undo"),
-        Field("lost_commits", "int", "committed transactions after the end of the log that were given up"),
-        Field("zeroed_bytes", "int", "bytes after the end of the log that were zeroed"),
-        Field("pages_written", "int", "pages written"),
-        Field("in_doubt", "ints", "prepared transactions (XA) that were kept"),
-        Field("saved_in", "text", "directory with the old bytes", null=True),
-        Field("duration_ms", "duration_ms", "time that it took"),
-        Field("notes", "texts", "what an operator should know"),
-        Field("passes", "records", "the passes over the log", fields=_PASS_FIELDS),
-        Field("undone", "records", "transactions rolled back, in that order", fields=_UNDONE_FIELDS),
-        Field("checkpoint", "record", "the closing checkpoint", null=True, fields=_CHECKPOINT_FIELDS),
-        Field("changes", "records", "dry run: what would be written", fields=_CHANGE_FIELDS),
-    ),
-)
+from engine.fields import Bool, Choices, DurationMs, Instant, Int, Like, Named, SizeBytes, Text, record
+from jetool.derby.info_rows import Truncation, truncation_of
 
 
-def recovered_row(
+@record()
+class LogScanPass(NamedTuple):
+    """A pass over the log."""
+
+    pass_: Annotated[Text, "what was done", Choices(("analysis", "redo", "undo")), Named("pass")]
+    from_: Annotated[Instant, "where it began", Named("from")]
+    to: Annotated[Instant, "where it ended"]
+    records: Annotated[Int, "records read; undo: records written"]
+    applied: Annotated[Int | None, "records done again; undo: CLRs"]
+    ignored: Annotated[Int | None, "records that the page had already, or whose container is gone"]
+
+
+@record()
+class UndoneTransaction(NamedTuple):
+    """A transaction that was rolled back."""
+
+    transaction: Annotated[Int, "its number"]
+    internal: Annotated[Bool, "a structure change or a checkpoint; rolled back before all others"]
+    clrs: Annotated[Int, "compensation records written for it"]
+
+
+@record()
+class ClosingCheckpoint(NamedTuple):
+    """The checkpoint at the end of recovery."""
+
+    instant: Annotated[Instant, "the checkpoint record"]
+    redo_lwm: Annotated[Instant, "redo low water mark"]
+    undo_lwm: Annotated[Instant, "undo low water mark"]
+    truncation_points: Annotated[Sequence[Text], Like(Truncation)]
+    rep_point: Annotated[Instant, Like(Truncation)]
+    earliest_useful: Annotated[Instant, Like(Truncation)]
+    transaction: Annotated[Int, "transaction that wrote it"]
+    pages: Annotated[Int, "pages that it wrote"]
+    log_files_removed: Annotated[Sequence[Int], "log files that nobody needs any more"]
+    stubs_removed: Annotated[Sequence[Text], "stubs of removed containers that went away"]
+
+
+@record()
+class ChangedFile(NamedTuple):
+    """A file that recovery would change."""
+
+    file: Annotated[Text, "file below the database directory"]
+    bytes: Annotated[SizeBytes, "bytes that would be written, in blocks of 4096"]
+
+
+@record("recovered")
+class DerbyRecovered(NamedTuple):
+    """What recovery of a Derby database did."""
+
+    environment: Annotated[Text, "the directory"]
+    store: Annotated[Text, "what it is", Choices(("derby",))]
+    dry_run: Annotated[Bool, "nothing was changed: this is the plan"]
+    was_clean: Annotated[Bool, "there was nothing to redo or undo"]
+    lost_commits: Annotated[Int, "committed transactions after the end of the log that were given up"]
+    zeroed_bytes: Annotated[Int, "bytes after the end of the log that were zeroed"]
+    pages_written: Annotated[Int, "pages written"]
+    in_doubt: Annotated[Sequence[Int], "prepared transactions (XA) that were kept"]
+    saved_in: Annotated[Text | None, "directory with the old bytes"]
+    duration_ms: Annotated[DurationMs, "time that it took"]
+    notes: Annotated[Sequence[Text], "what an operator should know"]
+    passes: Annotated[Sequence[LogScanPass], "the passes over the log"]
+    undone: Annotated[Sequence[UndoneTransaction], "transactions rolled back, in that order"]
+    checkpoint: Annotated[ClosingCheckpoint | None, "the closing checkpoint"]
+    changes: Annotated[Sequence[ChangedFile], "dry run: what would be written"]
+
+
+def derby_recovered(
     root: str, found: DerbyRecoveryResult, *, dry_run: bool, saved_in: str | None, duration_ms: int
-) -> Any:
-    """The result of recovery as a row of the shape RECOVERED."""
-    return RECOVERED.row(
-        (
-            root,
-            "derby",
-            dry_run,
-            found.clean,
-            found.lost_commits,
-            found.zeroed_bytes,
-            found.pages_written,
-            found.in_doubt,
-            saved_in,
-            duration_ms,
-            found.notes,
-            [row_of(_PASS_FIELDS, one) for one in _passes(found)],
-            [row_of(_UNDONE_FIELDS, (one.transaction, one.internal, one.clrs)) for one in found.undone],
-            None if found.checkpoint is None else _checkpoint(found.checkpoint),
-            [row_of(_CHANGE_FIELDS, one) for one in sorted(found.changed.items())],
-        )
+) -> DerbyRecovered:
+    """The result of recovery."""
+    return DerbyRecovered(
+        environment=root,
+        store="derby",
+        dry_run=dry_run,
+        was_clean=found.clean,
+        lost_commits=found.lost_commits,
+        zeroed_bytes=found.zeroed_bytes,
+        pages_written=found.pages_written,
+        in_doubt=found.in_doubt,
+        saved_in=saved_in,
+        duration_ms=duration_ms,
+        notes=found.notes,
+        passes=_passes(found),
+        undone=[
+            UndoneTransaction(transaction=one.transaction, internal=one.internal, clrs=one.clrs) for one in found.undone
+        ],
+        checkpoint=None if found.checkpoint is None else _checkpoint(found.checkpoint),
+        changes=[ChangedFile(file=file, bytes=size) for file, size in sorted(found.changed.items())],
     )
 
 
-def _passes(found: DerbyRecoveryResult) -> list[tuple[Any, ...]]:
+def _passes(found: DerbyRecoveryResult) -> list[LogScanPass]:
     start, append = found.analysis.start, found.analysis.end.append
     # Undo writes a CLR for each record that it takes back, so both counts are the same.
     clrs = sum(one.clrs for one in found.undone)
-    return [
-        ("analysis", start.undo_lwm, append, found.analysis.records, None, None),
-        ("redo", start.redo_lwm, append, found.redo_seen, found.redo_applied, found.redo_skipped),
-        ("undo", found.undo_from, found.undo_to, clrs, clrs, None),
-    ]
+    analysis = LogScanPass(
+        pass_="analysis",
+        from_=start.undo_lwm,
+        to=append,
+        records=found.analysis.records,
+        applied=None,
+        ignored=None,
+    )
+    redo = LogScanPass(
+        pass_="redo",
+        from_=start.redo_lwm,
+        to=append,
+        records=found.redo_seen,
+        applied=found.redo_applied,
+        ignored=found.redo_skipped,
+    )
+    undo = LogScanPass(pass_="undo", from_=found.undo_from, to=found.undo_to, records=clrs, applied=clrs, ignored=None)
+    return [analysis, redo, undo]
 
 
-def _checkpoint(found: CheckpointResult) -> Any:
-    truncation = truncation_values(found.undo_lwm, found.truncation_points)
-    work = found.transaction, found.pages, found.log_files_removed, found.stubs_removed
-    return row_of(_CHECKPOINT_FIELDS, (found.at, found.redo_lwm, found.undo_lwm, *truncation, *work))
+def _checkpoint(found: CheckpointResult) -> ClosingCheckpoint:
+    truncation = truncation_of(found.undo_lwm, found.truncation_points)
+    return ClosingCheckpoint(
+        instant=found.at,
+        redo_lwm=found.redo_lwm,
+        undo_lwm=found.undo_lwm,
+        truncation_points=truncation.truncation_points,
+        rep_point=truncation.rep_point,
+        earliest_useful=truncation.earliest_useful,
+        transaction=found.transaction,
+        pages=found.pages,
+        log_files_removed=found.log_files_removed,
+        stubs_removed=found.stubs_removed,
+    )

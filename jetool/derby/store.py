@@ -20,14 +20,15 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits, kinds, params
+from jetool.app.decoding import decoded_shape
 from jetool.app.options import Run
 from jetool.app.record_output import completeness
 from jetool.commands.load.dump_reader import DumpReader
 from jetool.derby.ends import note_holder
 from jetool.derby.locking import wait_for_lock
-from jetool.derby.record_rows import CREATED, DELETED, TABLE, WRITTEN
+from jetool.derby.record_rows import CreatedStore, DeletedRow, StoredTable, WrittenRow
 from jetool.derby.saving import backup_of, has_saved
-from jetool.rows.record_rows import RECORD, record_row
+from jetool.rows.record_rows import PrintedRecord, printed
 
 _ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")
 
@@ -66,7 +67,7 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
         # The end that is printed is then the one after the checkpoint.
         store.checkpoint()
         names, end = store.tables(), store.end
-    run.out.document(CREATED, CREATED.row((env, "derby", names, end, run.dry_run)))
+    run.out.document(CreatedStore(environment=env, store="derby", dbs=names, end=end, dry_run=run.dry_run))
     return exits.DONE
 
 
@@ -95,7 +96,9 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
             store.flush()
             # A close would roll it back.
             store.crash()
-    run.out.document(WRITTEN, WRITTEN.row((name, record[0], txn.number, at, end, run.dry_run)))
+    run.out.document(
+        WrittenRow(db=name, key=record[0], txn=txn.number, instant=at, commit_end=end, dry_run=run.dry_run)
+    )
     return exits.DONE
 
 
@@ -106,7 +109,7 @@ def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
         if not txn.delete(name, key):
             raise _no_record(env, name, key, "nothing was deleted")
         number, end = txn.number, txn.commit()
-    run.out.document(DELETED, DELETED.row((name, key, 1, number, end, run.dry_run)))
+    run.out.document(DeletedRow(db=name, key=key, records=1, txn=number, commit_end=end, dry_run=run.dry_run))
     return exits.DONE
 
 
@@ -126,7 +129,7 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
                 hint=f"jetool dump-log {env} shows what stands after the end of the log",
             )
         raise missing
-    run.out.table(RECORD, [record_row((key, value))], completeness(unseen(store)))
+    run.out.table(decoded_shape(PrintedRecord, None), [printed((key, value))], completeness(unseen(store)))
     return reading_code(store)
 
 
@@ -136,11 +139,20 @@ def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> 
         for name in names:
             _require_table(store, env, name)
         rows = [
-            TABLE.row((*place, sum(1 for _ in txn.scan(place.name)) if count else None))
+            StoredTable(
+                name=place.name,
+                heap_container=place.heap_container,
+                index_container=place.index_container,
+                page_bytes=place.page_bytes,
+                heap_pages=place.heap_pages,
+                index_pages=place.index_pages,
+                index_levels=place.index_levels,
+                records=sum(1 for _ in txn.scan(place.name)) if count else None,
+            )
             for place in store.places()
             if not names or place.name in names
         ]
-    run.out.table(TABLE, rows, completeness(unseen(store)))
+    run.out.table(StoredTable, rows, completeness(unseen(store)))
     return reading_code(store)
 
 

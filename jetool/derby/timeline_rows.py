@@ -12,67 +12,78 @@ equally wide, however many bytes it has; inside one, columns are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
 
 from engine.derby.log import DerbyLogFiles
 from engine.derby.timeline import PERIODS, A, Scale, Timeline, TimelineEntry
 from engine.errors import plural
+from engine.fields import Bool, Choices, Instant, Int, Text, record
 from jetool.derby.txns import FATES
-from jetool.output.shape import Field, Row, Shape, instant_text, row_of
+from jetool.output.shape import instant_text
 
-_ENTRY_FIELDS: Final = (
-    Field("transaction", "int", "its number"),
-    Field("like", "int", "the transaction of the design document's diagram that it is like, 1 to 5"),
-    Field("outcome", "text", "what became of it", choices=FATES),
-    Field("internal", "bool", "a structure change or a checkpoint; rolled back before all others"),
-    Field("takes_checkpoint", "bool", "it is the transaction of the checkpoint"),
-    Field("first", "instant", "its begin record; null when that is not in the log any more"),
-    Field("last", "instant", "its last record"),
-    Field("begins_in", "text", "period that it begins in: A before undo_lwm, B before redo_lwm, C", choices=PERIODS),
-    Field("ends_in", "text", "period that it ends in; null when it does not", null=True, choices=PERIODS),
-    Field("recovery", "text", "what recovery makes of it"),
-)
-TIMELINE: Final = Shape(
-    "timeline",
-    "Transactions of a Derby database beside its last checkpoint and the end of its log.",
-    (
-        Field("environment", "text", "the directory"),
-        Field("store", "text", "what it is", choices=("derby",)),
-        Field("undo_lwm", "instant", "undo low water mark: period B begins, recovery reads from here"),
-        Field("redo_lwm", "instant", "redo low water mark: period C begins, recovery redoes from here"),
-        Field("checkpoint", "instant", "record of the last checkpoint"),
-        Field("end_of_log", "instant", "where the log ends: the crash"),
-        Field("not_read", "int", "transactions that ended before the undo low water mark"),
-        Field("transactions", "records", "all others, in the order of their begins", fields=_ENTRY_FIELDS),
-    ),
-)
+
+@record()
+class TimelineTransaction(NamedTuple):
+    """A transaction beside the last checkpoint."""
+
+    transaction: Annotated[Int, "its number"]
+    like: Annotated[Int, "the transaction of the design document's diagram that it is like, 1 to 5"]
+    outcome: Annotated[Text, "what became of it", Choices(FATES)]
+    internal: Annotated[Bool, "a structure change or a checkpoint; rolled back before all others"]
+    takes_checkpoint: Annotated[Bool, "it is the transaction of the checkpoint"]
+    first: Annotated[Instant, "its begin record; null when that is not in the log any more"]
+    last: Annotated[Instant, "its last record"]
+    begins_in: Annotated[Text, "period that it begins in: A before undo_lwm, B before redo_lwm, C", Choices(PERIODS)]
+    ends_in: Annotated[Text | None, "period that it ends in; null when it does not", Choices(PERIODS)]
+    recovery: Annotated[Text, "what recovery makes of it"]
+
+
+@record("timeline")
+class TimelineReport(NamedTuple):
+    """Transactions of a Derby database beside its last checkpoint and the end of its log."""
+
+    environment: Annotated[Text, "the directory"]
+    store: Annotated[Text, "what it is", Choices(("derby",))]
+    undo_lwm: Annotated[Instant, "undo low water mark: period B begins, recovery reads from here"]
+    redo_lwm: Annotated[Instant, "redo low water mark: period C begins, recovery redoes from here"]
+    checkpoint: Annotated[Instant, "record of the last checkpoint"]
+    end_of_log: Annotated[Instant, "where the log ends: the crash"]
+    not_read: Annotated[Int, "transactions that ended before the undo low water mark"]
+    transactions: Annotated[Sequence[TimelineTransaction], "all others, in the order of their begins"]
+
+
 _LABEL_WIDTH: Final = 40
 _FEWEST_COLUMNS: Final = 24
 
 
-def timeline_row(root: str, found: Timeline) -> Row:
-    """A timeline as a row of the shape TIMELINE."""
+def timeline_report(root: str, found: Timeline) -> TimelineReport:
+    """A timeline as a report."""
     entries = [
-        row_of(
-            _ENTRY_FIELDS,
-            (
-                one.fate.number,
-                one.like,
-                one.fate.outcome,
-                one.fate.internal,
-                one.checkpoint,
-                one.fate.first,
-                one.fate.last,
-                one.begins,
-                one.ends,
-                one.recovery,
-            ),
+        TimelineTransaction(
+            transaction=one.fate.number,
+            like=one.like,
+            outcome=one.fate.outcome,
+            internal=one.fate.internal,
+            takes_checkpoint=one.checkpoint,
+            first=one.fate.first,
+            last=one.fate.last,
+            begins_in=one.begins,
+            ends_in=one.ends,
+            recovery=one.recovery,
         )
         for one in found.entries
     ]
-    marks = found.undo_lwm, found.redo_lwm, found.checkpoint, found.end
-    return TIMELINE.row((root, "derby", *marks, found.not_read, entries))
+    return TimelineReport(
+        environment=root,
+        store="derby",
+        undo_lwm=found.undo_lwm,
+        redo_lwm=found.redo_lwm,
+        checkpoint=found.checkpoint,
+        end_of_log=found.end,
+        not_read=found.not_read,
+        transactions=entries,
+    )
 
 
 def drawing(log: DerbyLogFiles, found: Timeline, width: int) -> Iterator[str]:

@@ -2,49 +2,55 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_walk import DerbyDamage, walk
 from engine.derby.xact_fates import ABORTED, COMMITTED, OPEN, PREPARED, XactFate, fates
+from engine.fields import Bool, Choices, Instant, Int, SizeBytes, Text, record
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.info_rows import global_id_text
-from jetool.output.shape import Field, Row, Shape
 
 FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED)
-TXN: Final = Shape(
-    "txn",
-    "One transaction of a Derby log.",
-    (
-        Field("transaction", "int", "its number; numbers are given out anew after each start of the database"),
-        Field("fate", "text", "what became of it", choices=FATES),
-        Field("first", "instant", "its begin record; null when that is no longer in the log"),
-        Field("last", "instant", "its last record"),
-        Field("records", "int", "its records, begin and end included"),
-        Field("clrs", "int", "compensation records among them"),
-        Field("bytes", "size_bytes", "their bytes, envelopes included"),
-        Field("internal", "bool", "a structure change or a checkpoint"),
-        Field("after_end", "bool", "its last record lies after the end of the log: recovery does not see it"),
-        Field("global_id", "text", "format:global:branch of an XA transaction, the last two in hex", null=True),
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "How many transactions have which fate; those that were not printed count too.",
-    (
-        *(Field(fate, "int", f"transactions that are {fate}") for fate in FATES),
-        Field("after_end", "int", "transactions whose last record recovery does not see"),
-        Field("printed", "int", "transactions above"),
-        Field("entries", "int", "records read"),
-        Field("bad", "int", "stretches of damage"),
-    ),
-)
+
+
+@record("txn")
+class DerbyTxn(NamedTuple):
+    """One transaction of a Derby log."""
+
+    transaction: Annotated[Int, "its number; numbers are given out anew after each start of the database"]
+    fate: Annotated[Text, "what became of it", Choices(FATES)]
+    first: Annotated[Instant, "its begin record; null when that is no longer in the log"]
+    last: Annotated[Instant, "its last record"]
+    records: Annotated[Int, "its records, begin and end included"]
+    clrs: Annotated[Int, "compensation records among them"]
+    bytes: Annotated[SizeBytes, "their bytes, envelopes included"]
+    internal: Annotated[Bool, "a structure change or a checkpoint"]
+    after_end: Annotated[Bool, "its last record lies after the end of the log: recovery does not see it"]
+    global_id: Annotated[Text | None, "format:global:branch of an XA transaction, the last two in hex"]
+
+
+@record("summary")
+class XactCounts(NamedTuple):
+    """How many transactions have which fate; those that were not printed count too."""
+
+    committed: Annotated[Int, "transactions that are committed"]
+    aborted: Annotated[Int, "transactions that are aborted"]
+    open: Annotated[Int, "transactions that are open"]
+    prepared: Annotated[Int, "transactions that are prepared"]
+    after_end: Annotated[Int, "transactions whose last record recovery does not see"]
+    printed: Annotated[Int, "transactions above"]
+    entries: Annotated[Int, "records read"]
+    bad: Annotated[Int, "stretches of damage"]
+
+
 _STEP: Final = 4096
 
 
@@ -95,31 +101,40 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     found = fates(reader)
     chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
     after_end = sum(bool(append) and one.last >= append for one in found)
-    with run.out.stream(TXN) as stream:
+    with run.out.stream(DerbyTxn) as stream:
         for one in chosen[:limit]:
-            stream.row("txn", _row(one, append))
+            stream.row(_fate(one, append))
         # Of all, not of those printed: the summary must not change with the filters.
-        counts = [sum(one.outcome == fate for one in found) for fate in FATES]
-        stream.end(SUMMARY.row((*counts, after_end, len(chosen[:limit]), reader.records, reader.bad)))
+        counts = Counter(one.outcome for one in found)
+        stream.end(
+            XactCounts(
+                committed=counts[COMMITTED],
+                aborted=counts[ABORTED],
+                open=counts[OPEN],
+                prepared=counts[PREPARED],
+                after_end=after_end,
+                printed=len(chosen[:limit]),
+                entries=reader.records,
+                bad=reader.bad,
+            )
+        )
     warn_of_ends(run, database, log, ends)
     # The check reads the log once more, so only when something was met.
     harmful = (reader.bad or after_end or ends.end is None) and is_harmful(log, controls)
     return exits.FINDINGS if harmful else exits.DONE
 
 
-def _row(one: XactFate, append: int) -> Row:
+def _fate(one: XactFate, append: int) -> DerbyTxn:
     after_end = bool(append) and one.last >= append
-    return TXN.row(
-        (
-            one.number,
-            one.outcome,
-            one.first,
-            one.last,
-            one.records,
-            one.compensations,
-            one.log_bytes,
-            one.internal,
-            after_end,
-            global_id_text(one.global_id),
-        )
+    return DerbyTxn(
+        transaction=one.number,
+        fate=one.outcome,
+        first=one.first,
+        last=one.last,
+        records=one.records,
+        clrs=one.compensations,
+        bytes=one.log_bytes,
+        internal=one.internal,
+        after_end=after_end,
+        global_id=global_id_text(one.global_id),
     )

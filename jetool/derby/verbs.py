@@ -194,7 +194,6 @@ def verify(
     run: Run, /, *, env: str, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
 ) -> int:
     """Check control files and log, and every page unless only the log is asked for."""
-    from jetool.commands.verify.rows import OF_PAGES
     from jetool.derby.verify import verify_database
 
     if secondaries:
@@ -204,4 +203,4 @@ def verify(
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
     # ``--full`` wins: it asks for more than the others leave out.
     log_only = (quick or asked["log"] or asked["tail"]) and not full
-    return verify_database(run, _to_read(env), OF_PAGES, log_only=log_only, strict=strict)
+    return verify_database(run, _to_read(env), log_only=log_only, strict=strict)

@@ -12,7 +12,7 @@ from engine.storage.base import Storage
 from engine.verify import repairs
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.output.shape import Shape
+from jetool.commands.verify.rows import CheckSummary
 
 RULES: Final = (
     ("DRB-CTL-001", "log.ctrl cannot be used"),
@@ -77,13 +77,12 @@ class DerbyFindingView(NamedTuple):
     page: int | None
 
 
-def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: bool, strict: bool) -> int:
+def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool) -> int:
     """Check a Derby database and print what is found.
 
     Arguments:
         run: the run.
         storage: the database directory.
-        summary: shape of the summary.
         log_only: leave containers and pages out.
         strict: whether warnings count.
 
@@ -101,8 +100,21 @@ def verify_database(run: Run, storage: Storage, summary: Shape, *, log_only: boo
     counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]
     # A check that could not run is listed as not checked, never as passed.
     checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
-    values = (*counts, files, report.records, report.log_bytes, checked, report.not_checked)
-    found.end(summary.row((*values, report.containers, report.pages, report.rows)))
+    found.end(
+        CheckSummary(
+            errors=counts[0],
+            warnings=counts[1],
+            notes=counts[2],
+            files=files,
+            entries=report.records,
+            bytes=report.log_bytes,
+            checked=checked,
+            not_checked=report.not_checked,
+            containers=report.containers,
+            pages=report.pages,
+            rows=report.rows,
+        )
+    )
     return _code(report, strict=strict)
 
 

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from engine.fields import Row, Shape, Shaped
 from jetool.output.findings import FindingView
-from jetool.output.shape import Row, Shape, Style
+from jetool.output.shape import Style
 
 # How a command turns (rec, row, style) into a line of text, without the newline. A function of a module, not a lambda
 # or a closure, since workers need it too.
@@ -69,13 +70,8 @@ class OutputStream(Protocol):
     def encoder(self) -> Encoder:
         """Renders rows for ``write``, in this process or another."""
 
-    def row(self, rec: str, row: Row) -> None:
-        """Print one row.
-
-        Arguments:
-            rec: the name of one of the stream's shapes.
-            row: its fields.
-        """
+    def row(self, record: Any) -> None:
+        """Print one record, of one of the stream's classes."""
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows, each with the name of its shape."""
@@ -86,7 +82,7 @@ class OutputStream(Protocol):
     def flush(self) -> None:
         """Hand everything to the reader now (``--follow``)."""
 
-    def end(self, summary: Row) -> None:
+    def end(self, summary: Any) -> None:
         """Print the summary."""
 
     def __enter__(self) -> OutputStream:
@@ -104,7 +100,7 @@ class FindingStream(Protocol):
     def add(self, finding: FindingView) -> None:
         """Print one finding."""
 
-    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:
+    def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:
         """Print the summary, which says what was and what was not checked.
 
         Arguments:
@@ -128,25 +124,25 @@ class Output(Protocol):
     def selected(self) -> tuple[str, ...] | None:
         """The names of ``--fields``, or None."""
 
-    def document(self, shape: Shape, row: Row) -> None:
-        """Print one record. In text, nested rows become sections and lists of rows tables."""
+    def document(self, record: Any) -> None:
+        """Print one record. In text, nested records become sections and lists of records tables."""
 
-    def table(self, shape: Shape, rows: Iterable[Row], more: Row = ()) -> None:
-        """Print rows of one shape.
+    def table(self, of: Shaped, records: Iterable[Any], more: Row = ()) -> None:
+        """Print records of one class.
 
         Arguments:
-            shape: theirs.
-            rows: all of them.
+            of: their class.
+            records: all of them.
             more: what the summary says besides their count; the command declares the shape of it.
         """
 
     def stream(
-        self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+        self, *classes: Shaped, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
     ) -> OutputStream:
         """Start a stream.
 
         Arguments:
-            shapes: all shapes that can occur, the principal one first. The summary's is not among them.
+            classes: all record classes that can occur, the principal one first. The summary's is not among them.
             line: the line of text for a row, where columns do not serve.
             encoder: the command's own, for a format that only it has.
             few: all rows will be given at once, by ``rows`` of the stream.

@@ -6,32 +6,39 @@ once. The general twin is ``Encoder.rows``, which renders everything else, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from engine.fields import Row, Shape, Shaped, shape_of
 from engine.format.lsn import is_null
 from jetool.output.base import Encoder
 from jetool.output.jsonl import NdjsonEncoder, line, without_steering
-from jetool.output.shape import Shape, Style, to_json, to_text
+from jetool.output.shape import Style, to_json, to_text
 from jetool.output.text import TextEncoder, encode
 
 _PLAIN: Final = "int"
 _LSN: Final = "lsn"
 
 
-def rendered(encoder: Encoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
-    """Rows of one shape.
+def rendered(encoder: Encoder, of: Shaped, by_name: Mapping[str, Sequence[Any]]) -> bytes:
+    """Records of one class.
 
     Arguments:
-        encoder: of the stream; the shape is one of its own.
-        shape: theirs.
-        columns: the values of each field; hashable, so tuples where the kind is a list. All as long as the first.
+        encoder: of the stream; the class is one of its own.
+        of: their class.
+        by_name: the values of each field; hashable, so tuples where the kind is a list. All are equally long.
     """
+    shape = shape_of(of)
+    columns = [by_name[name] for name in shape.names()]
     if isinstance(encoder, TextEncoder) and encoder.has_columns_of(shape):
         return _as_text(encoder, shape, columns)
     if isinstance(encoder, NdjsonEncoder) and encoder.has_columns_of(shape):
         return _as_json(encoder, shape, columns)
-    return encoder.rows((shape.rec, shape.row(values)) for values in zip(*columns, strict=True))
+    return encoder.rows((shape.rec, _row(shape, values)) for values in zip(*columns, strict=True))
+
+
+def _row(shape: Shape, values: Sequence[Any]) -> Row:
+    return [(field.name, field.kind, value) for field, value in zip(shape.fields, values, strict=True)]
 
 
 def _as_text(encoder: TextEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:

@@ -18,9 +18,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from engine.fields import Row, Shape
 from jetool.output import jsonl
 from jetool.output.base import StreamLayout
-from jetool.output.shape import Row, Shape, Style, column_names, to_json
+from jetool.output.shape import Style, column_names, to_json
 
 # A tab or a line end in front of the sign is dropped by spreadsheets.
 _FORMULA: Final = frozenset("=+-@\t\r\n")

@@ -7,9 +7,10 @@ CSV go through the ordinary encoders; JUnit, SARIF and the Prometheus text forma
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from engine.fields import ABSENT, Absent, Choices, Instant, Int, Key, Lsn, Row, Text, record
+from jetool.output.shape import Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
 # Formats that carry totals in front, so that findings are collected first; the renderers are in ``findings_formats``.
@@ -51,38 +52,49 @@ class FindingView(Protocol):
     def remedy(self) -> str: ...  # noqa: D102
 
 
-FINDING = Shape(
-    "finding",
-    "One thing that a check found.",
-    (
-        Field("code", "text", "stable code of the kind of finding"),
-        Field("severity", "text", "how bad it is", choices=SEVERITIES),
-        Field("lsn", "lsn", "where in the log", null=True),
-        Field("file", "text", "the file that is damaged", null=True),
-        Field("db", "text", "name of the database concerned", null=True),
-        Field("key", "key", "the key concerned", null=True),
-        Field("message", "text", "what is wrong"),
-        Field("consequence", "text", "what it means for the data"),
-        Field("remedy", "text", "what to do next"),
-        Field("instant", "instant", "Derby: where in the log", optional=True),
-        Field("container", "int", "Derby: number of the container", optional=True),
-        Field("page", "int", "Derby: number of the page", optional=True),
-    ),
-)
+@record("finding")
+class FindingRow(NamedTuple):
+    """One thing that a check found."""
+
+    code: Annotated[Text, "stable code of the kind of finding"]
+    severity: Annotated[Text, "how bad it is", Choices(SEVERITIES)]
+    lsn: Annotated[Lsn | None, "where in the log"]
+    file: Annotated[Text | None, "the file that is damaged"]
+    db: Annotated[Text | None, "name of the database concerned"]
+    key: Annotated[Key | None, "the key concerned"]
+    message: Annotated[Text, "what is wrong"]
+    consequence: Annotated[Text, "what it means for the data"]
+    remedy: Annotated[Text, "what to do next"]
+    instant: Annotated[Instant | Absent, "Derby: where in the log"] = ABSENT
+    container: Annotated[Int | Absent, "Derby: number of the container"] = ABSENT
+    page: Annotated[Int | Absent, "Derby: number of the page"] = ABSENT
+
 
 _COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 
 
-_PLACE: Final = tuple(field for field in FINDING.fields if field.optional)
-_ALWAYS: Final = Shape("finding", "", tuple(field for field in FINDING.fields if not field.optional))
+def finding_row(finding: FindingView) -> FindingRow:
+    """A finding as it is printed; a Derby place is there when the finding has one."""
+    return FindingRow(
+        code=finding.code,
+        severity=finding.severity,
+        lsn=finding.lsn,
+        file=finding.file,
+        db=finding.db,
+        key=finding.key,
+        message=finding.message,
+        consequence=finding.consequence,
+        remedy=finding.remedy,
+        instant=_derby(finding, "instant"),
+        container=_derby(finding, "container"),
+        page=_derby(finding, "page"),
+    )
 
 
-def row(finding: FindingView) -> Row:
-    """A finding as a row; a Derby place is there when the finding has one."""
-    always = _ALWAYS.row([getattr(finding, name) for name in _ALWAYS.names()])
-    place = [(field.name, field.kind, getattr(finding, field.name, None)) for field in _PLACE]
+def _derby(finding: FindingView, name: str) -> int | Absent:
+    found: int | None = getattr(finding, name, None)
     # Left out, not null: JE's findings have no such places.
-    return [*always, *(field for field in place if field[2] is not None)]
+    return ABSENT if found is None else found
 
 
 def byte_offset(finding: FindingView) -> int | None:

@@ -19,10 +19,11 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.errors import plural
+from engine.fields import Row, row_of
 from engine.version import VERSION
 from jetool.output import jsonl
-from jetool.output.findings import SEVERITIES, FindingView, byte_offset, place_words, row
-from jetool.output.shape import PLAIN, Row, Style, lsn_text, printable, to_json, to_text
+from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding_row, place_words
+from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_text
 
 _KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
@@ -83,7 +84,7 @@ def render(form: str, found: FindingTally, summary: Row, style: Style) -> bytes:
 def _place(finding: FindingView) -> str:
     lsn = lsn_text(finding.lsn) if finding.lsn is not None else None
     parts = [finding.file, lsn, f"database {finding.db}" if finding.db is not None else None]
-    named = place_words([field for field in row(finding) if field[0] in _DERBY_PLACE], PLAIN)
+    named = place_words([field for field in row_of(finding_row(finding)) if field[0] in _DERBY_PLACE], PLAIN)
     return " ".join([*(part for part in parts if part), *named])
 
 

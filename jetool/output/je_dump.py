@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from jetool.output.shape import Row
+from engine.fields import Row
 
 _PRINTABLE: Final = [
     "\\\\" if byte == 0x5C else chr(byte) if 0x20 < byte < 0x7F else f"\\{byte:02x}" for byte in range(256)

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from engine.fields import Row, Shape, row_of, shape_of
 from jetool.output.base import StreamLayout
-from jetool.output.shape import Row, Shape, Style, pick_fields, row_to_json
+from jetool.output.shape import Style, pick_fields, row_to_json
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WIDE = json.JSONEncoder(ensure_ascii=False, indent=2)
@@ -55,8 +56,13 @@ def document(row: Row, style: Style) -> bytes:
 
 
 def document_line(shape: Shape, row: Row, style: Style) -> bytes:
-    """One record as a line of NDJSON."""
+    """One record, or part of one, as a line of NDJSON."""
     return line({"rec": shape.rec} | row_to_json(row, style)) + b"\n"
+
+
+def record_line(record: Any, style: Style) -> bytes:
+    """One record as a line of NDJSON."""
+    return document_line(shape_of(type(record)), row_of(record), style)
 
 
 def document_lines(shape: Shape, row: Row, style: Style) -> bytes:

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from engine.contents.opendj import LdapEntry, ldif
 from engine.db.environment import Environment
+from engine.fields import Row
 from engine.inspect.ldap_backend import BackendEntry, backend_entries, base_dns
-from jetool.output.shape import Row
 
 HEAD: Final = b"version: 1\n\n"
 

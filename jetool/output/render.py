@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
+from typing import Any
 
+from engine.fields import Row, Shaped, as_row, named_row, row_of, shape_of
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
-from jetool.output.findings import COLLECTED_FORMATS, FINDING, FindingView, row, text_line
-from jetool.output.shape import Row, Shape, Style, check_fields, pick_fields
+from jetool.output.findings import COLLECTED_FORMATS, FindingRow, FindingView, finding_row, text_line
+from jetool.output.shape import Style, check_fields, pick_fields
 from jetool.output.sink import Sink
 
 
@@ -29,10 +31,11 @@ class Renderer:
 
     # Each format is loaded when it is used: together they would be a tenth of the start of every command.
 
-    def document(self, shape: Shape, row: Row) -> None:
+    def document(self, record: Any) -> None:
         """Print one record."""
+        shape = shape_of(type(record))
         check_fields(self.selected, (shape,))
-        row = pick_fields(row, self.selected)
+        row = pick_fields(row_of(record), self.selected)
         if self.format in ("json", "ndjson"):
             from jetool.output import jsonl
 
@@ -53,10 +56,11 @@ class Renderer:
         """Hand everything to the reader now."""
         self._sink.flush()
 
-    def table(self, shape: Shape, rows: Iterable[Row], more: Row = ()) -> None:
-        """Print rows of one shape."""
+    def table(self, of: Shaped, records: Iterable[Any], more: Row = ()) -> None:
+        """Print records of one class."""
+        shape = shape_of(of)
         check_fields(self.selected, (shape,))
-        picked = [pick_fields(row, self.selected) for row in rows]
+        picked = [pick_fields(as_row(record), self.selected) for record in records]
         if self.format == "json":
             from jetool.output import jsonl
 
@@ -75,19 +79,19 @@ class Renderer:
             self._sink.write(text.table(shape, picked, self.selected, self.style))
 
     def stream(
-        self, *shapes: Shape, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+        self, *classes: Shaped, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
     ) -> RowStream:
         """Start a stream."""
-        check_fields(self.selected, shapes)
-        plan = StreamLayout(shapes, self.selected, self.style, line, few)
+        check_fields(self.selected, classes)
+        plan = StreamLayout(tuple(map(shape_of, classes)), self.selected, self.style, line, few)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
         """Start a stream of findings."""
-        check_fields(self.selected, (FINDING,))
+        check_fields(self.selected, (FindingRow,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, environments, self.style, self._sink)
-        plan = StreamLayout((FINDING,), self.selected, self.style, text_line)
+        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
     def text(self, text: str) -> None:
@@ -124,9 +128,9 @@ class RowStream:
         self._written = False
         self._ended = False
 
-    def row(self, rec: str, row: Row) -> None:
-        """Print one row."""
-        self.rows([(rec, row)])
+    def row(self, record: Any) -> None:
+        """Print one record."""
+        self.rows([named_row(record)])
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows."""
@@ -143,9 +147,9 @@ class RowStream:
         """Hand everything to the reader."""
         self._sink.flush()
 
-    def end(self, summary: Row) -> None:
+    def end(self, summary: Any) -> None:
         """Print the summary."""
-        foot = self.encoder.foot(summary)
+        foot = self.encoder.foot(as_row(summary))
         # The blank line before a text summary sets it apart from rows; without rows it would be the first line.
         nothing_above = not self._pending and not self._written
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
@@ -169,9 +173,9 @@ class _StreamedFindings:
         self._stream = stream
 
     def add(self, finding: FindingView) -> None:
-        self._stream.row("finding", row(finding))
+        self._stream.row(finding_row(finding))
 
-    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:  # noqa: ARG002 - the summary says it
+    def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:  # noqa: ARG002 - the summary says it
         self._stream.end(summary)
 
 
@@ -191,7 +195,7 @@ class _CollectedFindings:
     def add(self, finding: FindingView) -> None:
         self._found.add(finding)
 
-    def end(self, summary: Row, incomplete: Collection[str] = ()) -> None:
+    def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:
         self._found.ended(incomplete)
         # At the end only: the totals stand in front.
-        self._sink.write(self._render(self._form, self._found, summary, self._style))
+        self._sink.write(self._render(self._form, self._found, as_row(summary), self._style))

@@ -1,10 +1,11 @@
-"""Shapes: the fields of an output record, declared once, and how values of each kind look as text and as JSON.
+"""How values of each kind look as text and as JSON, and the JSON Schema of a record.
 
-A shape serves the columns of tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that ``jetool
-schema`` prints. Commands declare the shapes of what they print; a test validates real output against them.
+What is printed are records whose fields have a kind (``engine.fields``). From the class of a record come the columns of
+tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that ``jetool schema`` prints; a test validates
+real output against it.
 
-A kind names the type of a value: how an LSN, a time or a key looks is known here alone. Engine descriptions
-(``engine.format.fields``) and commands give values with their kind; renderers ask here. A value of None is ``-`` in
+A kind names the type of a value: how an LSN, a time or a key looks is known here alone. Entries of the log
+(``engine.format.describe``) and records give values with their kind; renderers ask here. A value of None is ``-`` in
 text and null in JSON, whatever the kind.
 
 =============  =====================  ===========================  ==================================
@@ -41,11 +42,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
+from engine.fields import LISTS, Field, Row, Shaped, is_record, row_of, shape_of
 from engine.format.lsn import format_lsn, is_null
 from engine.inspect.key_formats import show
-
-# (name, kind, value) in the order of printing. The value's type follows from the kind.
-Row = Sequence[tuple[str, str, Any]]
 
 NULL_VLSN: Final = -1
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -88,7 +87,7 @@ def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
     return KINDS[kind].json(value, style)
 
 
-def row_to_json(row: Row, style: Style = PLAIN) -> dict[str, Any]:
+def row_to_json(row: Any, style: Style = PLAIN) -> dict[str, Any]:
     """A row as a JSON object, fields in their order."""
     return {name: value if kind in _AS_IT_IS else to_json(kind, value, style) for name, kind, value in fields_of(row)}
 
@@ -156,7 +155,9 @@ def _bytes_text(data: bytes, form: str) -> str:
 
 
 def fields_of(record: Any) -> Row:
-    """The fields of a value of kind ``record``: a row already, or a record that the engine describes."""
+    """The fields of a value of kind ``record``: a row, a record, or an entry's record that the engine describes."""
+    if is_record(record):
+        return row_of(record)
     if not hasattr(record, "_fields"):
         return cast(Row, record)
     from engine.format.describe import describe
@@ -239,17 +240,6 @@ KINDS: Final[dict[str, ValueKind]] = {
 # Kinds whose values are JSON already. Streams have millions of rows, most of whose fields are of these.
 _AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
 
-# Kinds of sequences, and the kind of their items.
-LISTS: Final = {
-    "ints": "int",
-    "offsets": "hex",
-    "texts": "text",
-    "byteses": "bytes",
-    "lsns": "lsn",
-    "vlsns": "vlsn",
-    "records": "record",
-}
-
 
 def _list_text(kind: str) -> Callable[[Any, Style], str]:
     return lambda value, style: ", ".join([to_text(kind, item, style) for item in value]) or "-"
@@ -262,81 +252,36 @@ TEXTS: Final[dict[str, Callable[[Any, Style], str]]] = {
 }
 
 
-class Field(NamedTuple):
-    """One field of a record.
+def field_schema(field: Field) -> dict[str, Any]:
+    """JSON Schema of the value of a field."""
+    kind = LISTS.get(field.kind, field.kind)
+    value = object_schema(field.fields) if field.fields else dict(KINDS[kind].schema)
+    if field.choices:
+        value["enum"] = list(field.choices)
+    # Some kinds have a value of their own for null, such as NULL_LSN: each item of a list may be it.
+    if KINDS[kind].null:
+        value = _or_null(value)
+    if field.kind in LISTS:
+        value = {"type": "array", "items": value}
+    if field.null:
+        value = _or_null(value)
+    return {"description": field.help, **value}
 
-    Attributes:
-        name: the JSON key.
-        kind: a kind of ``jetool.output.shape``.
-        help: what it says, with units.
-        null: whether it can be null.
-        optional: whether it can be left out.
-        fields: the fields of a nested ``record`` or of each of ``records``; none where they differ by log version.
-        choices: the only texts that occur, for kind ``text``.
+
+def record_schema(of: Shaped, *, with_rec: bool) -> dict[str, Any]:
+    """JSON Schema of a record as an object.
+
+    Arguments:
+        of: the record's class.
+        with_rec: whether the key ``rec`` stands in front (lines of NDJSON).
     """
-
-    name: str
-    kind: str
-    help: str
-    null: bool = False
-    optional: bool = False
-    fields: tuple[Field, ...] = ()
-    choices: tuple[str, ...] = ()
-
-    def schema(self) -> dict[str, Any]:
-        """JSON Schema of the value."""
-        kind = LISTS.get(self.kind, self.kind)
-        value = object_schema(self.fields) if self.fields else dict(KINDS[kind].schema)
-        if self.choices:
-            value["enum"] = list(self.choices)
-        # Some kinds have a value of their own for null, such as NULL_LSN: each item of a list may be it.
-        if KINDS[kind].null:
-            value = _or_null(value)
-        if self.kind in LISTS:
-            value = {"type": "array", "items": value}
-        if self.null:
-            value = _or_null(value)
-        return {"description": self.help, **value}
-
-
-class Shape(NamedTuple):
-    """A record: its name, what it is, and its fields in the order of printing.
-
-    Attributes:
-        rec: value of the key ``rec`` in NDJSON.
-        help: one sentence.
-        fields: the fields. A field that is not here is not printed by anybody.
-    """
-
-    rec: str
-    help: str
-    fields: tuple[Field, ...]
-
-    def row(self, record: Sequence[Any]) -> Row:
-        """Values in the order of the fields, with their names and kinds."""
-        return row_of(self.fields, record)
-
-    def names(self) -> list[str]:
-        """Names of the fields."""
-        return [field.name for field in self.fields]
-
-    def schema(self, *, with_rec: bool) -> dict[str, Any]:
-        """JSON Schema of the record as an object.
-
-        Arguments:
-            with_rec: whether the key ``rec`` stands in front (lines of NDJSON).
-        """
-        found = object_schema(self.fields)
-        if with_rec:
-            # First, as in the line itself.
-            found["properties"] = {"rec": {"const": self.rec}} | found["properties"]
-            found["required"] = ["rec", *found["required"]]
-        return {"description": self.help, **found}
-
-
-def row_of(fields: Iterable[Field], record: Sequence[Any]) -> Row:
-    """Values in the order of some fields, with their names and kinds; of a shape, or of a record nested in one."""
-    return [(field.name, field.kind, value) for field, value in zip(fields, record, strict=True)]
+    shape = shape_of(of)
+    found = object_schema(shape.fields)
+    if with_rec:
+        # First, as in the line itself.
+        found["properties"] = {"rec": {"const": shape.rec}} | found["properties"]
+        found["required"] = ["rec", *found["required"]]
+    return {"description": shape.help, **found}
 
 
 def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
@@ -344,7 +289,7 @@ def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
     listed = list(fields)
     return {
         "type": "object",
-        "properties": {field.name: field.schema() for field in listed},
+        "properties": {field.name: field_schema(field) for field in listed},
         "required": [field.name for field in listed if not field.optional],
     }
 
@@ -354,7 +299,7 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema if "anyOf" in schema else {"anyOf": [schema, {"type": "null"}]}
 
 
-def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shape]) -> None:
+def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shaped]) -> None:
     """Refuse names that no record has.
 
     Arguments:
@@ -364,7 +309,7 @@ def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shape]) -> Non
     Raises:
         UsageError: a name is unknown; the message lists those that are known.
     """
-    known = list(dict.fromkeys(name for shape in shapes for name in shape.names()))
+    known = list(dict.fromkeys(name for shape in shapes for name in shape_of(shape).names()))
     wrong = [name for name in selected or () if name not in known]
     if wrong:
         from engine.errors import UsageError
@@ -380,12 +325,12 @@ def pick_fields(row: Row, selected: Sequence[str] | None) -> Row:
     return [by_name[name] for name in selected if name in by_name]
 
 
-def column_names(shapes: Sequence[Shape], selected: Sequence[str] | None) -> list[str]:
+def column_names(shapes: Sequence[Shaped], selected: Sequence[str] | None) -> list[str]:
     """The columns of CSV and of text: what was selected, or the fields of all shapes, each once.
 
     Where rows of several shapes can occur the first column is ``rec``, the name of the shape.
     """
     if selected is not None:
         return list(selected)
-    names = list(dict.fromkeys(name for shape in shapes for name in shape.names()))
+    names = list(dict.fromkeys(name for shape in shapes for name in shape_of(shape).names()))
     return (["rec"] if len(shapes) > 1 else []) + names

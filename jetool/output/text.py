@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from engine.fields import Row, Shape
 from jetool.output import shape
 from jetool.output.base import StreamLayout
-from jetool.output.shape import KINDS, TEXTS, Row, Shape, Style, column_names, to_text
+from jetool.output.shape import KINDS, TEXTS, Style, column_names, to_text
 
 # Width of a stream's column: streams are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}

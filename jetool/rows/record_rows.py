@@ -4,33 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.events import SILENT, Listener
-from jetool.app.decoding import DECODED_FIELDS, decoded, decoded_line
+from engine.fields import ABSENT, Absent, Bool, Data, Json, Key, Like, Row, named_row, record
+from jetool.app.decoding import Decoded, decoded, decoded_line, decoded_shape
 from jetool.output.base import OutputStream
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.columns import rendered
+from jetool.output.shape import Style, to_text
 
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
 
-RECORD: Final = Shape(
-    "record",
-    "One record; with sorted duplicates one data item of a key.",
-    (
-        Field("key", "key", "the key, as --key-format says"),
-        Field("data", "data", "the data, as --data-format says"),
-    ),
-)
-DECODED_RECORD: Final = RECORD._replace(fields=(*RECORD.fields, *DECODED_FIELDS))
+
+@record("record")
+class PrintedRecord(NamedTuple):
+    """One record; with sorted duplicates one data item of a key."""
+
+    key: Annotated[Key, "the key, as --key-format says"]
+    data: Annotated[Data, "the data, as --data-format says"]
+    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
+    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+
 
 _BATCH: Final = 512
 
 
-def record_row(record: tuple[bytes, bytes], db: str = "", decoding: Decoding | None = None) -> Row:
-    """A record as a row, of a database; decoded when that is asked for."""
-    row = (("key", "key", record[0]), ("data", "data", record[1]))
-    return row if decoding is None else (*row, *decoded(decoding.record(db, *record)))
+def printed(found: tuple[bytes, bytes], db: str = "", decoding: Decoding | None = None) -> PrintedRecord:
+    """A record, of a database; decoded when that is asked for."""
+    key, data = found
+    if decoding is None:
+        return PrintedRecord(key=key, data=data)
+    means = decoded(decoding.record(db, key, data))
+    return PrintedRecord(
+        key=key, data=data, decoded_key=means.decoded_key, decoded_data=means.decoded_data, known=means.known
+    )
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
@@ -50,8 +59,14 @@ def write_records(
 ) -> int:
     """Print records in batches; returns how many there were. The listener hears ``write``."""
     count, rest = 0, iter(records)
+    plain = decoded_shape(PrintedRecord, None)
     while batch := list(islice(rest, _BATCH)):
-        stream.write(stream.encoder.rows([("record", record_row(record, db, decoding)) for record in batch]))
+        if decoding is None:
+            keys, data = zip(*batch, strict=True)
+            chunk = rendered(stream.encoder, plain, {"key": keys, "data": data})
+        else:
+            chunk = stream.encoder.rows([named_row(printed(one, db, decoding)) for one in batch])
+        stream.write(chunk)
         count += len(batch)
         listener.step("write", count, 0)
     return count

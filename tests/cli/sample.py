@@ -4,49 +4,80 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine import errors
+from engine.fields import Bool, Int, Key, Lsn, SizeBytes, Text, Vlsn, named_row, record
 from jetool.app import cli, exits, params, table
 from jetool.app.command import Outputs, command, environment, group
 from jetool.app.options import FORMATS, Run
-from jetool.output.shape import Field, Shape
 from jetool.output.sink import OutputClosedError
 
 EXAMPLES = (("One", "jetool sample /data/env"), ("Two", "jetool sample -h /data/env --json"))
 ALL = dict.fromkeys(exits.TABLE, "for tests")
 
-ENTRY = Shape(
-    "entry",
-    "An entry.",
-    (
-        Field("lsn", "lsn", "where"),
-        Field("type", "text", "name"),
-        Field("key", "key", "key", null=True),
-        Field("vlsn", "vlsn", "VLSN"),
-    ),
-)
-BAD = Shape("bad", "Damage.", (Field("lsn", "lsn", "where"), Field("skipped", "size_bytes", "bytes stepped over")))
-SUMMARY = Shape("summary", "The end.", (Field("entries", "int", "entries printed"),))
-FILES = Field(
-    "files", "records", "files", fields=(Field("name", "text", "name"), Field("size_bytes", "size_bytes", "size"))
-)
-CONTROL = Shape(
-    "control",
-    "Control data.",
-    (
-        Field("home", "text", "directory"),
-        Field("clean", "bool", "closed cleanly"),
-        Field("ids", "ints", "transactions"),
-        Field("ckpt", "record", "last checkpoint", null=True, fields=(Field("start_lsn", "lsn", "start"),)),
-        FILES,
-    ),
-)
+
+@record("entry")
+class Entry(NamedTuple):
+    """An entry."""
+
+    lsn: Annotated[Lsn, "where"]
+    type: Annotated[Text, "name"]
+    key: Annotated[Key | None, "key"]
+    vlsn: Annotated[Vlsn, "VLSN"]
+
+
+@record("bad")
+class Bad(NamedTuple):
+    """Damage."""
+
+    lsn: Annotated[Lsn, "where"]
+    skipped: Annotated[SizeBytes, "bytes stepped over"]
+
+
+@record("summary")
+class Summary(NamedTuple):
+    """The end."""
+
+    entries: Annotated[Int, "entries printed"]
+
+
+@record()
+class Start(NamedTuple):
+    """A checkpoint."""
+
+    start_lsn: Annotated[Lsn, "start"]
+
+
+@record()
+class File(NamedTuple):
+    """A file."""
+
+    name: Annotated[Text, "name"]
+    size_bytes: Annotated[SizeBytes, "size"]
+
+
+@record("control")
+class Control(NamedTuple):
+    """Control data."""
+
+    home: Annotated[Text, "directory"]
+    clean: Annotated[Bool, "closed cleanly"]
+    ids: Annotated[Sequence[Int], "transactions"]
+    ckpt: Annotated[Start | None, "last checkpoint"]
+    files: Annotated[Sequence[File], "files"]
+
+
 RULES = (("JE-LOG-001", "checksum does not match"), ("JE-LOG-002", "file is missing"))
 
-ENTRIES = [(0x1F00002A3C, "CkptStart", None, -1), (0x1F00002A60, "INS_LN_TX", b"key,1", 17)]
+ENTRIES = [
+    Entry(lsn=0x1F00002A3C, type="CkptStart", key=None, vlsn=-1),
+    Entry(lsn=0x1F00002A60, type="INS_LN_TX", key=b"key,1", vlsn=17),
+]
 
 
 class Found(SimpleNamespace):
@@ -69,7 +100,7 @@ FINDINGS = [
 
 
 @command(
-    "sample", outputs=lambda: Outputs("stream", (ENTRY, BAD), SUMMARY), examples=EXAMPLES, exits=ALL,
+    "sample", outputs=lambda: Outputs("stream", (Entry, Bad), Summary), examples=EXAMPLES, exits=ALL,
     features=("fields", "progress", "times", "keys", "jobs"),
 )  # fmt: skip
 @environment
@@ -80,37 +111,36 @@ FINDINGS = [
 def sample(run: Run, env: str, words: tuple[str, ...], bad: bool, since: int | None, key: bytes | None) -> int:
     """Print a stream."""
     run.messages.detail(f"env={env} words={words} since={since} key={key!r} jobs={run.jobs}")
-    with run.out.stream(ENTRY, BAD) as stream:
+    with run.out.stream(Entry, Bad) as stream:
         for entry in ENTRIES:
-            stream.row("entry", ENTRY.row(entry))
+            stream.row(entry)
         if bad:
-            stream.write(stream.encoder.rows([("bad", BAD.row((0x1F00003000, 99)))]))
-        stream.end(SUMMARY.row((len(ENTRIES),)))
+            stream.write(stream.encoder.rows([named_row(Bad(lsn=0x1F00003000, skipped=99))]))
+        stream.end(Summary(entries=len(ENTRIES)))
     return exits.FINDINGS if bad else exits.DONE
 
 
-@command("control", outputs=lambda: Outputs("document", (CONTROL,)), examples=EXAMPLES, exits=ALL, features=("fields",))
+@command("control", outputs=lambda: Outputs("document", (Control,)), examples=EXAMPLES, exits=ALL, features=("fields",))
 @environment
 def control(run: Run, env: str) -> int:
     """Print a document."""
-    start = [("start_lsn", "lsn", 0x10)]
-    files = [[("name", "text", "00000000.jdb"), ("size_bytes", "size_bytes", 20_000)]]
-    run.out.document(CONTROL, CONTROL.row((env, True, [1, 2], start, files)))
+    files = [File(name="00000000.jdb", size_bytes=20_000)]
+    run.out.document(Control(home=env, clean=True, ids=[1, 2], ckpt=Start(start_lsn=0x10), files=files))
     return exits.DONE
 
 
-@command("rows", outputs=lambda: Outputs("table", (ENTRY,)), examples=EXAMPLES, exits=ALL, features=("fields", "keys"))
+@command("rows", outputs=lambda: Outputs("table", (Entry,)), examples=EXAMPLES, exits=ALL, features=("fields", "keys"))
 @environment
 @click.argument("number", type=int, help="A number.")
 def rows(run: Run, env: str, number: int) -> int:
     """Print a table."""
     run.messages.detail(f"env={env} number={number}")
-    run.out.table(ENTRY, [ENTRY.row(entry) for entry in ENTRIES[:number]])
+    run.out.table(Entry, ENTRIES[:number])
     return exits.DONE
 
 
 @command(
-    "check", outputs=lambda: Outputs("findings", (_finding(),), SUMMARY), examples=EXAMPLES, exits=ALL,
+    "check", outputs=lambda: Outputs("findings", (_finding(),), Summary), examples=EXAMPLES, exits=ALL,
     formats=(*FORMATS, "junit", "sarif", "prometheus"), features=("fields", "keys"),
 )  # fmt: skip
 @environment
@@ -120,14 +150,14 @@ def check(run: Run, env: str, clean: bool) -> int:
     found = run.out.findings(RULES, [env])
     for finding in [] if clean else FINDINGS:
         found.add(finding)
-    found.end(SUMMARY.row((len(ENTRIES),)))
+    found.end(Summary(entries=len(ENTRIES)))
     return exits.DONE if clean else exits.FINDINGS
 
 
-def _finding() -> Shape:
-    from jetool.output.findings import FINDING
+def _finding() -> type:
+    from jetool.output.findings import FindingRow
 
-    return FINDING
+    return FindingRow
 
 
 def after(first: BaseException) -> Exception:

@@ -18,6 +18,7 @@ from engine.log import files
 from engine.storage import posix_locks
 from jetool.app import cli, exits, schemas, table
 from jetool.output import text
+from jetool.output.shape import record_schema
 from tests import corpus, harness
 from tests.harness import run
 
@@ -138,7 +139,7 @@ def test_recover_says_first_what_it_does() -> None:
 
 def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
     """Records and percent, up to the end, for a program that watches."""
-    progress = jsonschema_rs.Draft202012Validator(schemas.PROGRESS.schema(with_rec=True))
+    progress = jsonschema_rs.Draft202012Validator(record_schema(schemas.Progress, with_rec=True))
     for words, step in (
         (("dbs", "--count"), "count"),
         (("verify", "--full"), "trees"),

@@ -18,16 +18,17 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import UsageError
+from engine.fields import Field, Shape, named_row, shape_of
 from jetool.app import cli, schemas
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
 from jetool.output.columns import rendered
 from jetool.output.csv import CsvEncoder
-from jetool.output.findings import FINDING
+from jetool.output.findings import FindingRow
 from jetool.output.render import Renderer
-from jetool.output.shape import PLAIN, Field, Shape, Style
+from jetool.output.shape import PLAIN, Style
 from tests.cli import sample
-from tests.cli.sample import BAD, ENTRY, RULES, SUMMARY, Found
+from tests.cli.sample import RULES, Bad, Entry, Found, Summary
 from tests.harness import assert_valid, run
 
 pytestmark = pytest.mark.usefixtures("samples")
@@ -86,12 +87,12 @@ def test_stream_as_text() -> None:
 def test_stream_with_lines_of_its_own() -> None:
     sink = Memory()
     out = Renderer("text", PLAIN, None, sink)
-    with out.stream(ENTRY, line=lambda rec, row, style: f"{rec}:{len(row)}") as stream:
-        stream.row("entry", ENTRY.row(sample.ENTRIES[0]))
+    with out.stream(Entry, line=lambda rec, row, style: f"{rec}:{len(row)}") as stream:
+        stream.row(sample.ENTRIES[0])
         stream.end([])
     assert sink.data == b"entry:4\n"
     chosen = Renderer("text", PLAIN, ("type",), sink)
-    with chosen.stream(ENTRY, line=lambda rec, row, style: "own") as stream:
+    with chosen.stream(Entry, line=lambda rec, row, style: "own") as stream:
         stream.end([])
     assert sink.data.endswith(b"type\n"), "--fields overrides the command's own line"
 
@@ -99,10 +100,10 @@ def test_stream_with_lines_of_its_own() -> None:
 def test_stream_as_json_has_commas_between_parts_of_any_size() -> None:
     for sizes in ([], [0], [1], [2, 0, 1], [1, 1, 1]):
         sink = Memory()
-        with Renderer("json", PLAIN, None, sink).stream(ENTRY, BAD) as stream:
+        with Renderer("json", PLAIN, None, sink).stream(Entry, Bad) as stream:
             for size in sizes:
-                stream.write(stream.encoder.rows([("entry", ENTRY.row(sample.ENTRIES[0]))] * size))
-            stream.end(SUMMARY.row((sum(sizes),)))
+                stream.write(stream.encoder.rows([named_row(sample.ENTRIES[0])] * size))
+            stream.end(Summary(entries=sum(sizes)))
         value = json.loads(sink.data)
         assert len(value["records"]) == sum(sizes)
         assert value["summary"] == {"entries": sum(sizes)}
@@ -111,9 +112,9 @@ def test_stream_as_json_has_commas_between_parts_of_any_size() -> None:
 
 @pytest.mark.parametrize("make", [jsonl.NdjsonEncoder, jsonl.JsonEncoder, CsvEncoder, text.TextEncoder])
 def test_encoders_can_go_to_worker_processes(make: type) -> None:
-    plan = StreamLayout((ENTRY, BAD), ("lsn", "type"), Style(key_format="text"), sample_line)
+    plan = StreamLayout((shape_of(Entry), shape_of(Bad)), ("lsn", "type"), Style(key_format="text"), sample_line)
     encoder = make(plan)
-    rows = [("entry", ENTRY.row(entry)) for entry in sample.ENTRIES]
+    rows = [named_row(entry) for entry in sample.ENTRIES]
     assert pickle.loads(pickle.dumps(encoder)).rows(rows) == encoder.rows(rows) != b""
 
 
@@ -123,15 +124,15 @@ def sample_line(rec: str, row: object, style: Style) -> str:
 
 def test_stream_without_a_summary_is_a_bug() -> None:
     out = Renderer("ndjson", PLAIN, None, Memory())
-    with pytest.raises(RuntimeError), out.stream(ENTRY):
+    with pytest.raises(RuntimeError), out.stream(Entry):
         pass
-    with pytest.raises(KeyError), out.stream(ENTRY):
+    with pytest.raises(KeyError), out.stream(Entry):
         raise KeyError
 
 
 def test_flush_reaches_the_sink() -> None:
     sink = Memory()
-    stream = Renderer("ndjson", PLAIN, None, sink).stream(ENTRY)
+    stream = Renderer("ndjson", PLAIN, None, sink).stream(Entry)
     stream.flush()
     assert sink.flushed == 1
 
@@ -346,13 +347,15 @@ def test_every_schema_is_one_and_describes_an_object() -> None:
 
 def test_findings_take_fields() -> None:
     assert run("check", "/data", "--format", "csv", "--fields", "code").text == "code\nJE-LOG-001\n"
-    assert run("check", "/data", "--format", "csv").text.splitlines()[0] == ",".join(FINDING.names())
+    assert run("check", "/data", "--format", "csv").text.splitlines()[0] == ",".join(shape_of(FindingRow).names())
 
 
 def test_names_that_are_no_utf8_come_out_as_on_disk() -> None:
     name = b"odd\xff".decode("utf-8", "surrogateescape")
     sink = Memory()
-    Renderer("json", PLAIN, ("home",), sink).document(sample.CONTROL, [("home", "text", name)])
+    Renderer("json", PLAIN, ("home",), sink).document(
+        sample.Control(home=name, clean=True, ids=[], ckpt=None, files=[])
+    )
     assert json.loads(sink.data) == {"home": name}
     assert text.encode(name) == b"odd\xff"
 
@@ -400,6 +403,8 @@ def test_columns_are_rendered_as_rows(form: str, selected: tuple[str, ...] | Non
     encoder = Renderer(form, Style(key_format="utf8"), selected, memory).stream(COLUMNS).encoder
     # Few rows, of which each value is another, and many, in which values are repeated.
     for values in (VALUES[:1], VALUES[1:3], VALUES, VALUES * 5):
-        expected = encoder.rows([("sample", COLUMNS.row(row)) for row in values])
-        assert rendered(encoder, COLUMNS, list(zip(*values, strict=True))) == expected
+        names = COLUMNS.names()
+        expected = encoder.rows([("sample", list(zip(names, names, row, strict=True))) for row in values])
+        columns = dict(zip(names, zip(*values, strict=True), strict=True))
+        assert rendered(encoder, COLUMNS, columns) == expected
         assert expected

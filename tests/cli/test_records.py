@@ -11,8 +11,9 @@ import pytest
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment as Engine
+from engine.fields import named_row
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.rows.record_rows import record_row
+from jetool.rows.record_rows import printed
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
 from tests.oracle.environments import Environment, environments, named
@@ -77,7 +78,7 @@ def digest(environment: Environment, name: str) -> str:
 def test_printable_is_that_of_dbdump() -> None:
     encoder = JeDumpEncoder(duplicates=True, printable=True)
     assert encoder.head().splitlines()[1:4] == [b"format=print", b"type=btree", b"dupsort=1"]
-    rows = [("record", record_row((b"a b\\\x00", b"~\x7f\xff")))]
+    rows = [named_row(printed((b"a b\\\x00", b"~\x7f\xff")))]
     assert encoder.rows(rows) == b" a\\20b\\\\\\00\n ~\\7f\\ff\n"
 
 

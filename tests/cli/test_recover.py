@@ -233,3 +233,42 @@ def test_a_reader_says_that_a_last_file_is_not_seen(tmp_path: Path) -> None:
     result = run("scan", env, "--db", "accounts")
     assert result.code == 0
     assert f"{name}.jdb, of which no entry can be kept" in result.err
+
+
+def flipped(environment: str, tmp_path: Path, types: tuple[str, ...], back: int) -> tuple[Path, str]:
+    """A copy with one byte changed in the entry that has so many of its types after it; the copy and its LSN."""
+    env = copy_of(named(environment), tmp_path / "env")
+    lines = run("dump-log", env, "--format", "ndjson").lines()
+    entry = [line for line in lines if line.get("type") in types][-1 - back]
+    file = env / f"{entry['file']:08x}.jdb"
+    data = bytearray(file.read_bytes())
+    data[entry["offset"] + 25] ^= 0xFF
+    file.write_bytes(data)
+    return env, entry["lsn"]
+
+
+@pytest.mark.parametrize("release", ["3.3.98", "7.3.8", "7.5.11", "18.3.20", "25.3.17"])
+def test_records_outside_transactions_after_damage(release: str, tmp_path: Path) -> None:
+    """JE cuts them off in silence; whoever recovers or reads is told of each one."""
+    env, lsn = flipped(f"je-{release}/plain-load", tmp_path, ("LN", "INS_LN"), back=3)
+    original = contents(env)
+    preview = run("recover", env, "-n")
+    assert preview.code == 6
+    assert f"3 records outside transactions would be given up after a bad entry in {env}" in preview.err
+    assert f"at {lsn}" in preview.err
+    assert contents(env) == original
+    reader = run("dbs", env, "--count")
+    assert reader.code == 1
+    assert "3 records outside transactions after damage" in reader.err
+    done = run("recover", env)
+    assert done.code == 6
+    assert "3 records outside transactions were given up" in done.err
+    assert run("recover", env, "-n").code == 0
+    took_back(env, original)
+
+
+def test_records_of_no_user_after_damage(tmp_path: Path) -> None:
+    """What JE logs for itself in a checkpoint is nothing to give up."""
+    env, _ = flipped("je-18.3.20/cleaned-closed", tmp_path, ("DbTree",), back=0)
+    done = run("recover", env)
+    assert (done.code, "given up" in done.err) == (0, False)

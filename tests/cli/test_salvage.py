@@ -13,8 +13,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rescue.salvage.results import SalvagedRecord
 from engine.storage.disk import DiskStorage
 from jetool.commands.salvage.provenance import ProvenanceLines
-from jetool.commands.salvage.rows import PROVENANCE
-from jetool.output.jsonl import document_line
+from jetool.commands.salvage.rows import Provenance
+from jetool.output.jsonl import record_line
 from jetool.output.shape import PLAIN
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
@@ -67,8 +67,20 @@ def test_lines_of_provenance() -> None:
     expected = []
     for one in records:
         file = "-" if one.lsn == NULL_LSN else f"{one.lsn >> 32:08x}.jdb"
-        values = ('group "\udcfe', "Täglich\n", one.key, one.env, file, *one[6:7], one.origin, *one[7:])
-        expected.append(document_line(PROVENANCE, PROVENANCE.row(values), PLAIN))
+        said = Provenance(
+            source='group "\udcfe',
+            db="Täglich\n",
+            key_hex=one.key,
+            environment=one.env,
+            file=file,
+            lsn=one.lsn,
+            from_=one.origin,
+            vlsn=one.vlsn,
+            txn=one.txn,
+            time=one.time_ms,
+            stood_in=one.stood_in,
+        )
+        expected.append(record_line(said, PLAIN))
     assert ProvenanceLines(0, 'group "\udcfe', "Täglich\n").lines(records) == b"".join(expected)
 
 

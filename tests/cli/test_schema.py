@@ -5,8 +5,9 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
+from engine.fields import Field, Shape
 from jetool.app import cli, schemas
-from jetool.output.shape import Field, Shape
+from jetool.output.shape import record_schema
 from tests.harness import assert_valid, assert_valid_error, run
 
 
@@ -47,7 +48,7 @@ def test_fields_become_properties() -> None:
             Field("free", "record", "g"),
         ),
     )
-    schema = shape.schema(with_rec=True)
+    schema = record_schema(shape, with_rec=True)
     assert schema["required"] == ["rec", "plain", "null", "lsns", "deep", "free"]
     check = jsonschema_rs.Draft202012Validator(schema)
     good = {"rec": "r", "plain": 1, "maybe": "x", "null": None, "lsns": ["0x0/0x0", None], "deep": [{"in": True}]}
@@ -62,6 +63,6 @@ def test_fields_become_properties() -> None:
 
 
 def test_published_schema_allows_keys_to_be_added() -> None:
-    assert jsonschema_rs.Draft202012Validator(schemas.ERROR.schema(with_rec=True)).is_valid(
+    assert jsonschema_rs.Draft202012Validator(record_schema(schemas.Error, with_rec=True)).is_valid(
         {"rec": "error", "kind": "usage", "exit_code": 2, "what": "x", "new": 1}
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from engine.fields import named_row, shape_of
 from engine.rep.changes.transactions import Change
 from jetool.app import exits
 from jetool.commands.stream import command, rows
@@ -72,7 +73,7 @@ def test_durable_is_the_default(group: GroupDouble) -> None:
 
 
 def test_the_fast_lines_are_those_of_the_encoder() -> None:
-    plain = NdjsonEncoder(StreamLayout((rows.CHANGE,), None, PLAIN))
+    plain = NdjsonEncoder(StreamLayout((shape_of(rows.StreamedChange),), None, PLAIN))
     changes = [
         Change(5, "insert", -258, 'na"me\u2028\udc80', b"\x00k", b"v", 0, None),
         Change(6, "delete", -258, None, b"", None, 0, None),
@@ -80,7 +81,7 @@ def test_the_fast_lines_are_those_of_the_encoder() -> None:
         Change(8, "rename_database", -258, "new", None, None, 0, "old"),
     ]
     names: dict[str | None, str] = {}
-    wanted = plain.rows([(rows.CHANGE.rec, rows.change_row(one, -9)) for one in changes])
+    wanted = plain.rows([named_row(rows.streamed_change(one, -9)) for one in changes])
     assert rows.fast_lines(changes, -9, names) == wanted
     assert rows.fast_lines(changes, -9, names) == wanted
 

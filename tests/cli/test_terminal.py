@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.fields import row_of
 from jetool.app import cli
-from jetool.commands.node.events import EVENT, event_line
+from jetool.commands.node.events import RoleChange, event_line
 from jetool.output.shape import Style
 from tests import corpus
 from tests.cli import derby_databases
@@ -91,12 +92,14 @@ def test_what_serves_frontends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_node_says_why_it_has_no_master() -> None:
-    row = EVENT.row((0, "n1", "unknown", None, None, "127.0.0.1:5902 cannot be reached"))
-    assert event_line("event", row, Style(width=80)) == (
+    row = RoleChange(
+        time=0, node="n1", role="unknown", master=None, last_vlsn=None, problem="127.0.0.1:5902 cannot be reached"
+    )
+    assert event_line("event", row_of(row), Style(width=80)) == (
         "1970-01-01T00:00:00.000Z  n1  unknown  127.0.0.1:5902 cannot be reached"
     )
-    row = EVENT.row((0, "n1", "replica", "db2:5001", 9, None))
-    assert event_line("event", row, Style()).endswith("  n1  replica  master db2:5001  VLSN 9")
+    row = RoleChange(time=0, node="n1", role="replica", master="db2:5001", last_vlsn=9, problem=None)
+    assert event_line("event", row_of(row), Style()).endswith("  n1  replica  master db2:5001  VLSN 9")
 
 
 def test_what_serves_derby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

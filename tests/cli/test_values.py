@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.fields import LISTS
 from engine.format import fields
 from engine.inspect import key_formats
 from jetool.app.options import KEY_FORMATS
@@ -61,14 +62,14 @@ def test_kinds(kind: str, value: object, text: str, plain: object) -> None:
     json.dumps(to_json(kind, value))
 
 
-@pytest.mark.parametrize("kind", [*shape.KINDS, *shape.LISTS])
+@pytest.mark.parametrize("kind", [*shape.KINDS, *LISTS])
 def test_none_is_null_in_every_kind(kind: str) -> None:
     assert to_text(kind, None) == "-"
     assert to_json(kind, None) is None
 
 
 def test_every_kind_of_the_engine_is_known() -> None:
-    assert set(shape.KINDS) | set(shape.LISTS) >= fields.KINDS
+    assert set(shape.KINDS) | set(LISTS) >= fields.KINDS
 
 
 def test_engine_records_are_described() -> None:

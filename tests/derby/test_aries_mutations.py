@@ -141,7 +141,9 @@ def test_doubled_pages() -> None:
     small = {path: files[path] for path in OUTSIDE}
     for paths in tables_of(files).values():
         group = {path: files[path] for path in paths}
-        assert not check_pages(DerbyDatabase(MemoryStorage({**small, **group})), None, SILENT, Agreement(())).findings
+        assert not check_pages(
+            DerbyDatabase(MemoryStorage({**small, **group})), None, SILENT, Agreement((), {})
+        ).findings
         for path in paths:
             found = allocation.decode(page_of(files, path, 0))
             used = [bit + 1 for bit in range(found.extent.allocated) if not found.free.get(bit)]
@@ -155,7 +157,7 @@ def test_doubled_pages() -> None:
                 if all(header.overflow for header in headers):
                     kind = "long rows"
                 kinds[kind] += 1
-                codes = {one.code for one in check_pages(damaged, None, SILENT, Agreement(())).findings}
+                codes = {one.code for one in check_pages(damaged, None, SILENT, Agreement((), {})).findings}
                 assert codes <= {"DRB-IDX-001", "DRB-IDX-002"}
                 silent[kind] += not codes
     assert kinds["index"] > 50

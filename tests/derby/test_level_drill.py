@@ -28,6 +28,8 @@ PAGE = 4096
 # Entries that are flipped in each container.
 ENTRIES = 3
 MIDDLE = "one byte changed in a group in the middle of the log"
+# SYSSTATEMENTS_INDEX1.
+STATEMENTS_INDEX = 577
 COMPARED = "rows against indexes in tables that recovery changes"
 
 
@@ -103,6 +105,16 @@ def test_a_flipped_entry_in_an_index_that_recovery_changes(name: str) -> None:
             assert codes or healed, (path, number, value)
             found += bool(codes)
     assert found > 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flipped_entry_of_a_table_with_long_rows(name: str) -> None:
+    """Texts of stored statements overflow; the identifier that the index is on does not."""
+    files = dict(files_of(name))
+    path = f"seg0/c{STATEMENTS_INDEX:x}.dat"
+    number, record, value = next(entries(files, path))
+    found = checked(flipped(files, path, number, record, value)).findings
+    assert [(one.code, one.container) for one in found if one.severity == ERROR] == [("DRB-IDX-002", STATEMENTS_INDEX)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -169,6 +169,8 @@ def test_unsupported_version(version: int) -> None:
         open_bytes(whole.data)
     assert (caught.value.expected, caught.value.found) == ("6 to 26", str(version))
     assert "memory:/00000000.jdb" in str(caught.value)
+    assert caught.value.hint is not None
+    assert ("older than" in caught.value.hint) is (version < 6)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

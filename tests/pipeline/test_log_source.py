@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UsageError
+from engine.fields import row_of, shape_of
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
@@ -20,7 +21,7 @@ from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.rendering import decoded
-from jetool.commands.dump_log.rows import BAD, ENTRY, View, bad_row, entry_row
+from jetool.commands.dump_log.rows import ENTRY, BadStretch, View, bad_stretch, entry_row
 from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments
 from tests.tools import needs
@@ -35,7 +36,7 @@ def dumped(env: Path) -> Iterator[dict[str, Any]]:
     storage = DiskStorage(str(env))
     for item in LogReader(storage, list_log_files(storage)).forward():
         if isinstance(item, Damage):
-            yield row_to_json(bad_row(item)) | {"file": item.lsn >> 32}
+            yield row_to_json(row_of(bad_stretch(item))) | {"file": item.lsn >> 32}
         else:
             record, error = decoded(item, VIEW)
             yield row_to_json(entry_row(item, record, error, VIEW))
@@ -97,7 +98,7 @@ def test_a_large_file_is_read_in_parts(corpus: Path, monkeypatch: pytest.MonkeyP
 
 def test_columns_are_named_as_in_dump_log() -> None:
     needs("Spark")
-    of_dump_log = {field.name for shape in (ENTRY, BAD) for field in shape.fields}
+    of_dump_log = {field.name for shape in (ENTRY, shape_of(BadStretch)) for field in shape.fields}
     assert set(BY_NAME) - of_dump_log == {"environment", "total_size"}
 
 

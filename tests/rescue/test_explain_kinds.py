@@ -134,6 +134,19 @@ def test_several_reasons(texts: list[str], expected: tuple[str, str, str]) -> No
          f'requestedBy=node2\n"/> UNEXPECTED_STATE_FATAL: x{INVALID_END}', ("restore marker entry", NODE, NOT_OPEN)),
         (f"{EFE}Clock delta: 1 ms. exceeds max permissible delta: 1 ms. TIME_OUT_OF_SYNC: x", ("clock delta", NODE,
                                                                                                INVALID)),
+        # These open nothing, and are no exceptions of JE's own.
+        ("java.lang.UnsupportedOperationException: This environment was previously opened for replication. x",
+         ("replicated environment opened alone", NONE, NOT_OPEN)),
+        ("java.lang.UnsupportedOperationException: This environment was previously opened as a standalone x",
+         ("environment never replicated", NONE, NOT_OPEN)),
+        ("java.lang.UnsupportedOperationException: It must be converted for replication. using x",
+         ("environment not converted", NONE, NOT_OPEN)),
+        ("java.lang.UnsupportedOperationException: An Arbiter is currently using this directory x",
+         ("directory of an arbiter", NONE, NOT_OPEN)),
+        ("com.sleepycat.je.DatabaseException: (JE 3.3.75) Environment must be closed, caused by: "
+         "com.sleepycat.je.RunRecoveryException: (JE 3.3.75) java.io.IOException: No space left on device",
+         ("no space left", NODE, INVALID)),
+        (f"{EFE}UNCAUGHT_EXCEPTION: x{INVALID_END} java.lang.StackOverflowError", ("stack overflow", NODE, INVALID)),
     ],
 )  # fmt: skip
 def test_texts_of_je(text: str, expected: tuple[str, str, str]) -> None:
@@ -322,6 +335,33 @@ def test_texts_of_other_programs(line: str) -> None:
 def test_unknown_codes(text: str, word: str) -> None:
     found = only(text)
     assert (found.word, found.known) == (word, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Cannot write file to directory /tmp/x", "Database connection was not found", "Unable to rename file a",
+        "An exception occurred: the JVM is out of memory", "Internal server error on page /index",
+        "Failed to create class loader", "Could not acquire connection from pool", "Required field has been set",
+        "Page could not be read", "exception in thread: abort", "Startup took long, see log for details",
+        "Cannot flush buffer to file", "Record 5 has no handle", "Unknown user at page 3", "Record 5 no longer exists",
+        "Container web has been closed", "Operation failed: internal error", "Database is in read only mode",
+        "Exception while trying to restore serializable session", "Stream is corrupt", "Recovery of replica failed",
+        "Control plane cannot be reached", "The object could not be saved, it failed", "Container web not found",
+        "File could not be read from disk", "Cannot update a deleted record", "Directory /tmp/x cannot be created",
+    ],
+)  # fmt: skip
+def test_pasted_lines_of_other_programs(line: str) -> None:
+    for text in (line, f"2026-11-22 03:00:00 ERROR [main] {line}", f"java.lang.RuntimeException: {line}"):
+        assert explain([text]) == []
+
+
+def test_a_text_of_je_is_none_of_derby() -> None:
+    found = only(
+        "com.sleepycat.je.rep.RollbackException: (JE 18.3.20) x HARD_RECOVERY: Rolled back past transaction commit or "
+        f"abort. Must run recovery by re-opening Environment handles{INVALID_END}"
+    )
+    assert "XSTB0" not in found.others
 
 
 def test_healthy_logs() -> None:

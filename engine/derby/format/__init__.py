@@ -13,6 +13,7 @@ Also here:
 * ``container``: containers: their keys and file names, and the 80-byte header inside page 0
 * ``control``: the control file ``log.ctrl`` and its mirror: 48 bytes that name the last checkpoint
 * ``describe``: records as ordered fields, once, for every renderer
+* ``index_descriptor``: the descriptor of an index in the catalogue: which columns of the table it is on
 * ``instant``: log instants, Derby's LSN
 * ``log_file``: a log file: its name, its 24-byte header and the envelope of its records
 """

@@ -8,12 +8,15 @@ and an index knows the rows of its table. Derby's SYSCS_CHECK_TABLE compares bot
 * an index has one entry for each row of its table, and its columns hold what the rows hold (DRB-IDX-002).
 
 For the latter no row is looked up: over the rows and over the entries the CRC-32 of each row's location is summed up,
-and for each column that of location and value. A column of the index has to agree with a column of its type. Neither
-order nor the number of rows matters, and what is kept is some numbers for each column.
+and for each column that of location and value. A column of the index has to agree with the column of the table that
+the catalogue names, or with one of its type where the catalogue does not say. Neither order nor the number of rows
+matters, and what is kept is some numbers for each column.
 
 Values are compared where equal values have equal bytes, but for blanks at their end. Derby leaves an entry alone when
 the new value of a column equals the old one, so decimals, floats and strings under a collation may differ from the row
-by right; of such columns only locations count. A column that overflows its page in one of the rows agrees with any.
+by right; of such columns only locations count, and of those with a value that is stored in parts. ``uncompared`` counts
+both. A row that goes on on another page is put together when all pages have been seen; of its parts only values are
+kept that an index may have.
 
 All that holds for containers at rest. Those that recovery would still change are left out, and those with errors.
 
@@ -25,8 +28,8 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from engine.derby.format import btree, column, container, page
 from engine.derby.format.btree import NO_PAGE, ROOT_PAGE, Descriptor
@@ -42,6 +45,8 @@ _ABSENT: Final = -2
 # What stands for null, whose field has no data.
 _NULL: Final = b"\xff null"
 _STRING_LENGTH_BYTES: Final = 2
+# A key fits into half a page, and pages have 32 KiB at most. Longer values are not kept.
+_LONGEST_KEY: Final = 16 << 10
 
 
 def _as_it_is(data: bytes) -> bytes:
@@ -72,12 +77,18 @@ class Agreement:
 
     Arguments:
         changing: containers that recovery would change.
+        base_columns: the columns that the catalogue names for each index, counted from 0.
+
+    Attributes:
+        uncompared: columns of indexes whose values could not be compared; right after ``findings``.
     """
 
-    __slots__ = ("_heaps", "_indexes", "_left_out", "_no_index", "_no_table")
+    __slots__ = ("_base_columns", "_heaps", "_indexes", "_left_out", "_no_index", "_no_table", "uncompared")
 
-    def __init__(self, changing: Collection[ContainerKey]) -> None:
+    def __init__(self, changing: Collection[ContainerKey], base_columns: Mapping[int, Sequence[int]]) -> None:
         self._left_out = set(changing)
+        self._base_columns = base_columns
+        self.uncompared = 0
         self._heaps: dict[ContainerKey, _Heap] = {}
         self._indexes: dict[ContainerKey, _Index] = {}
         # What page 1 does not describe.
@@ -101,6 +112,7 @@ class Agreement:
 
     def findings(self) -> Iterator[DerbyFinding]:
         """What does not agree, one finding for each index."""
+        self.uncompared = 0
         for key in sorted(self._no_index - self._left_out):
             message = "page 1 does not describe the index"
             yield finding("DRB-IDX-001", message, file=container.path_of(key), container=key.container, page=ROOT_PAGE)
@@ -117,10 +129,29 @@ class Agreement:
                 continue
             problem = "its page 1 does not describe the table" if table in self._no_table else None
             if table in self._heaps:
-                problem = index.against(self._heaps[table])
+                problem = self._against(index, self._heaps[table], self._base_columns.get(number))
             if problem is not None:
                 message = f"index {number} against table {index.table}: {problem}"
                 yield finding("DRB-IDX-002", message, file=path, container=number)
+
+    def _against(self, index: _Index, heap: _Heap, base_columns: Sequence[int] | None) -> str | None:
+        """How the entries of an index differ from the rows of its table; None when they agree."""
+        heap.complete()
+        ours, theirs = index.sums, heap.sums
+        if ours.count != theirs.count:
+            return f"{plural(ours.count, 'entry', 'entries')} for {plural(theirs.count, 'row')}"
+        if ours.places != theirs.places:
+            return "entries lead to rows that are not there"
+        self.uncompared += index.keys - len(ours.formats)
+        for at, kind in ours.formats.items():
+            # Where the catalogue does not say which column it is, one of its type has to agree.
+            named = base_columns[at : at + 1] if base_columns is not None else theirs.formats
+            others = [other for other in named if theirs.formats.get(other) == kind]
+            if not others or not heap.overflowing.isdisjoint(others):
+                self.uncompared += 1
+            elif ours.columns[at] not in map(theirs.columns.__getitem__, others):
+                return f"column {at + 1} holds other values than the rows"
+        return None
 
     def _begin(self, key: ContainerKey, first: DecodedRow) -> None:
         """The row in slot 0 of page 1 describes the container."""
@@ -173,41 +204,113 @@ class _Sums:
         self.columns[at] += zlib.crc32(value, place)
 
 
+class _Piece(NamedTuple):
+    """The part of a row that is on an overflow page.
+
+    Attributes:
+        fields: by column; None is null.
+        unknown: columns whose value is not whole here.
+        end: the column after its last one.
+        next: page and record id of the next piece; None: it is the last one.
+    """
+
+    fields: dict[int, bytes | None]
+    unknown: set[int]
+    end: int
+    next: tuple[int, int] | None
+
+
 class _Heap:
     """The rows of a table."""
 
-    __slots__ = ("overflowing", "sums")
+    __slots__ = ("_continued", "_pieces", "overflowing", "sums")
 
     def __init__(self, formats: Sequence[int]) -> None:
         self.sums = _Sums(formats)
-        # Columns of which not every row has the value on its own page.
+        # Columns of which not every value is known.
         self.overflowing: set[int] = set()
+        # By page and record id.
+        self._pieces: dict[tuple[int, int], _Piece] = {}
+        # Rows that go on elsewhere: what stands for the place, and the piece that is on the page of the row.
+        self._continued: list[tuple[int, _Piece]] = []
 
     def see(self, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
         if header.overflow:
+            for row in rows:
+                piece = self._piece(row)
+                # Pieces of long values stand here as well, which no index has.
+                if piece.fields or piece.unknown or piece.next:
+                    self._pieces[number, row.header.record_id] = piece
             return
         for row in rows[1 if number == ROOT_PAGE else 0 :]:
             if row.header.deleted:
                 continue
             place = self.sums.add(number, row.header.record_id)
+            if row.header.status & OVERFLOW:
+                self._continued.append((place, self._piece(row)))
+                continue
             for at in self.sums.formats:
-                if at < len(row.fields) and not row.fields[at].status & FIELD_OVERFLOW:
-                    self.sums.add_value(at, row.fields[at].data, place)
-                elif at < len(row.fields) or row.header.status & OVERFLOW:
-                    self.overflowing.add(at)
-                else:
+                if at >= len(row.fields):
                     # Added to the table later: null in rows that have not been written since.
                     self.sums.add_value(at, None, place)
+                elif row.fields[at].status & FIELD_OVERFLOW:
+                    self.overflowing.add(at)
+                else:
+                    self.sums.add_value(at, row.fields[at].data, place)
+
+    def complete(self) -> None:
+        """Account for the rows that go on on other pages, when all pages have been seen."""
+        for place, first in self._continued:
+            piece: _Piece | None = first
+            left = set(self.sums.formats)
+            # Each piece goes on after the one before, so that a circle ends.
+            end = -1
+            while piece is not None and piece.end > end:
+                end = piece.end
+                for at, data in piece.fields.items():
+                    if at in left:
+                        left.remove(at)
+                        self.sums.add_value(at, data, place)
+                self.overflowing |= piece.unknown
+                if piece.next is None:
+                    # Added to the table later.
+                    for at in left:
+                        if at >= end:
+                            self.sums.add_value(at, None, place)
+                        else:
+                            self.overflowing.add(at)
+                    break
+                piece = self._pieces.get(piece.next)
+            else:
+                self.overflowing |= left
+        self._continued.clear()
+        self._pieces.clear()
+
+    def _piece(self, row: DecodedRow) -> _Piece:
+        fields: dict[int, bytes | None] = {}
+        unknown = set()
+        first = row.header.first_field
+        for at, field in enumerate(row.fields, first):
+            if at not in self.sums.formats:
+                continue
+            if field.status & FIELD_OVERFLOW or len(field.data or b"") > _LONGEST_KEY:
+                unknown.add(at)
+            else:
+                fields[at] = field.data
+        after = (row.header.overflow_page, row.header.overflow_id) if row.header.status & OVERFLOW else None
+        return _Piece(fields, unknown, first + len(row.fields), after)
 
 
 class _Index:
     """The entries and pages of an index."""
 
-    __slots__ = ("_left", "_level", "_location", "_right", "broken", "sums", "table")
+    __slots__ = ("_left", "_level", "_location", "_right", "broken", "keys", "sums", "table")
 
     def __init__(self, found: Descriptor) -> None:
         self.table = found.table
         self._location = found.location
+        # The number of columns that are a key.
+        self.keys = found.location
         keys = [0 if found.collated and kind in _STRINGS else kind for kind in found.formats[: found.location]]
         self.sums = _Sums(keys)
         # By page number.
@@ -245,19 +348,6 @@ class _Index:
                 what = f"whose own neighbour is page {theirs[other]}" if known else "which is not in use"
                 yield number, f"page {number} has page {other} on its {side}, {what}"
                 break
-
-    def against(self, heap: _Heap) -> str | None:
-        """How the entries differ from the rows of the table; None when they agree."""
-        ours, theirs = self.sums, heap.sums
-        if ours.count != theirs.count:
-            return f"{plural(ours.count, 'entry', 'entries')} for {plural(theirs.count, 'row')}"
-        if ours.places != theirs.places:
-            return "entries lead to rows that are not there"
-        for at, kind in ours.formats.items():
-            others = [other for other, its in theirs.formats.items() if its == kind]
-            if heap.overflowing.isdisjoint(others) and ours.columns[at] not in map(theirs.columns.__getitem__, others):
-                return f"column {at + 1} holds other values than the rows"
-        return None
 
     def _add(self, number: int, row: DecodedRow) -> None:
         data = row.fields[self._location].data if len(row.fields) > self._location else None

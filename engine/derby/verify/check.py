@@ -40,6 +40,7 @@ from engine.derby.verify.findings import ERROR, WARNING, DerbyFinding, finding
 from engine.derby.verify.log_checks import LogCheck, LogFacts, check_log
 from engine.derby.verify.page_checks import PageCheck, check_pages
 from engine.derby.verify.recovered import check_recovered
+from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
 
@@ -94,7 +95,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     if facts is not None and pages:
         presence = containers_present(log, facts.start, facts.table, facts.notes)
         if facts.complete and holder is None:
-            agreement = Agreement(_changing(facts))
+            agreement = Agreement(_changing(facts), presence.base_columns)
     unused: set[ContainerKey] = set()
     if pages:
         catalogue: set[int] = set()
@@ -112,8 +113,10 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         findings += _missing(presence.lost)
         findings += _misnamed(database, presence)
     not_compared: str | None = None
-    if agreement is not None and facts is not None and (changing := _changing(facts)):
-        after = check_recovered(database, changing, found.damaged, unused)
+    uncompared = agreement.uncompared if agreement is not None else 0
+    if agreement is not None and facts is not None and presence is not None and (changing := _changing(facts)):
+        after = check_recovered(database, changing, found.damaged, unused, presence.base_columns)
+        uncompared += after.uncompared
         known = {(one.code, one.container) for one in findings}
         findings += [one for one in after.findings if (one.code, one.container) not in known]
         # Where damage was found already, that is why recovery stops.
@@ -128,7 +131,12 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         pages=found.pages,
         rows=found.rows,
         not_checked=_not_checked(
-            checked, pages, presence is not None and presence.catalogue is not None, agreement is not None, not_compared
+            checked,
+            pages=pages,
+            catalogue=presence is not None and presence.catalogue is not None,
+            agreement=agreement is not None,
+            not_compared=not_compared,
+            uncompared=uncompared,
         ),
     )
 
@@ -203,13 +211,15 @@ def _changing(facts: LogFacts) -> set[ContainerKey]:
 
 
 def _not_checked(
-    checked: LogCheck, pages: bool, catalogue: bool, agreement: bool, not_compared: str | None
+    checked: LogCheck, *, pages: bool, catalogue: bool, agreement: bool, not_compared: str | None, uncompared: int
 ) -> tuple[str, ...]:
     left_out = ["order of keys in indexes"]
     if not agreement:
         left_out.append("rows of tables against their indexes")
     elif not_compared is not None:
         left_out.append(f"rows against indexes in tables that recovery changes ({not_compared})")
+    if uncompared:
+        left_out.append(f"values of {plural(uncompared, 'index column')} (decimals, floats, collated or long values)")
     if not catalogue:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:

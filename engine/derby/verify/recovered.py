@@ -10,7 +10,7 @@ crash is DRB-IDX-002, although the pages on disk could not show it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from engine.derby.database import DerbyDatabase
@@ -32,11 +32,13 @@ class RecoveredCheck(NamedTuple):
 
     Attributes:
         findings: what does not agree.
+        uncompared: as in ``Agreement``.
         problem: why nothing could be compared, in one clause; None: it was.
         stop: where recovery comes upon damage and stops.
     """
 
     findings: list[DerbyFinding]
+    uncompared: int
     problem: str | None
     stop: DerbyFinding | None
 
@@ -46,6 +48,7 @@ def check_recovered(
     changing: Collection[ContainerKey],
     damaged: Collection[ContainerKey],
     unused: Collection[ContainerKey],
+    base_columns: Mapping[int, Sequence[int]],
 ) -> RecoveredCheck:
     """Recover in memory, and compare the indexes and tables that recovery changes.
 
@@ -54,22 +57,24 @@ def check_recovered(
         changing: the containers that recovery changes.
         damaged: containers with errors that say more.
         unused: containers that nothing names.
+        base_columns: as in ``Agreement``.
     """
     overlay = OverlayStorage(database.storage)
     try:
         recover_locked(overlay, DEFAULTS, None, SILENT)
     except DamageError as error:
-        return RecoveredCheck([], "recovery stops", finding("DRB-REC-003", str(error)))
+        return RecoveredCheck([], 0, "recovery stops", finding("DRB-REC-003", str(error)))
     except JetoolError as error:
-        return RecoveredCheck([], error.what, None)
+        return RecoveredCheck([], 0, error.what, None)
     recovered = DerbyDatabase(overlay)
     pairs = {index: table for index, table in _pairs(recovered) if index not in unused}
     touched = {index for index, table in pairs.items() if index in changing or table in changing}
-    agreement = Agreement(damaged)
+    agreement = Agreement(damaged, base_columns)
     only = touched | {pairs[index] for index in touched}
     # What is wrong with pages was said of those on disk.
     check_pages(recovered, None, SILENT, agreement, only=only)
-    return RecoveredCheck(list(agreement.findings()), None, None)
+    findings = list(agreement.findings())
+    return RecoveredCheck(findings, agreement.uncompared, None, None)
 
 
 def _pairs(database: DerbyDatabase) -> Iterator[tuple[ContainerKey, ContainerKey]]:

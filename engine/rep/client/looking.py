@@ -158,6 +158,7 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
             expected=f"up to {_MOST_NODES}",
             found=f"{len(asked)}, from {address_text(seeds[0].address)}",
             consequence="no other node was called",
+            hint="check the address; group show HOST:PORT of another node says what that one has",
         )
     found = _ask_all(network, groups[0], _places(asked, seeds), asked, timeout_s)
     known = {node.address for node in found}

@@ -5,6 +5,7 @@
 * ``derby_log``, ``derby_start``, ``derby_store``: codes of Derby
 * ``frontend_texts``: lines that frontends write themselves
 * ``je_exceptions``: exceptions of JE by their classes
+* ``je_open_texts``: why JE does not open an environment that is sound
 * ``je_reasons``: reasons of an EnvironmentFailureException
 * ``je_texts``, ``je_store_texts``, ``je_stream_texts``: texts of JE without a reason of their own
 * ``record``: what is known of a message

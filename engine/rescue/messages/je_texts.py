@@ -35,6 +35,9 @@ TEXTS: Final = (
         refines=(
             "LOG_WRITE",
             "LogWriteException",
+            "RunRecoveryException",
+            "DatabaseException",
+            "EnvironmentFailureException",
         ),
     ),
     KnownMessage(
@@ -48,6 +51,9 @@ TEXTS: Final = (
         refines=(
             "LOG_WRITE",
             "LogWriteException",
+            "RunRecoveryException",
+            "DatabaseException",
+            "EnvironmentFailureException",
         ),
     ),
     KnownMessage(
@@ -156,7 +162,11 @@ TEXTS: Final = (
         next="raise -Xss; then jetool info {env}",
         environment=INVALID,
         signs=("StackOverflowError",),
-        refines=("JAVA_ERROR",),
+        refines=(
+            "JAVA_ERROR",
+            "UNCAUGHT_EXCEPTION",
+            "UNEXPECTED_EXCEPTION_FATAL",
+        ),
     ),
     KnownMessage(
         word="write in state UNKNOWN",

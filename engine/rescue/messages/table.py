@@ -14,13 +14,14 @@ from engine.rescue.messages.derby_start import START_CODES
 from engine.rescue.messages.derby_store import STORE_CODES
 from engine.rescue.messages.frontend_texts import FRONTEND_TEXTS
 from engine.rescue.messages.je_exceptions import EXCEPTIONS
+from engine.rescue.messages.je_open_texts import OPEN_TEXTS
 from engine.rescue.messages.je_reasons import REASONS
 from engine.rescue.messages.je_store_texts import STORE_TEXTS
 from engine.rescue.messages.je_stream_texts import STREAM_TEXTS
 from engine.rescue.messages.je_texts import TEXTS
 from engine.rescue.messages.record import KnownMessage
 
-OF_JE: Final = (*REASONS, *EXCEPTIONS, *TEXTS, *STREAM_TEXTS, *STORE_TEXTS, *FRONTEND_TEXTS)
+OF_JE: Final = (*REASONS, *EXCEPTIONS, *TEXTS, *STREAM_TEXTS, *STORE_TEXTS, *OPEN_TEXTS, *FRONTEND_TEXTS)
 OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES)
 BY_WORD: Final = {known.word: known for known in (*OF_JE, *OF_DERBY, *BARE)}
 REASON_WORDS: Final = frozenset(known.word for known in REASONS)

@@ -10,12 +10,12 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
-from jetool.commands.backup.rows import LISTED, listed_row
+from jetool.commands.backup.rows import StoredBackup, stored_backup
 
 
 @command(
     "list",
-    outputs=lambda: Outputs("table", (LISTED,)),
+    outputs=lambda: Outputs("table", (StoredBackup,)),
     features=("fields", "times"),
     examples=(
         ("What backups there are", "jetool backup list /backup/env"),
@@ -39,8 +39,8 @@ def backup_list(run: Run, dest: str) -> int:
     rows = []
     for one in found:
         files = one.manifest.files if one.manifest is not None else ()
-        rows.append(listed_row(one, sum(file.size_bytes for file in files if used[file.stored] == 1)))
-    run.out.table(LISTED, rows)
+        rows.append(stored_backup(one, sum(file.size_bytes for file in files if used[file.stored] == 1)))
+    run.out.table(StoredBackup, rows)
     for one in found:
         if one.manifest is None:
             run.messages.warning(f"backup {one.id} cannot be used", file=dest, found=one.problem)

@@ -9,7 +9,7 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
-from jetool.commands.backup.rows import PRUNED, pruned_row
+from jetool.commands.backup.rows import PrunedBackups, pruned_backups
 
 
 def _check(_run: Run, *, keep: str, **_: object) -> None:
@@ -19,7 +19,7 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
 @command(
     "prune",
     check=_check,
-    outputs=lambda: Outputs("document", (PRUNED,)),
+    outputs=lambda: Outputs("document", (PrunedBackups,)),
     features=("fields", "progress", "times", "plan"),
     examples=(
         ("What would go", "jetool backup prune /backup/env --keep 7d4w -n"),
@@ -46,5 +46,5 @@ def backup_prune(run: Run, dest: str, keep: str) -> int:
     """
     repository, rule = open_repository(dest), parse_rule(keep)
     done = plan_prune(repository, rule) if run.dry_run else prune(repository, rule)
-    run.out.document(PRUNED, pruned_row(dest, keep, done, dry_run=run.dry_run))
+    run.out.document(pruned_backups(dest, keep, done, dry_run=run.dry_run))
     return exits.DONE

@@ -27,7 +27,7 @@ from jetool.app.networks import network_of, refuse_tls
 from jetool.app.opening import node_address
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, open_repository
-from jetool.commands.backup.rows import FOLLOWED, TAKEN, followed_row, group_of, lost_text
+from jetool.commands.backup.rows import BackupRound, TakenBackup, backup_round, group_of, lost_text
 
 _TIMEOUT_S: Final = 5.0
 # A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.
@@ -70,7 +70,7 @@ def _check(
     "take",
     check=_check,
     names_end=True,
-    outputs=lambda: Outputs("document", (TAKEN, FOLLOWED)),
+    outputs=lambda: Outputs("document", (TakenBackup, BackupRound)),
     features=("fields", "progress", "times", "plan", "tls"),
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
@@ -135,18 +135,40 @@ def _of_environment(run: Run, env: str, dest: str) -> int:
     storage, repository, source = DiskStorage(env), open_repository(dest), os.path.realpath(env)
     require_je(storage)
     if run.dry_run:
-        run.out.document(TAKEN, _planned_row(dest, source, plan(storage, repository, source), began))
+        run.out.document(_planned(dest, source, plan(storage, repository, source), began))
         return exits.DONE
     taken = take(storage, repository, source, listener=run.listener)
     found = taken.manifest
-    run.out.document(TAKEN, TAKEN.row(
-        (
-            found.id, dest, source, False, found.node, group_of(found), None, None, None, len(found.files),
-            found.size_bytes, taken.copied_files, taken.copied_bytes, len(found.files) - taken.copied_files,
-            taken.attempts, list(taken.gone), lost_text(taken),
-            *_end_of(found, taken.given_up_bytes, taken.commits_after), *found.vlsns, *_recovered(found), _since(began),
+    run.out.document(
+        TakenBackup(
+            id=found.id,
+            directory=dest,
+            source=source,
+            dry_run=False,
+            node=found.node,
+            group=group_of(found),
+            state=None,
+            je_version=None,
+            protocol=None,
+            files=len(found.files),
+            bytes=found.size_bytes,
+            copied_files=taken.copied_files,
+            copied_bytes=taken.copied_bytes,
+            kept_files=len(found.files) - taken.copied_files,
+            attempts=taken.attempts,
+            gone_files=list(taken.gone),
+            lost_files=lost_text(taken),
+            end_lsn=found.end_lsn,
+            torn_bytes=taken.given_up_bytes,
+            commits_after=taken.commits_after,
+            last_commit=found.last_commit_ms,
+            first_vlsn=found.vlsns[0],
+            last_vlsn=found.vlsns[1],
+            databases=_databases(found),
+            recovered=found.databases is not None,
+            duration=_since(began),
         )
-    ))  # fmt: skip
+    )
     return _code(run, env, taken)
 
 
@@ -166,7 +188,7 @@ def _followed(run: Run, env: str, dest: str, every_s: float, rounds: int | None)
             run.messages.warning(str(error))
             one = None
         if one is not None:
-            run.out.document(FOLLOWED, followed_row(one))
+            run.out.document(backup_round(one))
             run.out.flush()
             codes.append(_code(run, env, one.taken))
         looks += 1
@@ -221,13 +243,36 @@ def _of_node(
     assert said is not None
     source = address_text(chosen.address)
     if run.dry_run:
-        none = (None,) * 6
-        run.out.document(TAKEN, TAKEN.row(
-            (
-                None, dest, source, True, chosen.name, found.group, said.state, said.je_version, *none, 0, [], None,
-                NULL_LSN, None, None, None, NULL_VLSN, said.commit_vlsn, None, None, _since(began),
+        run.out.document(
+            TakenBackup(
+                id=None,
+                directory=dest,
+                source=source,
+                dry_run=True,
+                node=chosen.name,
+                group=found.group,
+                state=said.state,
+                je_version=said.je_version,
+                protocol=None,
+                files=None,
+                bytes=None,
+                copied_files=None,
+                copied_bytes=None,
+                kept_files=None,
+                attempts=0,
+                gone_files=[],
+                lost_files=None,
+                end_lsn=NULL_LSN,
+                torn_bytes=None,
+                commits_after=None,
+                last_commit=None,
+                first_vlsn=NULL_VLSN,
+                last_vlsn=said.commit_vlsn,
+                databases=None,
+                recovered=None,
+                duration=_since(began),
             )
-        ))  # fmt: skip
+        )
         return exits.DONE
     run.messages.detail(f"copying {chosen.name} at {source}, {said.state}")
 
@@ -238,34 +283,72 @@ def _of_node(
     origin = Origin(source, chosen.name, began_ms)
     done, described = copy.run(network, chosen.address, max(timeout, _LEAST_COPY_TIMEOUT_S), retries, retried, origin)
     made = described.manifest
-    run.out.document(TAKEN, TAKEN.row(
-        (
-            made.id, dest, source, False, chosen.name, found.group, said.state, said.je_version, done.version,
-            len(done.files), done.size_bytes, len(done.files) - done.kept_files, done.size_bytes - done.kept_bytes,
-            done.kept_files, done.attempts, [], None, *_end_of(made, 0, 0), done.first_vlsn, done.last_vlsn,
-            *_recovered(made), _since(began),
+    run.out.document(
+        TakenBackup(
+            id=made.id,
+            directory=dest,
+            source=source,
+            dry_run=False,
+            node=chosen.name,
+            group=found.group,
+            state=said.state,
+            je_version=said.je_version,
+            protocol=done.version,
+            files=len(done.files),
+            bytes=done.size_bytes,
+            copied_files=len(done.files) - done.kept_files,
+            copied_bytes=done.size_bytes - done.kept_bytes,
+            kept_files=done.kept_files,
+            attempts=done.attempts,
+            gone_files=[],
+            lost_files=None,
+            end_lsn=made.end_lsn,
+            torn_bytes=0,
+            commits_after=0,
+            last_commit=made.last_commit_ms,
+            first_vlsn=done.first_vlsn,
+            last_vlsn=done.last_vlsn,
+            databases=_databases(made),
+            recovered=made.databases is not None,
+            duration=_since(began),
         )
-    ))  # fmt: skip
+    )
     return _recovery_code(run, source, described.problem)
 
 
-def _planned_row(dest: str, source: str, found: BackupPlan, began: float) -> Any:
-    return TAKEN.row(
-        (
-            None, dest, source, True, None, None, None, None, None, found.files, found.size_bytes, found.to_copy,
-            found.to_copy_bytes, found.files - found.to_copy, 1, [], None, found.end_lsn, None, None, None, NULL_VLSN,
-            NULL_VLSN, None, None, _since(began),
-        )
-    )  # fmt: skip
+def _planned(dest: str, source: str, found: BackupPlan, began: float) -> TakenBackup:
+    return TakenBackup(
+        id=None,
+        directory=dest,
+        source=source,
+        dry_run=True,
+        node=None,
+        group=None,
+        state=None,
+        je_version=None,
+        protocol=None,
+        files=found.files,
+        bytes=found.size_bytes,
+        copied_files=found.to_copy,
+        copied_bytes=found.to_copy_bytes,
+        kept_files=found.files - found.to_copy,
+        attempts=1,
+        gone_files=[],
+        lost_files=None,
+        end_lsn=found.end_lsn,
+        torn_bytes=None,
+        commits_after=None,
+        last_commit=None,
+        first_vlsn=NULL_VLSN,
+        last_vlsn=NULL_VLSN,
+        databases=None,
+        recovered=None,
+        duration=_since(began),
+    )
 
 
-def _end_of(manifest: Manifest, torn_bytes: int, commits_after: int) -> tuple[int, int, int, int | None]:
-    return manifest.end_lsn, torn_bytes, commits_after, manifest.last_commit_ms
-
-
-def _recovered(manifest: Manifest) -> tuple[int | None, bool]:
-    names = manifest.databases
-    return (None if names is None else len(names)), names is not None
+def _databases(manifest: Manifest) -> int | None:
+    return None if manifest.databases is None else len(manifest.databases)
 
 
 def _since(began: float) -> int:

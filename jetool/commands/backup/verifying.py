@@ -10,12 +10,12 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
-from jetool.commands.backup.rows import CHECKED, checked_row
+from jetool.commands.backup.rows import CheckedBackup, checked_backup
 
 
 @command(
     "verify",
-    outputs=lambda: Outputs("table", (CHECKED,)),
+    outputs=lambda: Outputs("table", (CheckedBackup,)),
     features=("fields", "progress"),
     examples=(
         ("Are all backups whole, and do they recover", "jetool backup verify /backup/env"),
@@ -43,7 +43,7 @@ def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> in
     if not chosen:
         raise NotFoundError("no backup yet", file=dest, hint=f"jetool backup ENV {dest} takes one")
     found = check_backups(repository, list(dict.fromkeys(chosen)), sums_only=sums, listener=run.listener)
-    run.out.table(CHECKED, [checked_row(one, sums_only=sums) for one in found])
+    run.out.table(CheckedBackup, [checked_backup(one, sums_only=sums) for one in found])
     bad = [one for one in found if one.problems]
     for one in bad:
         run.messages.warning(

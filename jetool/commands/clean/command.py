@@ -17,7 +17,7 @@ from jetool.app.opening import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.app.params import PercentType, SizeType
 from jetool.app.repairs import repairing
-from jetool.commands.clean.rows import CLEANED, cleaned_row
+from jetool.commands.clean.rows import CleaningRun, cleaning_run
 
 COMMAND = "clean"
 _MOST_PERCENT = 90
@@ -25,7 +25,7 @@ _MOST_PERCENT = 90
 
 @command(
     COMMAND,
-    outputs=lambda: Outputs("document", (CLEANED,)),
+    outputs=lambda: Outputs("document", (CleaningRun,)),
     features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
         ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
@@ -72,8 +72,7 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
         report = work.run()
         kept, unusable = cleaner.kept(goal.limits), dict(cleaner.states.unusable)
     run.out.document(
-        CLEANED,
-        cleaned_row(report, kept, backup=repair.backup, saved_bytes=repair.saved_bytes, dry_run=run.dry_run),
+        cleaning_run(report, kept, backup=repair.backup, saved_bytes=repair.saved_bytes, dry_run=run.dry_run)
     )
     for number, reason in unusable.items():
         run.messages.warning(f"file {number:08x}.jdb was left alone: {reason}", file=env)

@@ -3,89 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, NamedTuple
 
 from engine.cleaner.cleaner import KeptFile
 from engine.cleaner.offline import CleanedFile, OfflineReport
-from jetool.output.shape import Field, Row, Shape
-
-_CLEANED: Final = (
-    Field("file", "text", "its name"),
-    Field("size_bytes", "size_bytes", "its entries"),
-    Field("utilization", "int", "per cent that was thought to be in use"),
-    Field("needed_bytes", "size_bytes", "entries that were needed, and had to be logged again"),
-    Field("records", "int", "records that were logged again"),
-    Field("nodes", "int", "nodes of trees that were"),
-    Field("expired", "int", "records that had expired"),
-    Field("locked", "int", "records that a prepared transaction has locked: the file stays until it ends"),
-    Field("deleted", "bool", "the file is gone"),
-)
-_KEPT: Final = (
-    Field("file", "text", "its name"),
-    Field("size_bytes", "size_bytes", "its length"),
-    Field("utilization", "int", "per cent in use; null for a reserved file, which holds nothing", null=True),
-    Field("state", "text", "live, cleaned (a checkpoint lets it go) or reserved (nothing leads into it)"),
-    Field("reason", "text", "why it is still there"),
-)
-CLEANED: Final = Shape(
-    "clean",
-    "A run of the log cleaner.",
-    (
-        Field("files", "int", "log files when the run ended"),
-        Field("files_cleaned", "int", "files that were read, and what was needed of them logged again"),
-        Field("files_deleted", "int", "files that are gone, those that earlier runs had left included"),
-        Field("bytes_before", "size_bytes", "all log files when the run began"),
-        Field("bytes_after", "size_bytes", "all log files when it ended"),
-        Field("freed_bytes", "size_bytes", "the difference"),
-        Field("needed_bytes", "size_bytes", "entries of cleaned files that had to be logged again"),
-        Field("utilization_before", "int", "per cent of the log in use when the run began"),
-        Field("utilization_after", "int", "and when it ended"),
-        Field("ended", "text", "why the run ended"),
-        Field("backup", "text", "where the deleted files are; null with --backup-dir none", null=True),
-        Field("saved_bytes", "size_bytes", "bytes saved there"),
-        Field("dry_run", "bool", "nothing was changed: this is what would be done"),
-        Field("cleaned", "records", "the cleaned files, in the order in which they were chosen", fields=_CLEANED),
-        Field("kept", "records", "the files that are still there", fields=_KEPT),
-    ),
-)
+from engine.fields import Bool, Int, SizeBytes, Text, record
 
 
-def cleaned_row(
+@record()
+class CleanedLogFile(NamedTuple):
+    """A file that was cleaned."""
+
+    file: Annotated[Text, "its name"]
+    size_bytes: Annotated[SizeBytes, "its entries"]
+    utilization: Annotated[Int, "per cent that was thought to be in use"]
+    needed_bytes: Annotated[SizeBytes, "entries that were needed, and had to be logged again"]
+    records: Annotated[Int, "records that were logged again"]
+    nodes: Annotated[Int, "nodes of trees that were"]
+    expired: Annotated[Int, "records that had expired"]
+    locked: Annotated[Int, "records that a prepared transaction has locked: the file stays until it ends"]
+    deleted: Annotated[Bool, "the file is gone"]
+
+
+@record()
+class KeptLogFile(NamedTuple):
+    """A file that is still there."""
+
+    file: Annotated[Text, "its name"]
+    size_bytes: Annotated[SizeBytes, "its length"]
+    utilization: Annotated[Int | None, "per cent in use; null for a reserved file, which holds nothing"]
+    state: Annotated[Text, "live, cleaned (a checkpoint lets it go) or reserved (nothing leads into it)"]
+    reason: Annotated[Text, "why it is still there"]
+
+
+@record("clean")
+class CleaningRun(NamedTuple):
+    """A run of the log cleaner."""
+
+    files: Annotated[Int, "log files when the run ended"]
+    files_cleaned: Annotated[Int, "files that were read, and what was needed of them logged again"]
+    files_deleted: Annotated[Int, "files that are gone, those that earlier runs had left included"]
+    bytes_before: Annotated[SizeBytes, "all log files when the run began"]
+    bytes_after: Annotated[SizeBytes, "all log files when it ended"]
+    freed_bytes: Annotated[SizeBytes, "the difference"]
+    needed_bytes: Annotated[SizeBytes, "entries of cleaned files that had to be logged again"]
+    utilization_before: Annotated[Int, "per cent of the log in use when the run began"]
+    utilization_after: Annotated[Int, "and when it ended"]
+    ended: Annotated[Text, "why the run ended"]
+    backup: Annotated[Text | None, "where the deleted files are; null with --backup-dir none"]
+    saved_bytes: Annotated[SizeBytes, "bytes saved there"]
+    dry_run: Annotated[Bool, "nothing was changed: this is what would be done"]
+    cleaned: Annotated[Sequence[CleanedLogFile], "the cleaned files, in the order in which they were chosen"]
+    kept: Annotated[Sequence[KeptLogFile], "the files that are still there"]
+
+
+def cleaning_run(
     report: OfflineReport, kept: Sequence[KeptFile], *, backup: str | None, saved_bytes: int, dry_run: bool
-) -> Row:
-    """The row of a run."""
-    return CLEANED.row(
-        (
-            len(kept),
-            len(report.cleaned),
-            len(report.deleted),
-            report.bytes_before,
-            report.bytes_after,
-            report.bytes_before - report.bytes_after,
-            sum(one.report.live_bytes for one in report.cleaned),
-            report.utilization_before,
-            report.utilization_after,
-            report.why,
-            backup,
-            saved_bytes,
-            dry_run,
-            [_file_row(one, one.report.number in report.deleted) for one in report.cleaned],
-            [_kept_row(one) for one in kept],
-        )
+) -> CleaningRun:
+    """The record of a run."""
+    return CleaningRun(
+        files=len(kept),
+        files_cleaned=len(report.cleaned),
+        files_deleted=len(report.deleted),
+        bytes_before=report.bytes_before,
+        bytes_after=report.bytes_after,
+        freed_bytes=report.bytes_before - report.bytes_after,
+        needed_bytes=sum(one.report.live_bytes for one in report.cleaned),
+        utilization_before=report.utilization_before,
+        utilization_after=report.utilization_after,
+        ended=report.why,
+        backup=backup,
+        saved_bytes=saved_bytes,
+        dry_run=dry_run,
+        cleaned=[_cleaned(one, one.report.number in report.deleted) for one in report.cleaned],
+        kept=[_kept(one) for one in kept],
     )
 
 
-def _file_row(found: CleanedFile, deleted: bool) -> Row:
+def _cleaned(found: CleanedFile, deleted: bool) -> CleanedLogFile:
     facts, report = found
-    values = (
-        f"{report.number:08x}.jdb", report.total_bytes, facts.average_utilization, report.live_bytes,
-        report.lns_migrated, report.nodes_dirtied, report.lns_expired, report.lns_locked, deleted,
-    )  # fmt: skip
-    return [(field.name, field.kind, value) for field, value in zip(_CLEANED, values, strict=True)]
+    return CleanedLogFile(
+        file=f"{report.number:08x}.jdb",
+        size_bytes=report.total_bytes,
+        utilization=facts.average_utilization,
+        needed_bytes=report.live_bytes,
+        records=report.lns_migrated,
+        nodes=report.nodes_dirtied,
+        expired=report.lns_expired,
+        locked=report.lns_locked,
+        deleted=deleted,
+    )
 
 
-def _kept_row(one: KeptFile) -> Row:
-    state = "live" if one.state is None else one.state.value
-    used = None if one.facts is None else one.facts.average_utilization
-    values = (f"{one.file.number:08x}.jdb", one.size_bytes, used, state, one.reason)
-    return [(field.name, field.kind, value) for field, value in zip(_KEPT, values, strict=True)]
+def _kept(one: KeptFile) -> KeptLogFile:
+    return KeptLogFile(
+        file=f"{one.file.number:08x}.jdb",
+        size_bytes=one.size_bytes,
+        utilization=None if one.facts is None else one.facts.average_utilization,
+        state="live" if one.state is None else one.state.value,
+        reason=one.reason,
+    )

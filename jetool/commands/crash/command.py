@@ -22,7 +22,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, backup_directory
 from jetool.app.options import Run
 from jetool.commands.crash import places
-from jetool.commands.crash.rows import CASE, CRASH, SUMMARY, text_line
+from jetool.commands.crash.rows import CrashCase, CrashSummary, SimulatedCrash, text_line
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
@@ -30,8 +30,8 @@ _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 def _outputs() -> Outputs:
     from jetool.derby import crash_rows
 
-    derby = (crash_rows.CRASH, crash_rows.CASE)
-    return Outputs("stream", (CRASH, CASE, *derby), SUMMARY, derby)
+    derby = (crash_rows.DerbyCrash, crash_rows.RecoveryCrash)
+    return Outputs("stream", (SimulatedCrash, CrashCase, *derby), CrashSummary, derby)
 
 
 def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
@@ -96,11 +96,22 @@ def crash(
     else:
         copied = OverlayStorage(disk) if run.dry_run else places.copy_environment(disk, files, target)
         effect = apply_crash(copied, files, point, mode, seed)
-    with run.out.stream(CRASH, CASE, line=text_line) as stream:
-        row = (target, point.lsn, point.type_name, mode, seed, effect.end_lsn, effect.cut_bytes, effect.changed_bytes,
-               list(effect.removed), run.dry_run)  # fmt: skip
-        stream.row("crash", CRASH.row(row))
-        stream.end(SUMMARY.row((1, 0, 0)))
+    with run.out.stream(SimulatedCrash, CrashCase, line=text_line) as stream:
+        stream.row(
+            SimulatedCrash(
+                environment=target,
+                lsn=point.lsn,
+                type=point.type_name,
+                mode=mode,
+                seed=seed,
+                end_lsn=effect.end_lsn,
+                cut_bytes=effect.cut_bytes,
+                changed_bytes=effect.changed_bytes,
+                removed=list(effect.removed),
+                dry_run=run.dry_run,
+            )
+        )
+        stream.end(CrashSummary(cases=1, failed=0, compared=0))
     return exits.DONE
 
 
@@ -135,14 +146,23 @@ def _matrix(
         # A seed gives the same places each time, so that a failure can be run again.
         eligible = sorted(random.Random(seed).sample(eligible, count))
     failed = compared = 0
-    with run.out.stream(CRASH, CASE, line=text_line) as stream:
+    with run.out.stream(SimulatedCrash, CrashCase, line=text_line) as stream:
         for number, point in enumerate(eligible):
             # Each case damages in its own way, and still by the seed alone.
             case = run_case(storage, files, model, point, mode, seed + number)
             failed += not case.passed
             compared += case.compared
-            row = (point.lsn, point.type_name, mode, case.passed, case.compared, case.records, case.problem or None)
-            stream.row("case", CASE.row(row))
+            stream.row(
+                CrashCase(
+                    lsn=point.lsn,
+                    type=point.type_name,
+                    mode=mode,
+                    passed=case.passed,
+                    compared=case.compared,
+                    records=case.records,
+                    problem=case.problem or None,
+                )
+            )
             run.listener.step("crash", number + 1, len(eligible))
-        stream.end(SUMMARY.row((len(eligible), failed, compared)))
+        stream.end(CrashSummary(cases=len(eligible), failed=failed, compared=compared))
     return exits.FINDINGS if failed else exits.DONE

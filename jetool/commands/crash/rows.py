@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from engine.errors import plural
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from engine.fields import Bool, Int, Lsn, Row, SizeBytes, Text, record
+from jetool.output.shape import Style, to_text
 
-CRASH: Final = Shape(
-    "crash",
-    "A simulated crash.",
-    (
-        Field("environment", "text", "the directory that was damaged"),
-        Field("lsn", "lsn", "the entry that the crash hit"),
-        Field("type", "text", "its type"),
-        Field("mode", "text", "what is left"),
-        Field("seed", "int", "the seed"),
-        Field("end_lsn", "lsn", "where the log was cut; null when it was not"),
-        Field("cut_bytes", "size_bytes", "bytes that are gone"),
-        Field("changed_bytes", "size_bytes", "bytes that were overwritten"),
-        Field("removed", "texts", "files that are gone"),
-        Field("dry_run", "bool", "nothing was changed"),
-    ),
-)
-CASE: Final = Shape(
-    "case",
-    "One case of the matrix.",
-    (
-        Field("lsn", "lsn", "the entry that the crash hit"),
-        Field("type", "text", "its type"),
-        Field("mode", "text", "what was left"),
-        Field("passed", "bool", "recovery left what was committed, and a second one changed nothing"),
-        Field("compared", "bool", "compared with the log; false when that does not tell, such as after cleaning"),
-        Field("records", "int", "records afterwards"),
-        Field("problem", "text", "what is wrong", null=True),
-    ),
-)
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the run.",
-    (
-        Field("cases", "int", "crashes simulated"),
-        Field("failed", "int", "cases that failed"),
-        Field("compared", "int", "cases that were compared with the log"),
-    ),
-)
+
+@record("crash")
+class SimulatedCrash(NamedTuple):
+    """A simulated crash."""
+
+    environment: Annotated[Text, "the directory that was damaged"]
+    lsn: Annotated[Lsn, "the entry that the crash hit"]
+    type: Annotated[Text, "its type"]
+    mode: Annotated[Text, "what is left"]
+    seed: Annotated[Int, "the seed"]
+    end_lsn: Annotated[Lsn, "where the log was cut; null when it was not"]
+    cut_bytes: Annotated[SizeBytes, "bytes that are gone"]
+    changed_bytes: Annotated[SizeBytes, "bytes that were overwritten"]
+    removed: Annotated[Sequence[Text], "files that are gone"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+
+
+@record("case")
+class CrashCase(NamedTuple):
+    """One case of the matrix."""
+
+    lsn: Annotated[Lsn, "the entry that the crash hit"]
+    type: Annotated[Text, "its type"]
+    mode: Annotated[Text, "what was left"]
+    passed: Annotated[Bool, "recovery left what was committed, and a second one changed nothing"]
+    compared: Annotated[Bool, "compared with the log; false when that does not tell, such as after cleaning"]
+    records: Annotated[Int, "records afterwards"]
+    problem: Annotated[Text | None, "what is wrong"]
+
+
+@record("summary")
+class CrashSummary(NamedTuple):
+    """The end of the run."""
+
+    cases: Annotated[Int, "crashes simulated"]
+    failed: Annotated[Int, "cases that failed"]
+    compared: Annotated[Int, "cases that were compared with the log"]
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.errors import UsageError, plural
+from engine.fields import Bool, Choices, Int, Lsn, Text, Vlsn, record
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
@@ -19,60 +20,49 @@ from jetool.app.opening import as_of_option
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole
-from jetool.commands.diff.rows import RECORD_DIFF
-from jetool.output.shape import Field, Shape
-from jetool.rows.stream_rows import (
-    END_FIELDS,
-    MATCHPOINT_FIELDS,
-    SURPLUS_FIELDS,
-    matchpoint_row,
-    stream_row,
-    surplus_row,
-)
+from jetool.commands.diff.rows import RecordComparison
+from jetool.rows.stream_rows import CommonMatchpoint, StreamEnd, StreamSurplus, matchpoint_of, stream_end, surplus_of
 
-_DIFFERENCE: Final = Shape(
-    "difference",
-    "The first VLSN at which the nodes are not the same.",
-    (
-        Field("vlsn", "vlsn", "the VLSN"),
-        Field("what", "text", "the part of the entry that differs, or the node that lacks it"),
-        Field("type", "text", "type of the first node's entry; null when it lacks the VLSN", null=True),
-        Field("other_type", "text", "type of the second node's entry", null=True),
-        Field("lsn", "lsn", "where the first node has it"),
-        Field("other_lsn", "lsn", "where the second node has it"),
-    ),
-)
-DIFF: Final = Shape(
-    "diff",
-    "Two nodes of a group side by side.",
-    (
-        Field("environment", "text", "the first node"),
-        Field("other", "text", "the second node"),
-        Field(
-            "relation", "text", "of the first to the second node",
-            choices=("identical", "in-step", "ahead", "behind", "diverged", "parted", "apart"),
-        ),
-        Field("same", "bool", "nothing differs"),
-        Field("compared_from", "vlsn", "first VLSN that both nodes should have; null for none"),
-        Field("compared_to", "vlsn", "last one"),
-        Field("equal_entries", "int", "entries that were compared and are the same, from the first on"),
-        Field("not_compared", "int", "VLSNs in between that neither has: cleaned away, or in files not copied"),
-        Field("stream", "record", "VLSNs of the first node", fields=END_FIELDS),
-        Field("other_stream", "record", "VLSNs of the second node", fields=END_FIELDS),
-        Field("matchpoint", "record", "the last sync point that both have", null=True, fields=MATCHPOINT_FIELDS),
-        Field("surplus", "record", "what the first node has after it", fields=SURPLUS_FIELDS),
-        Field("other_surplus", "record", "what the second node has after it", fields=SURPLUS_FIELDS),
-        Field(
-            "first_difference", "record", "the first VLSN at which they are not the same", null=True,
-            fields=_DIFFERENCE.fields,
-        ),
-    ),
-)  # fmt: skip
+
+@record("difference")
+class FirstDifference(NamedTuple):
+    """The first VLSN at which the nodes are not the same."""
+
+    vlsn: Annotated[Vlsn, "the VLSN"]
+    what: Annotated[Text, "the part of the entry that differs, or the node that lacks it"]
+    type: Annotated[Text | None, "type of the first node's entry; null when it lacks the VLSN"]
+    other_type: Annotated[Text | None, "type of the second node's entry"]
+    lsn: Annotated[Lsn, "where the first node has it"]
+    other_lsn: Annotated[Lsn, "where the second node has it"]
+
+
+@record("diff")
+class StreamComparison(NamedTuple):
+    """Two nodes of a group side by side."""
+
+    environment: Annotated[Text, "the first node"]
+    other: Annotated[Text, "the second node"]
+    relation: Annotated[
+        Text,
+        "of the first to the second node",
+        Choices(("identical", "in-step", "ahead", "behind", "diverged", "parted", "apart")),
+    ]
+    same: Annotated[Bool, "nothing differs"]
+    compared_from: Annotated[Vlsn, "first VLSN that both nodes should have; null for none"]
+    compared_to: Annotated[Vlsn, "last one"]
+    equal_entries: Annotated[Int, "entries that were compared and are the same, from the first on"]
+    not_compared: Annotated[Int, "VLSNs in between that neither has: cleaned away, or in files not copied"]
+    stream: Annotated[StreamEnd, "VLSNs of the first node"]
+    other_stream: Annotated[StreamEnd, "VLSNs of the second node"]
+    matchpoint: Annotated[CommonMatchpoint | None, "the last sync point that both have"]
+    surplus: Annotated[StreamSurplus, "what the first node has after it"]
+    other_surplus: Annotated[StreamSurplus, "what the second node has after it"]
+    first_difference: Annotated[FirstDifference | None, "the first VLSN at which they are not the same"]
 
 
 @command(
     "diff",
-    outputs=lambda: Outputs("document", (DIFF, RECORD_DIFF)),
+    outputs=lambda: Outputs("document", (StreamComparison, RecordComparison)),
     features=("fields", "progress", "times", "keys", "jobs", "cache", "order"),
     examples=(
         ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
@@ -159,19 +149,37 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
             consequence="cleaned away, or in files that were not copied",
             hint=f"jetool diff --records {one.env} {other.env}",
         )
-    run.out.document(DIFF, DIFF.row(_row(one, other, compared, found, same)))
+    run.out.document(_side_by_side(one, other, compared, found, same))
     return exits.FINDINGS if not same or one.damaged or other.damaged else exits.DONE
 
 
-def _row(one: StreamNode, other: StreamNode, compared: Comparison, found: StreamDiff, same: bool) -> tuple[Any, ...]:
+def _side_by_side(
+    one: StreamNode, other: StreamNode, compared: Comparison, found: StreamDiff, same: bool
+) -> StreamComparison:
     different = None
     if found.difference is not None:
         vlsn, what, here, there = found.difference
-        names = (entry.type_name if entry is not None else None for entry in (here, there))
-        different = _DIFFERENCE.row((vlsn, what, *names, lsn_of(here), lsn_of(there)))
-    return (
-        one.env, other.env, compared.relation, same, found.first, found.last, found.same, found.gaps,
-        stream_row(one.facts), stream_row(other.facts),
-        matchpoint_row(compared.matchpoint, compared.other_matchpoint),
-        surplus_row(compared.surplus), surplus_row(compared.other_surplus), different,
-    )  # fmt: skip
+        different = FirstDifference(
+            vlsn=vlsn,
+            what=what,
+            type=here.type_name if here is not None else None,
+            other_type=there.type_name if there is not None else None,
+            lsn=lsn_of(here),
+            other_lsn=lsn_of(there),
+        )
+    return StreamComparison(
+        environment=one.env,
+        other=other.env,
+        relation=compared.relation,
+        same=same,
+        compared_from=found.first,
+        compared_to=found.last,
+        equal_entries=found.same,
+        not_compared=found.gaps,
+        stream=stream_end(one.facts),
+        other_stream=stream_end(other.facts),
+        matchpoint=matchpoint_of(compared.matchpoint, compared.other_matchpoint),
+        surplus=surplus_of(compared.surplus),
+        other_surplus=surplus_of(compared.other_surplus),
+        first_difference=different,
+    )

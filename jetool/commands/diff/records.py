@@ -26,7 +26,7 @@ from jetool.app.decoding import decoding_for
 from jetool.app.opening import config_of, open_to_read, with_orders
 from jetool.app.options import Run
 from jetool.app.params import Address
-from jetool.commands.diff.rows import RECORD_DIFF, record_diff_row
+from jetool.commands.diff.rows import record_comparison
 
 
 class ComparedEnvironment(NamedTuple):
@@ -93,6 +93,6 @@ def print_record_diff(
         found = diff_records(one.opened, other.opened, most, run.listener, shared=shared, jobs=run.jobs)
         decoding = decoding_for(run, one.opened, decode)
     unseen = "; ".join(f"{side.env}: {side.unseen}" for side in (one, other) if side.unseen) or None
-    row = record_diff_row((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
-    run.out.document(RECORD_DIFF, row)
+    compared = record_comparison((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
+    run.out.document(compared)
     return exits.DONE if found.is_same and unseen is None else exits.FINDINGS

@@ -2,78 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
+from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, Like, Lsn, Named, Text, record
 from engine.inspect.common_log import RELATIONS, CommonLog
 from engine.inspect.contents import Decoding
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.app.decoding import DECODED_FIELDS, decoded
-from jetool.output.shape import Field, Row, Shape, row_of
-
-_LOG: Final = Shape(
-    "log",
-    "What the logs have in common, byte for byte.",
-    (
-        Field("relation", "text", "unrelated: not two copies of one environment", choices=RELATIONS),
-        Field("first_difference", "lsn", "the first entry that is not the same in both, or that only one has"),
-        Field("equal_bytes", "int", "bytes that are the same"),
-    ),
-)
-_DATABASE: Final = Shape(
-    "database",
-    "A database of either environment.",
-    (
-        Field("db", "text", "its name"),
-        Field("relation", "text", "whether it differs", choices=(SAME, CHANGED, ONLY_FIRST, ONLY_SECOND)),
-        Field("records", "int", "records of the first environment"),
-        Field("other_records", "int", "records of the second"),
-        Field("same", "int", "records that are the same"),
-        Field("changed", "int", "keys with other data"),
-        Field("only_first", "int", "records that only the first has"),
-        Field("only_second", "int", "records that only the second has"),
-    ),
-)
-_RECORD: Final = Shape(
-    "difference",
-    "A record that is not the same.",
-    (
-        Field("db", "text", "its database"),
-        Field("what", "text", "how it differs", choices=(CHANGED, ONLY_FIRST, ONLY_SECOND)),
-        Field("key", "key", "the key, as --key-format says"),
-        Field("data", "data", "data in the first environment; null where it is not", null=True),
-        Field("other_data", "data", "data in the second", null=True),
-        *DECODED_FIELDS,
-        Field("decoded_other", "json", "with --decode: the data in the second", null=True, optional=True),
-    ),
-)
-# Those that a difference has without --decode.
-_PLAIN_FIELDS: Final = 5
-RECORD_DIFF: Final = Shape(
-    "record_diff",
-    "The records of two environments, or of two points of one, side by side.",
-    (
-        Field("environment", "text", "the first environment"),
-        Field("other", "text", "the second; with --from the same one"),
-        Field("from", "lsn", "where the log of the first was taken to end; null: where it does"),
-        Field("to", "lsn", "where that of the second was"),
-        Field("same", "bool", "all records are the same"),
-        Field("complete", "bool", "false when records of either may be missing"),
-        Field("reason", "text", "why it is not complete; null when it is", null=True),
-        Field("log", "record", "what the logs have in common", fields=_LOG.fields),
-        Field("databases", "records", "each database", fields=_DATABASE.fields),
-        Field("differences", "records", "the first records that differ, by --limit", fields=_RECORD.fields),
-    ),
-)
+from jetool.app.decoding import Decoded, decoded
 
 
-def record_diff_row(
+@record("log")
+class CommonLogPart(NamedTuple):
+    """What the logs have in common, byte for byte."""
+
+    relation: Annotated[Text, "unrelated: not two copies of one environment", Choices(RELATIONS)]
+    first_difference: Annotated[Lsn, "the first entry that is not the same in both, or that only one has"]
+    equal_bytes: Annotated[Int, "bytes that are the same"]
+
+
+@record("database")
+class ComparedDatabase(NamedTuple):
+    """A database of either environment."""
+
+    db: Annotated[Text, "its name"]
+    relation: Annotated[Text, "whether it differs", Choices((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND))]
+    records: Annotated[Int, "records of the first environment"]
+    other_records: Annotated[Int, "records of the second"]
+    same: Annotated[Int, "records that are the same"]
+    changed: Annotated[Int, "keys with other data"]
+    only_first: Annotated[Int, "records that only the first has"]
+    only_second: Annotated[Int, "records that only the second has"]
+
+
+@record("difference")
+class DifferentRecord(NamedTuple):
+    """A record that is not the same."""
+
+    db: Annotated[Text, "its database"]
+    what: Annotated[Text, "how it differs", Choices((CHANGED, ONLY_FIRST, ONLY_SECOND))]
+    key: Annotated[Key, "the key, as --key-format says"]
+    data: Annotated[Data | None, "data in the first environment; null where it is not"]
+    other_data: Annotated[Data | None, "data in the second"]
+    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
+    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_other: Annotated[Json | Absent | None, "with --decode: the data in the second"] = ABSENT
+
+
+@record("record_diff")
+class RecordComparison(NamedTuple):
+    """The records of two environments, or of two points of one, side by side."""
+
+    environment: Annotated[Text, "the first environment"]
+    other: Annotated[Text, "the second; with --from the same one"]
+    from_: Annotated[Lsn, "where the log of the first was taken to end; null: where it does", Named("from")]
+    to: Annotated[Lsn, "where that of the second was"]
+    same: Annotated[Bool, "all records are the same"]
+    complete: Annotated[Bool, "false when records of either may be missing"]
+    reason: Annotated[Text | None, "why it is not complete; null when it is"]
+    log: Annotated[CommonLogPart, "what the logs have in common"]
+    databases: Annotated[Sequence[ComparedDatabase], "each database"]
+    differences: Annotated[Sequence[DifferentRecord], "the first records that differ, by --limit"]
+
+
+def record_comparison(
     envs: tuple[str, str],
     ends: tuple[int, int],
     unseen: str | None,
     log: CommonLog,
     found: RecordDiff,
     decoding: Decoding | None,
-) -> Row:
+) -> RecordComparison:
     """The document.
 
     Arguments:
@@ -82,16 +82,39 @@ def record_diff_row(
         unseen: what of a log was not seen, for which records may be missing.
         decoding: how records are decoded; None: they are not.
     """
-    differences = [_record(difference, decoding) for difference in found.differences]
-    databases = [_DATABASE.row(database) for database in found.databases]
-    return RECORD_DIFF.row((*envs, *ends, found.is_same, unseen is None, unseen, _LOG.row(log), databases, differences))
+    return RecordComparison(
+        environment=envs[0],
+        other=envs[1],
+        from_=ends[0],
+        to=ends[1],
+        same=found.is_same,
+        complete=unseen is None,
+        reason=unseen,
+        log=CommonLogPart(relation=log.relation, first_difference=log.first_difference, equal_bytes=log.equal_bytes),
+        databases=[
+            ComparedDatabase(
+                db=one.name,
+                relation=one.relation,
+                records=one.records,
+                other_records=one.other_records,
+                same=one.same,
+                changed=one.changed,
+                only_first=one.only_first,
+                only_second=one.only_second,
+            )
+            for one in found.databases
+        ],
+        differences=[_different(one, decoding) for one in found.differences],
+    )
 
 
-def _record(found: RecordDifference, decoding: Decoding | None) -> Row:
-    row = row_of(_RECORD.fields[:_PLAIN_FIELDS], (found.database, found.what, found.key, found.data, found.other_data))
+def _different(found: RecordDifference, decoding: Decoding | None) -> DifferentRecord:
+    plain = DifferentRecord(
+        db=found.database, what=found.what, key=found.key, data=found.data, other_data=found.other_data
+    )
     if decoding is None:
-        return row
+        return plain
     one = decoding.record(found.database, found.key, found.data)
     other = decoding.record(found.database, found.key, found.other_data)
-    known = one.known and other.known
-    return [*row, *decoded(one._replace(known=known)), ("decoded_other", "json", other.data)]
+    means = decoded(one._replace(known=one.known and other.known))
+    return plain._replace(**means._asdict(), decoded_other=other.data)

@@ -23,7 +23,7 @@ from jetool.app.decoding import decode_option, decoding_for_log
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
 from jetool.commands.dump_log.rendering import RenderPlan
-from jetool.commands.dump_log.rows import BAD, DECODED_ENTRY, SUMMARY, View
+from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, DumpSummary, View
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -113,8 +113,8 @@ def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> 
 def _outputs() -> Outputs:
     from jetool.derby import counting, log_rows
 
-    derby = log_rows.ENTRY, log_rows.BAD, counting.COUNTED
-    return Outputs("stream", (DECODED_ENTRY, BAD, modes.COUNTED, *derby), SUMMARY)
+    derby = log_rows.ENTRY, log_rows.BadPlace, counting.RecordGroup
+    return Outputs("stream", (DECODED_ENTRY, BadStretch, modes.EntryGroup, *derby), DumpSummary)
 
 
 @command(

@@ -6,10 +6,11 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, NamedTuple
 
 from engine.errors import UnsupportedError, UsageError, plural
 from engine.events import Listener
+from engine.fields import Float, Int, Text, record
 from engine.inspect.follow import follow
 from engine.inspect.parallel import map_small
 from engine.inspect.selection import Selection
@@ -30,25 +31,23 @@ from jetool.commands.dump_log.rendering import (
     render,
     render_log,
 )
-from jetool.commands.dump_log.rows import BAD, DECODED_ENTRY, ENTRY, SUMMARY, View
+from jetool.commands.dump_log.rows import DECODED_ENTRY, ENTRY, BadStretch, DumpSummary, View
 from jetool.output.base import OutputStream
-from jetool.output.shape import Field, Shape
 
-COUNTED: Final = Shape(
-    "counted",
-    "Entries of one group.",
-    (
-        Field("group", "text", "type, file, database id or transaction id"),
-        Field("entries", "int", "how many"),
-        Field("provisional", "int", "how many of them are provisional (YES)"),
-        Field("before_ckpt_end", "int", "how many of them are provisional before CkptEnd"),
-        Field("total_bytes", "int", "their bytes, headers included"),
-        Field("min_bytes", "int", "the smallest"),
-        Field("max_bytes", "int", "the largest"),
-        Field("avg_bytes", "int", "average, rounded down"),
-        Field("percent", "float", "share of the bytes of all entries counted"),
-    ),
-)
+
+@record("counted")
+class EntryGroup(NamedTuple):
+    """Entries of one group."""
+
+    group: Annotated[Text, "type, file, database id or transaction id"]
+    entries: Annotated[Int, "how many"]
+    provisional: Annotated[Int, "how many of them are provisional (YES)"]
+    before_ckpt_end: Annotated[Int, "how many of them are provisional before CkptEnd"]
+    total_bytes: Annotated[Int, "their bytes, headers included"]
+    min_bytes: Annotated[Int, "the smallest"]
+    max_bytes: Annotated[Int, "the largest"]
+    avg_bytes: Annotated[Int, "average, rounded down"]
+    percent: Annotated[Float, "share of the bytes of all entries counted"]
 
 
 def is_plain_text(run: Run) -> bool:
@@ -61,9 +60,9 @@ def open_stream(run: Run, view: View) -> OutputStream:
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder
 
-        return run.out.stream(ENTRY, BAD, encoder=XmlEncoder())
+        return run.out.stream(ENTRY, BadStretch, encoder=XmlEncoder())
     stream = run.out.stream(
-        ENTRY if view.decoding is None else DECODED_ENTRY, BAD, line=_no_line if is_plain_text(run) else None
+        ENTRY if view.decoding is None else DECODED_ENTRY, BadStretch, line=_no_line if is_plain_text(run) else None
     )
     if is_plain_text(run):
         stream.write(f"{HEADING}\n".encode())
@@ -107,7 +106,7 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
         if not entries and bad and plan.selection.is_open():
             raise _foreign(plan)
         files = sum(plan.selection.wants_file(file.number) for file in plan.files.with_marker())
-        stream.end(SUMMARY.row((entries, bad, skipped, files, True)))
+        stream.end(DumpSummary(entries=entries, bad=bad, skipped_bytes=skipped, files=files, complete=True))
     return exits.FINDINGS if bad and harmful_damage(plan) else exits.DONE
 
 
@@ -178,14 +177,18 @@ def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selectio
     counted = merge(iter(parts))
     rows = _stat_rows(counted, by)
     if run.out.format == "text":
-        run.out.table(COUNTED, rows)
+        run.out.table(EntryGroup, rows)
     else:
         entries = sum(totals.entries for totals in counted.totals.values())
         skipped = sum(seen.damage.length for seen in counted.damages)
-        with run.out.stream(COUNTED) as stream:
+        with run.out.stream(EntryGroup) as stream:
             for row in rows:
-                stream.row("counted", row)
-            stream.end(SUMMARY.row((entries, len(counted.damages), skipped, len(wanted), True)))
+                stream.row(row)
+            stream.end(
+                DumpSummary(
+                    entries=entries, bad=len(counted.damages), skipped_bytes=skipped, files=len(wanted), complete=True
+                )
+            )
     harmful = [seen for seen in counted.damages if not is_harmless(seen, files.end_file())]
     if harmful:
         run.messages.warning(
@@ -200,7 +203,7 @@ def _count(storage: Storage, end_file: int, by: str, selection: Selection, file:
         return count_file(reader, by, selection)
 
 
-def _stat_rows(counted: FileStats, by: str) -> list[Any]:
+def _stat_rows(counted: FileStats, by: str) -> list[EntryGroup]:
     all_bytes = sum(totals.total_bytes for totals in counted.totals.values()) or 1
 
     def order(item: tuple[Group, Totals]) -> tuple[bool, int]:
@@ -219,6 +222,15 @@ def _stat_rows(counted: FileStats, by: str) -> list[Any]:
     return rows
 
 
-def _stat_row(name: str, totals: Totals, all_bytes: int) -> Any:
-    average = totals.total_bytes // totals.entries
-    return COUNTED.row((name, *totals, average, round(100 * totals.total_bytes / all_bytes, 1)))
+def _stat_row(name: str, totals: Totals, all_bytes: int) -> EntryGroup:
+    return EntryGroup(
+        group=name,
+        entries=totals.entries,
+        provisional=totals.provisional,
+        before_ckpt_end=totals.before_ckpt_end,
+        total_bytes=totals.total_bytes,
+        min_bytes=totals.least_bytes,
+        max_bytes=totals.most_bytes,
+        avg_bytes=totals.total_bytes // totals.entries,
+        percent=round(100 * totals.total_bytes / all_bytes, 1),
+    )

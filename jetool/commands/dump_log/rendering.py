@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, plural
 from engine.events import Listener
+from engine.fields import named_row
 from engine.format.codecs import decode_body
 from engine.format.describe import describe, describe_scan, describe_slots
 from engine.format.entry.ln import (
@@ -48,7 +49,7 @@ from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from jetool.commands.dump_log.json_lines import JsonLines
-from jetool.commands.dump_log.rows import View, bad_row, entry_row, meaning_of
+from jetool.commands.dump_log.rows import View, bad_stretch, entry_row, meaning_of
 from jetool.output.base import Encoder
 from jetool.output.shape import Style, fields_of, printable, time_text, to_text
 from jetool.output.text import fold
@@ -247,7 +248,7 @@ def _encode_rows(plan: RenderPlan, batch: list[Item]) -> _Batch:
     undecodable = 0
     for item in batch:
         if isinstance(item, Damage):
-            rows.append(("bad", bad_row(item)))
+            rows.append(named_row(bad_stretch(item)))
             continue
         record, error = decoded(item, plan.view)
         undecodable += bool(error)
@@ -261,7 +262,7 @@ def _encode_json(lines: JsonLines, plan: RenderPlan, batch: list[Item]) -> _Batc
     undecodable = 0
     for item in batch:
         if isinstance(item, Damage):
-            parts.append(plan.encoder.rows([("bad", bad_row(item))]))
+            parts.append(plan.encoder.rows([named_row(bad_stretch(item))]))
             continue
         record, error = decoded(item, plan.view)
         undecodable += bool(error)

@@ -6,18 +6,18 @@ always there. Fields that an entry does not have are left out, apart from ``db``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, cast
 
+from engine.fields import Bool, Choices, Field, Int, Lsn, Shape, Text, Vlsn, record, row_of, shape_of
 from engine.format.describe import describe, describe_scan, describe_slots
 from engine.format.entry import db_tree, ln_content, node
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, type_name
 from engine.format.fields import FieldValue
-from engine.format.fields import Shape as Shapes
+from engine.format.fields import Shape as EntryShape
 from engine.log.entry import Damage, LogEntry
-from jetool.app.decoding import DECODED_FIELDS, decoded
-from jetool.output.shape import Field, Shape
+from jetool.app.decoding import Decoded, decoded
 
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
@@ -38,23 +38,25 @@ class View(NamedTuple):
     decoding: Decoding | None = None
 
 
-_HEADER: Final = (
-    Field("lsn", "lsn", "where the entry begins"),
-    Field("file", "int", "number of the file"),
-    Field("offset", "int", "offset of the entry in the file, bytes"),
-    Field("type", "text", "entry type, as DbPrintLog names it"),
-    Field("version", "int", "log version of the file"),
-    Field("provisional", "text", "whether recovery replays it", choices=("no", "yes", "before_ckpt_end")),
-    Field("replicated", "bool", "part of the replication stream"),
-    Field("invisible", "bool", "rolled back by replication"),
-    Field("vlsn", "vlsn", "VLSN in the header"),
-    Field("prev", "int", "offset of the entry before it in the file"),
-    Field("size", "int", "bytes of the body, without header"),
-    Field("checksum", "int", "stored Adler-32"),
-    Field("checksum_ok", "bool", "whether it matches; null for erased entries, which have none", null=True),
-    Field("db", "int", "database id; negative for replicated databases", null=True),
-    Field("txn", "int", "transaction id; negative for replicated transactions", null=True),
-)
+@record("entry")
+class EntryHeader(NamedTuple):
+    """What is in the header of each entry, and what most bodies have."""
+
+    lsn: Annotated[Lsn, "where the entry begins"]
+    file: Annotated[Int, "number of the file"]
+    offset: Annotated[Int, "offset of the entry in the file, bytes"]
+    type: Annotated[Text, "entry type, as DbPrintLog names it"]
+    version: Annotated[Int, "log version of the file"]
+    provisional: Annotated[Text, "whether recovery replays it", Choices(("no", "yes", "before_ckpt_end"))]
+    replicated: Annotated[Bool, "part of the replication stream"]
+    invisible: Annotated[Bool, "rolled back by replication"]
+    vlsn: Annotated[Vlsn, "VLSN in the header"]
+    prev: Annotated[Int, "offset of the entry before it in the file"]
+    size: Annotated[Int, "bytes of the body, without header"]
+    checksum: Annotated[Int, "stored Adler-32"]
+    checksum_ok: Annotated[Bool | None, "whether it matches; null for erased entries, which have none"]
+    db: Annotated[Int | None, "database id; negative for replicated databases"]
+    txn: Annotated[Int | None, "transaction id; negative for replicated transactions"]
 
 
 def _optional(text: str) -> tuple[Field, ...]:
@@ -204,7 +206,7 @@ _SLOT: Final = _optional(
 )
 
 
-def _nested(shape: Shapes) -> tuple[Field, ...]:
+def _nested(shape: EntryShape) -> tuple[Field, ...]:
     return tuple(
         Field(field.name, field.kind, field.name.replace("_", " "), null=True, fields=_NESTED.get(field.name, ()))
         for field in shape
@@ -219,38 +221,36 @@ _NESTED["summary"] = _nested(ln_content.FILE_SUMMARY)
 _NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
 _BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
 
-ENTRY: Final = Shape("entry", "One entry of the log.", _HEADER + _BODY)
+ENTRY: Final = Shape("entry", "One entry of the log.", shape_of(EntryHeader).fields + _BODY)
 # With --data --decode; the fields are those of LNs.
-DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *DECODED_FIELDS))
+DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *shape_of(Decoded).fields))
 
-BAD: Final = Shape(
-    "bad",
-    "A stretch of a file that holds no readable entry, or (length 0) a broken link between two entries.",
-    (
-        Field("lsn", "lsn", "where it begins"),
-        Field("path", "text", "the damaged file"),
-        Field("offset", "int", "offset in the file, bytes"),
-        Field("skipped", "int", "bytes up to the next entry or the end of the file"),
-        Field("reason", "text", "type, size, checksum, prev-offset, cut, header, short, file-number"),
-        Field("expected", "text", "what the format asks for"),
-        Field("found", "text", "what is there"),
-        Field("says", "text", "the type that the damaged header names", null=True),
-        Field("next_lsn", "lsn", "the next readable entry in the file"),
-        Field("found_by", "text", "size chain, prev-offset chain, search, next file, end of log; empty for a link"),
-    ),
-)
 
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the stream.",
-    (
-        Field("entries", "int", "entries printed"),
-        Field("bad", "int", "stretches of damage, broken links, and bodies that cannot be decoded"),
-        Field("skipped_bytes", "int", "bytes of damage"),
-        Field("files", "int", "files read"),
-        Field("complete", "bool", "the whole selection was read"),
-    ),
-)
+@record("bad")
+class BadStretch(NamedTuple):
+    """A stretch of a file that holds no readable entry, or (length 0) a broken link between two entries."""
+
+    lsn: Annotated[Lsn, "where it begins"]
+    path: Annotated[Text, "the damaged file"]
+    offset: Annotated[Int, "offset in the file, bytes"]
+    skipped: Annotated[Int, "bytes up to the next entry or the end of the file"]
+    reason: Annotated[Text, "type, size, checksum, prev-offset, cut, header, short, file-number"]
+    expected: Annotated[Text, "what the format asks for"]
+    found: Annotated[Text, "what is there"]
+    says: Annotated[Text | None, "the type that the damaged header names"]
+    next_lsn: Annotated[Lsn, "the next readable entry in the file"]
+    found_by: Annotated[Text, "size chain, prev-offset chain, search, next file, end of log; empty for a link"]
+
+
+@record("summary")
+class DumpSummary(NamedTuple):
+    """The end of the stream."""
+
+    entries: Annotated[Int, "entries printed"]
+    bad: Annotated[Int, "stretches of damage, broken links, and bodies that cannot be decoded"]
+    skipped_bytes: Annotated[Int, "bytes of damage"]
+    files: Annotated[Int, "files read"]
+    complete: Annotated[Bool, "the whole selection was read"]
 
 
 def entry_row(
@@ -273,23 +273,24 @@ def entry_row(
             body += describe_scan(record)
     # They have columns of their own in every row, so they are not repeated with the body.
     known = {field.name: field.value for field in body if field.name in ("db", "txn")}
-    row = [
-        FieldValue("lsn", "lsn", lsn),
-        FieldValue("file", "int", lsn >> 32),
-        FieldValue("offset", "int", lsn & 0xFFFFFFFF),
-        FieldValue("type", "text", entry.type_name),
-        FieldValue("version", "int", entry.version),
-        FieldValue("provisional", "text", entry.provisional.value),
-        FieldValue("replicated", "bool", entry.replicated),
-        FieldValue("invisible", "bool", entry.invisible),
-        FieldValue("vlsn", "vlsn", entry.vlsn),
-        FieldValue("prev", "int", entry.prev_offset),
-        FieldValue("size", "int", entry.item_size),
-        FieldValue("checksum", "int", entry.checksum),
-        FieldValue("checksum_ok", "bool", entry.checksum_ok),
-        FieldValue("db", "int", known.get("db")),
-        FieldValue("txn", "int", known.get("txn")),
-    ]
+    header = EntryHeader(
+        lsn=lsn,
+        file=lsn >> 32,
+        offset=lsn & 0xFFFFFFFF,
+        type=entry.type_name,
+        version=entry.version,
+        provisional=entry.provisional.value,
+        replicated=entry.replicated,
+        invisible=entry.invisible,
+        vlsn=entry.vlsn,
+        prev=entry.prev_offset,
+        size=entry.item_size,
+        checksum=entry.checksum,
+        checksum_ok=entry.checksum_ok,
+        db=cast(int | None, known.get("db")),
+        txn=cast(int | None, known.get("txn")),
+    )
+    row = [FieldValue(*field) for field in row_of(header)]
     if explained is not None:
         row += [FieldValue("recovery", "text", explained.action), FieldValue("why", "text", explained.why)]
     row += [_named(field) for field in body if field.name not in known and (view.data or field.name != "data")]
@@ -308,7 +309,7 @@ def entry_row(
 def meaning_of(record: LN, decoding: Decoding) -> list[FieldValue]:
     """What a record means to its application; nothing for JE's own."""
     found = decoding.logged(record.db_id, record.key, record.data)
-    return [] if found is None else [FieldValue(*field) for field in decoded(found)]
+    return [] if found is None else [FieldValue(*field) for field in row_of(decoded(found))]
 
 
 def _named(field: FieldValue) -> FieldValue:
@@ -323,14 +324,17 @@ def _named(field: FieldValue) -> FieldValue:
     return field
 
 
-def bad_row(damage: Damage) -> list[tuple[str, str, Any]]:
-    """A stretch of damage as a row of the shape BAD."""
-    return list(
-        BAD.row(
-            (
-                damage.lsn, damage.path, damage.lsn & 0xFFFFFFFF, damage.length, damage.reason, damage.expected,
-                damage.found, type_name(damage.type_number) if damage.type_number else None, damage.next_lsn,
-                damage.found_by,
-            )
-        )
-    )  # fmt: skip
+def bad_stretch(damage: Damage) -> BadStretch:
+    """A stretch of damage."""
+    return BadStretch(
+        lsn=damage.lsn,
+        path=damage.path,
+        offset=damage.lsn & 0xFFFFFFFF,
+        skipped=damage.length,
+        reason=damage.reason,
+        expected=damage.expected,
+        found=damage.found,
+        says=type_name(damage.type_number) if damage.type_number else None,
+        next_lsn=damage.next_lsn,
+        found_by=damage.found_by,
+    )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from engine.fields import Row
 from engine.log.entry import Damage
 from jetool.commands.dump_log.xml_entries import EPILOGUE, PROLOGUE, bad_line, entry_line
-from jetool.output.shape import Row
 
 
 class XmlEncoder:

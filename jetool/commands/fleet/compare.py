@@ -9,9 +9,9 @@ from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.fleet.rows import COMPARISON
+    from jetool.commands.fleet.rows import FleetComparison
 
-    return Outputs("document", (COMPARISON,))
+    return Outputs("document", (FleetComparison,))
 
 
 @command(
@@ -42,7 +42,7 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     from engine.pipeline.inventory import short_names
     from engine.vlsn.compare import IDENTICAL, IN_STEP
     from jetool.app.spark_session import session
-    from jetool.commands.fleet.rows import COMPARISON, node_row, pair_row
+    from jetool.commands.fleet.rows import FleetComparison, node_pair, ranked_node
 
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:
@@ -50,9 +50,9 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     # Programs get directories, which are unambiguous; people get names that fit.
     full = run.out.format != "text"
     names = {one.member.env: one.member.env for one in chosen} if full else short_names(one.member for one in chosen)
-    nodes = [node_row(one, names[one.node.env]) for one in rank(found.nodes)]
-    pairs = [pair_row(pair, (names[pair.env], names[pair.other]), full=full) for pair in found.pairs]
-    run.out.document(COMPARISON, COMPARISON.row((nodes, pairs)))
+    nodes = [ranked_node(one, names[one.node.env]) for one in rank(found.nodes)]
+    pairs = [node_pair(pair, (names[pair.env], names[pair.other]), full=full) for pair in found.pairs]
+    run.out.document(FleetComparison(nodes=nodes, pairs=pairs))
     codes = [exits.DONE]
     # A node that was not read may be the newest one.
     if len(found.nodes) < len(chosen) or any(node.problem for node in found.nodes):

@@ -11,9 +11,9 @@ from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.fleet.rows import FLEET_SUMMARY, PROFILE
+    from jetool.commands.fleet.rows import EnvironmentProfile, FleetSummary
 
-    return Outputs("stream", (PROFILE,), FLEET_SUMMARY)
+    return Outputs("stream", (EnvironmentProfile,), FleetSummary)
 
 
 @command(

@@ -14,19 +14,18 @@ from engine.version import VERSION
 from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.fleet.rows import (
-    FLEET_SUMMARY,
-    JOURNALS,
-    PROFILE,
-    TYPES,
-    brief_row,
-    brief_shape,
-    journal_rows,
-    profile_row,
-    type_rows,
+    BriefProfile,
+    EntryType,
+    EnvironmentProfile,
+    FleetSummary,
+    FrontendJournals,
+    brief_profile,
+    entry_types,
+    frontend_journals,
+    profile_of,
 )
 
 if TYPE_CHECKING:
-    from jetool.output.shape import Row
     from jetool.output.sink import FileOutput
 
 
@@ -34,16 +33,16 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
     """Print profiles; the exit code."""
     if run.out.format == "text" and run.out.selected is None:
         names = short_names([profile.member for profile in profiles])
-        run.out.table(brief_shape(), [brief_row(profile, names[profile.member.env]) for profile in profiles])
+        run.out.table(BriefProfile, [brief_profile(profile, names[profile.member.env]) for profile in profiles])
         run.out.text("")
-        if frontends := journal_rows(profiles, names):
-            run.out.table(JOURNALS, frontends)
+        if frontends := frontend_journals(profiles, names):
+            run.out.table(FrontendJournals, frontends)
             run.out.text("")
-        run.out.table(TYPES, type_rows(profiles))
+        run.out.table(EntryType, entry_types(profiles))
     else:
-        with run.out.stream(PROFILE) as stream:
+        with run.out.stream(EnvironmentProfile) as stream:
             for profile in profiles:
-                stream.row("environment", profile_row(profile))
+                stream.row(profile_of(profile))
             stream.end(_summary(profiles))
     codes = [exits.DONE]
     if any(profile.state == UNREADABLE for profile in profiles):
@@ -125,12 +124,14 @@ def write_dataset(run: Run, directory: str, profiles: Sequence[Profile]) -> None
     run.messages.notice(f"the dataset was written to {directory}")
 
 
-def _summary(profiles: Sequence[Profile]) -> Row:
+def _summary(profiles: Sequence[Profile]) -> FleetSummary:
     states = [profile.state for profile in profiles]
-    return FLEET_SUMMARY.row(
-        (
-            len(profiles), states.count(UNREADABLE), states.count(DAMAGED), states.count(ROLLING_BACK),
-            sum(profile.log_bytes for profile in profiles), sum(profile.entries for profile in profiles),
-            UNREADABLE not in states,
-        )
-    )  # fmt: skip
+    return FleetSummary(
+        environments=len(profiles),
+        unreadable=states.count(UNREADABLE),
+        damaged=states.count(DAMAGED),
+        rolling_back=states.count(ROLLING_BACK),
+        bytes=sum(profile.log_bytes for profile in profiles),
+        entries=sum(profile.entries for profile in profiles),
+        complete=UNREADABLE not in states,
+    )

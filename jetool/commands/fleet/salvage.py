@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
 
 import click
 
+from engine.fields import Choices, Int, Named, Text, record
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.decoding import decode_option
 from jetool.app.options import Run
 from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
-from jetool.output.shape import Field, Shape
 
 FORMS: Final = ("parquet", "json", "csv")
-_SOURCE: Final = (
-    Field("environment", "text", "its directory"),
-    Field("from", "text", "where its records come from; null: it gave none", null=True, choices=("tree", "log")),
-    Field("records", "int", "records that it gave"),
-    Field("problem", "text", "why recovery was of no use", null=True),
-    Field("damages", "int", "stretches of damage in its log"),
-)
-SALVAGED: Final = Shape(
-    "salvaged",
-    "What was salvaged.",
-    (
-        Field("to", "text", "directory with the datasets records, lost, doubt and orphans"),
-        Field("as", "text", "their format", choices=FORMS),
-        Field("records", "int", "records written"),
-        Field("lost", "int", "records whose newest version cannot be read"),
-        Field("stood_in", "int", "those of them for which an older version was written"),
-        Field("in_doubt", "int", "newer versions whose transaction has no end in the log"),
-        Field("orphans", "int", "records of databases that nothing names"),
-        Field("sources", "records", "the environments", fields=_SOURCE),
-    ),
-)
-_SOURCE_SHAPE: Final = Shape("source", "One environment.", _SOURCE)
+
+
+@record()
+class SalvagedEnvironment(NamedTuple):
+    """An environment that was read."""
+
+    environment: Annotated[Text, "its directory"]
+    from_: Annotated[
+        Text | None, "where its records come from; null: it gave none", Choices(("tree", "log")), Named("from")
+    ]
+    records: Annotated[Int, "records that it gave"]
+    problem: Annotated[Text | None, "why recovery was of no use"]
+    damages: Annotated[Int, "stretches of damage in its log"]
+
+
+@record("salvaged")
+class FleetSalvage(NamedTuple):
+    """What was salvaged."""
+
+    to: Annotated[Text, "directory with the datasets records, lost, doubt and orphans"]
+    as_: Annotated[Text, "their format", Choices(FORMS), Named("as")]
+    records: Annotated[Int, "records written"]
+    lost: Annotated[Int, "records whose newest version cannot be read"]
+    stood_in: Annotated[Int, "those of them for which an older version was written"]
+    in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log"]
+    orphans: Annotated[Int, "records of databases that nothing names"]
+    sources: Annotated[Sequence[SalvagedEnvironment], "the environments"]
 
 
 @command(
     "salvage",
-    outputs=lambda: Outputs("document", (SALVAGED,)),
+    outputs=lambda: Outputs("document", (FleetSalvage,)),
     features=("fields", "progress", "jobs", "spark"),
     formats=("text", "json", "ndjson"),
     examples=(
@@ -85,13 +91,27 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     for one in done.health:
         source, count = done.records.get(one.env, (None, 0))
         damages = len(one.node.survey.damages) if one.node is not None else 0
-        sources.append(_SOURCE_SHAPE.row((one.env, source, count, one.problem or None, damages)))
+        sources.append(
+            SalvagedEnvironment(
+                environment=one.env, from_=source, records=count, problem=one.problem or None, damages=damages
+            )
+        )
         # Not even its log could be read; every other one has given what is legible.
         if one.node is None:
             run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
     total = sum(count for _, count in done.records.values())
-    counts = total, done.lost, done.stood_in, done.in_doubt, done.orphans
-    run.out.document(SALVAGED, SALVAGED.row((to, kind, *counts, sources)))
+    run.out.document(
+        FleetSalvage(
+            to=to,
+            as_=kind,
+            records=total,
+            lost=done.lost,
+            stood_in=done.stood_in,
+            in_doubt=done.in_doubt,
+            orphans=done.orphans,
+            sources=sources,
+        )
+    )
     codes = [exits.DONE]
     if len(done.health) < len(chosen) or any(one.node is None for one in done.health):
         codes.append(exits.INCOMPLETE)

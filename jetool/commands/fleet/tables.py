@@ -17,13 +17,14 @@ journals       Doris or StarRocks frontend
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from engine.fields import LISTS, row_of, shape_of
 from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet.profile import Profile
 from engine.pipeline.tables import ParquetTable
-from jetool.commands.fleet.rows import JOURNALS, PROFILE, journal_rows, profile_row
-from jetool.output.shape import LISTS, Row, to_json
+from jetool.commands.fleet.rows import EnvironmentProfile, FrontendJournals, frontend_journals, profile_of
+from jetool.output.shape import to_json
 
 # Kinds of ``jetool.output.shape`` as kinds of columns; all others are text.
 _KINDS: Final = {
@@ -40,24 +41,20 @@ _APART: Final = (*_NESTED, "journals")
 
 def fleet_tables(profiles: Sequence[Profile]) -> dict[str, ParquetTable]:
     """All tables of a report."""
-    rows = [profile_row(profile) for profile in profiles]
-    fields = {field.name: field for field in PROFILE.fields}
-    scalar = [(field.name, _KINDS.get(field.kind, "text")) for field in PROFILE.fields if field.name not in _APART]
-    tables = {"environments": ParquetTable(scalar, [_values(row, _APART) for row in rows])}
+    found = [profile_of(profile) for profile in profiles]
+    fields = {field.name: field for field in shape_of(EnvironmentProfile).fields}
+    scalar = [(name, _KINDS.get(field.kind, "text")) for name, field in fields.items() if name not in _APART]
+    tables = {"environments": ParquetTable(scalar, [_values(one, _APART) for one in found])}
     for name in _NESTED:
         columns = [(field.name, _KINDS.get(field.kind, "text")) for field in fields[name].fields]
-        found = [
-            [profile.member.env, *_values(inner)]
-            for profile, row in zip(profiles, rows, strict=True)
-            for inner in next(value for field, _, value in row if field == name)
-        ]
-        tables[name] = ParquetTable([("environment", "text"), *columns], found)
+        rows = [[one.environment, *_values(inner)] for one in found for inner in getattr(one, name)]
+        tables[name] = ParquetTable([("environment", "text"), *columns], rows)
     tables["files"] = ParquetTable(
         [("environment", "text"), *_FILE_COLUMNS], [row for p in profiles for row in _files(p)]
     )
     names = {profile.member.env: profile.member.env for profile in profiles}
-    columns = [(field.name, _KINDS.get(field.kind, "text")) for field in JOURNALS.fields]
-    tables["journals"] = ParquetTable(columns, [_values(row) for row in journal_rows(profiles, names)])
+    columns = [(field.name, _KINDS.get(field.kind, "text")) for field in shape_of(FrontendJournals).fields]
+    tables["journals"] = ParquetTable(columns, [_values(one) for one in frontend_journals(profiles, names)])
     points = [
         [p.member.env, at.time_ms, at.bytes, None if at.vlsn == NULL_VLSN else at.vlsn]
         for p in profiles
@@ -68,8 +65,8 @@ def fleet_tables(profiles: Sequence[Profile]) -> dict[str, ParquetTable]:
     return tables
 
 
-def _values(row: Row, without: Sequence[str] = ()) -> list[Any]:
-    return [_value(kind, value) for name, kind, value in row if name not in without]
+def _values(found: NamedTuple, without: Sequence[str] = ()) -> list[Any]:
+    return [_value(kind, value) for name, kind, value in row_of(found) if name not in without]
 
 
 def _value(kind: str, value: Any) -> Any:

@@ -11,10 +11,10 @@ from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.fleet.verifying import SUMMARY
-    from jetool.output.findings import FINDING
+    from jetool.commands.fleet.verifying import FleetCheckSummary
+    from jetool.output.findings import FindingRow
 
-    return Outputs("findings", (FINDING,), SUMMARY)
+    return Outputs("findings", (FindingRow,), FleetCheckSummary)
 
 
 @command(

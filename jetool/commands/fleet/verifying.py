@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
+from engine.fields import Int, Like, SizeBytes, Text, record
 from engine.verify import log_rules, record_rules, tree_rules
 from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.verify.rows import CHECKED, JeFindingView
-from jetool.output.shape import Field, Shape
+from jetool.commands.verify.rows import CheckSummary, JeFindingView
 
 if TYPE_CHECKING:
     from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict
@@ -23,16 +23,23 @@ NOT_VERIFIED: Final = Rule(
     "see to what the message says, then jetool verify the environment",
 )
 _RULES: Final = (*log_rules.RULES, *tree_rules.RULES, *record_rules.RULES, NOT_VERIFIED)
-SUMMARY: Final = Shape(
-    "summary",
-    "What was checked.",
-    (
-        Field("environments", "int", "environments checked"),
-        Field("with_errors", "int", "those with damage"),
-        Field("not_checked_environments", "int", "those that could not be checked"),
-        *CHECKED,
-    ),
-)
+
+
+@record("summary")
+class FleetCheckSummary(NamedTuple):
+    """What was checked."""
+
+    environments: Annotated[Int, "environments checked"]
+    with_errors: Annotated[Int, "those with damage"]
+    not_checked_environments: Annotated[Int, "those that could not be checked"]
+    errors: Annotated[Int, Like(CheckSummary)]
+    warnings: Annotated[Int, Like(CheckSummary)]
+    notes: Annotated[Int, Like(CheckSummary)]
+    files: Annotated[Int, Like(CheckSummary)]
+    entries: Annotated[Int, Like(CheckSummary)]
+    bytes: Annotated[SizeBytes, Like(CheckSummary)]
+    checked: Annotated[Sequence[Text], Like(CheckSummary)]
+    not_checked: Annotated[Sequence[Text], Like(CheckSummary)]
 
 
 def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: bool) -> int:
@@ -60,15 +67,21 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
     checked = reports[0].checked if reports else ()
     missed = dict.fromkeys(level for report in reports for level in report.not_checked)
     stream.end(
-        SUMMARY.row(
-            (
-                len(reports), sum(bool(report.count(ERROR)) for report in reports), failed, errors + failed, warnings,
-                notes, sum(report.files for report in reports), sum(report.entries for report in reports),
-                sum(report.checked_bytes for report in reports), checked, tuple(missed),
-            )
+        FleetCheckSummary(
+            environments=len(reports),
+            with_errors=sum(bool(report.count(ERROR)) for report in reports),
+            not_checked_environments=failed,
+            errors=errors + failed,
+            warnings=warnings,
+            notes=notes,
+            files=sum(report.files for report in reports),
+            entries=sum(report.entries for report in reports),
+            bytes=sum(report.checked_bytes for report in reports),
+            checked=checked,
+            not_checked=tuple(missed),
         ),
         [one.env for one in found if one.report is None],
-    )  # fmt: skip
+    )
     codes = [exits.DONE]
     codes += [exits.INCOMPLETE] * bool(failed) + [exits.FINDINGS] * bool(errors)
     codes += [exits.WARNINGS] * (bool(warnings) and strict)

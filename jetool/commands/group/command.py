@@ -19,8 +19,8 @@ from jetool.app.networks import network_of, refuse_tls
 from jetool.app.opening import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
-from jetool.commands.group.rows import GROUP, RESET_DONE, identity_row, member_rows
-from jetool.commands.group.running import RUNNING, Looking, show
+from jetool.commands.group.rows import ResetGroup, StoredGroup, identity_of, members_of
+from jetool.commands.group.running import Looking, RunningGroup, show
 
 RESET: Final = "group reset"
 _TIMEOUT_S: Final = 5.0
@@ -62,7 +62,7 @@ def _check_show(
     "show",
     parent=group,
     check=_check_show,
-    outputs=lambda: Outputs("document", (GROUP, RUNNING)),
+    outputs=lambda: Outputs("document", (StoredGroup, RunningGroup)),
     features=("fields", "progress", "times", "tls"),
     examples=(
         ("Members of the group", "jetool group show /data/env"),
@@ -123,7 +123,7 @@ def group_show(
         raise NotFoundError(
             "the environment belongs to no replication group", file=env, hint="jetool info says what it is"
         )
-    run.out.document(GROUP, [*identity_row(found), ("members", "records", member_rows(found))])
+    run.out.document(StoredGroup(**identity_of(found)._asdict(), members=members_of(found)))
     return reading_code(opened)
 
 
@@ -143,7 +143,7 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
     "reset",
     parent=group,
     check=_check,
-    outputs=lambda: Outputs("document", (RESET_DONE,)),
+    outputs=lambda: Outputs("document", (ResetGroup,)),
     features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 -n"),
@@ -166,10 +166,17 @@ def group_reset(run: Run, env: str, name: str, node: str, address: tuple[str, in
     with repairing(run, env, RESET, config_of(run)) as repair:
         done = reset_group(repair.environment, name, node, *address)
     before, after = done.before, done.after
-    row = (
-        env, run.dry_run, None if before is None else identity_row(before), identity_row(after),
-        [] if before is None else member_rows(before), member_rows(after), done.first_vlsn, repair.backup,
-        repair.saved_bytes,
-    )  # fmt: skip
-    run.out.document(RESET_DONE, RESET_DONE.row(row))
+    run.out.document(
+        ResetGroup(
+            environment=env,
+            dry_run=run.dry_run,
+            before=None if before is None else identity_of(before),
+            after=identity_of(after),
+            members_before=[] if before is None else members_of(before),
+            members=members_of(after),
+            first_vlsn=done.first_vlsn,
+            backup=repair.backup,
+            saved_bytes=repair.saved_bytes,
+        )
+    )
     return exits.DONE

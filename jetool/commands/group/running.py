@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, NamedTuple
 
 from engine.errors import JetoolError
+from engine.fields import Choices, Float, Int, Text, Time, Vlsn, record
 from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import clock_difference
@@ -16,42 +16,42 @@ from engine.rep.peers import address_text
 from engine.rep.wire.node_state import STATES
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.output.shape import NULL_VLSN, Field, Row, Shape
+from jetool.commands.group.rows import uuid_text
+from jetool.output.shape import NULL_VLSN
 
-_NODE: Final = Shape(
-    "running_node",
-    "A node of the group.",
-    (
-        Field("name", "text", "its name; its address when it does not answer and no record names it"),
-        Field("id", "int", "its node id; null for one that the group database does not hold", null=True),
-        Field("type", "text", "its type; null likewise", null=True, choices=NODE_TYPES),
-        Field("address", "text", "where it was asked"),
-        Field("state", "text", "what it says that it is; null when it does not answer", null=True, choices=STATES),
-        Field("master", "text", "the master that it knows", null=True),
-        Field("commit_vlsn", "vlsn", "its last Commit or Abort", null=True),
-        Field("lag", "int", "by how many VLSNs that is before the master's; null when nobody can tell", null=True),
-        Field("joined", "time", "when it took up its state", null=True),
-        Field("feeders", "int", "how many replicas it feeds", null=True),
-        Field("je_version", "text", "release of JE that it runs", null=True),
-        Field("log_version", "int", "log version that it writes", null=True),
-        Field("load", "float", "load of its machine; null when it is not known", null=True),
-        Field("problem", "text", "why it does not answer; null otherwise", null=True),
-    ),
-)
-RUNNING: Final = Shape(
-    "running_group",
-    "A replication group that runs.",
-    (
-        Field("time", "time", "when it was looked at"),
-        Field("name", "text", "its name"),
-        Field("uuid", "text", "its identity"),
-        Field("change_version", "int", "how many changes of membership there were"),
-        Field("min_je_version", "text", "least release of JE for a member; null in old groups", null=True),
-        Field("master", "text", "name of the master; null when there is none", null=True),
-        Field("clock_ahead_ms", "int", "by how much the master's clock is ahead; null unless --clock", null=True),
-        Field("nodes", "records", "members by id, then other nodes that were asked", fields=_NODE.fields),
-    ),
-)
+
+@record("running_node")
+class RunningNode(NamedTuple):
+    """A node of the group."""
+
+    name: Annotated[Text, "its name; its address when it does not answer and no record names it"]
+    id: Annotated[Int | None, "its node id; null for one that the group database does not hold"]
+    type: Annotated[Text | None, "its type; null likewise", Choices(NODE_TYPES)]
+    address: Annotated[Text, "where it was asked"]
+    state: Annotated[Text | None, "what it says that it is; null when it does not answer", Choices(STATES)]
+    master: Annotated[Text | None, "the master that it knows"]
+    commit_vlsn: Annotated[Vlsn | None, "its last Commit or Abort"]
+    lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when nobody can tell"]
+    joined: Annotated[Time | None, "when it took up its state"]
+    feeders: Annotated[Int | None, "how many replicas it feeds"]
+    je_version: Annotated[Text | None, "release of JE that it runs"]
+    log_version: Annotated[Int | None, "log version that it writes"]
+    load: Annotated[Float | None, "load of its machine; null when it is not known"]
+    problem: Annotated[Text | None, "why it does not answer; null otherwise"]
+
+
+@record("running_group")
+class RunningGroup(NamedTuple):
+    """A replication group that runs."""
+
+    time: Annotated[Time, "when it was looked at"]
+    name: Annotated[Text, "its name"]
+    uuid: Annotated[Text, "its identity"]
+    change_version: Annotated[Int, "how many changes of membership there were"]
+    min_je_version: Annotated[Text | None, "least release of JE for a member; null in old groups"]
+    master: Annotated[Text | None, "name of the master; null when there is none"]
+    clock_ahead_ms: Annotated[Int | None, "by how much the master's clock is ahead; null unless --clock"]
+    nodes: Annotated[Sequence[RunningNode], "members by id, then other nodes that were asked"]
 
 
 class Looking(NamedTuple):
@@ -106,30 +106,54 @@ def _once(run: Run, network: Network, asked: Looking) -> int:
     if asked.clock and found.masters:
         place = found.masters[0].address
         ahead = clock_difference(network, place, found.group, asked.timeout_s, force=asked.force)
-    record = found.members.group
-    # JE keeps a UUID as two signed longs.
-    high, low = (part & (1 << 64) - 1 for part in (record.uuid_high, record.uuid_low))
-    run.out.document(RUNNING, RUNNING.row(
-        (
-            time.time_ns() // 1_000_000, found.group, str(uuid.UUID(int=high << 64 | low)), record.change_version,
-            record.min_je_version, found.master, ahead, [_node_row(found, node) for node in found.nodes],
+    stored = found.members.group
+    run.out.document(
+        RunningGroup(
+            time=time.time_ns() // 1_000_000,
+            name=found.group,
+            uuid=uuid_text(stored.uuid_high, stored.uuid_low),
+            change_version=stored.change_version,
+            min_je_version=stored.min_je_version,
+            master=found.master,
+            clock_ahead_ms=ahead,
+            nodes=[_node(found, node) for node in found.nodes],
         )
-    ))  # fmt: skip
+    )
     return _code(found, asked.max_lag)
 
 
-def _node_row(found: GroupLook, node: NodeLook) -> Row:
+def _node(found: GroupLook, node: NodeLook) -> RunningNode:
     member, said = node.member, node.said
-    known = (None, None) if member is None else (member.id, NODE_TYPES[member.type])
-    head = (node.name, *known, address_text(node.address))
+    silent = RunningNode(
+        name=node.name,
+        id=None if member is None else member.id,
+        type=None if member is None else NODE_TYPES[member.type],
+        address=address_text(node.address),
+        state=None,
+        master=None,
+        commit_vlsn=NULL_VLSN,
+        lag=None,
+        joined=None,
+        feeders=None,
+        je_version=None,
+        log_version=None,
+        load=None,
+        problem=node.problem or None,
+    )
     if said is None:
-        return _NODE.row((*head, None, None, NULL_VLSN, *[None] * 6, node.problem or None))
-    return _NODE.row(
-        (
-            *head, said.state, said.master or None, said.commit_vlsn, found.lag(node), said.joined_ms, said.feeders,
-            said.je_version, said.log_version, node.load, None,
-        )
-    )  # fmt: skip
+        return silent
+    return silent._replace(
+        state=said.state,
+        master=said.master or None,
+        commit_vlsn=said.commit_vlsn,
+        lag=found.lag(node),
+        joined=said.joined_ms,
+        feeders=said.feeders,
+        je_version=said.je_version,
+        log_version=said.log_version,
+        load=node.load,
+        problem=None,
+    )
 
 
 def _code(found: GroupLook, max_lag: int | None) -> int:

@@ -18,7 +18,7 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import lost_in
 from jetool.app.options import Run
-from jetool.commands.info.rows import INFO, info_row
+from jetool.commands.info.rows import Info, info_of
 
 if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeStats
@@ -29,9 +29,9 @@ _PART_BYTES: Final = 16 << 20
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.info_rows import DERBY_INFO
+    from jetool.derby.info_rows import DerbyInfo
 
-    return Outputs("document", (INFO, DERBY_INFO))
+    return Outputs("document", (Info, DerbyInfo))
 
 
 @command(
@@ -76,7 +76,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     needed = missing_for_recovery(found)
     lost = {} if quick or needed else lost_in(run, storage, files)
     absent = {*needed, *lost}
-    run.out.document(INFO, info_row(env, found, pending.command if pending else None, trees, belongs_to, absent))
+    run.out.document(info_of(env, found, pending.command if pending else None, trees, belongs_to, absent))
     if not whole:
         run.messages.warning(
             "trees cannot be read, or not completely",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.contents.frontend_files import image_ids
 from engine.errors import UsageError
+from engine.fields import Bool, Choices, Int, Row, SizeBytes, Text, record
 from engine.journals.check import (
     AHEAD,
     BEHIND,
@@ -29,55 +30,53 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
-    UNSEEN_REASON,
     Journals,
+    UnseenReason,
     journal,
     open_journals,
     operation_text,
     product_option,
     star_option,
 )
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
-FOUND: Final = Shape(
-    "finding",
-    "Something wrong with the journals.",
-    (
-        Field("kind", "text", "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), choices=tuple(KINDS)),
-        Field("stops", "bool", "a frontend that replays stops there"),
-        Field("db", "text", "the database; null when it is no single one", null=True),
-        Field("first", "int", "the first id that it is about; null when it is about none", null=True),
-        Field("last", "int", "the last one", null=True),
-        Field("op", "int", "the operation; null when it is about none", null=True),
-        Field("name", "text", "its name; null for one that is not known", null=True),
-        Field("skippable", "bool", "the product passes over it when it is told to; null when that is not known",
-              null=True),
-        Field("text", "text", "what is wrong"),
-    ),
-)  # fmt: skip
-CHECKED: Final = Shape(
-    "summary",
-    "What was checked.",
-    (
-        Field("journals", "int", "journals that were read"),
-        Field("findings", "int", "findings, those that are not listed too"),
-        Field("image", "int", "the image that replay begins from; null without one", null=True),
-        Field("replay_first", "int", "the first id to replay; null when not one can be", null=True),
-        Field("replay_last", "int", "the last id that can be replayed", null=True),
-        Field("stops_at", "int", "the id at which a frontend would stop; null when it comes to the end", null=True),
-        Field("padded", "int", "journals with zero bytes after the payload"),
-        Field("padding_bytes", "size_bytes", "how many zero bytes"),
-        Field("undecoded", "int", "payloads of a form that is not known; they are no findings"),
-        Field("next", "text", "the next command", null=True),
-        UNSEEN_REASON,
-    ),
-)
+
+@record("finding")
+class PrintedFinding(NamedTuple):
+    """Something wrong with the journals."""
+
+    kind: Annotated[Text, "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), Choices(tuple(KINDS))]
+    stops: Annotated[Bool, "a frontend that replays stops there"]
+    db: Annotated[Text | None, "the database; null when it is no single one"]
+    first: Annotated[Int | None, "the first id that it is about; null when it is about none"]
+    last: Annotated[Int | None, "the last one"]
+    op: Annotated[Int | None, "the operation; null when it is about none"]
+    name: Annotated[Text | None, "its name; null for one that is not known"]
+    skippable: Annotated[Bool | None, "the product passes over it when it is told to; null when that is not known"]
+    text: Annotated[Text, "what is wrong"]
+
+
+@record("summary")
+class JournalCheckSummary(NamedTuple):
+    """What was checked."""
+
+    journals: Annotated[Int, "journals that were read"]
+    findings: Annotated[Int, "findings, those that are not listed too"]
+    image: Annotated[Int | None, "the image that replay begins from; null without one"]
+    replay_first: Annotated[Int | None, "the first id to replay; null when not one can be"]
+    replay_last: Annotated[Int | None, "the last id that can be replayed"]
+    stops_at: Annotated[Int | None, "the id at which a frontend would stop; null when it comes to the end"]
+    padded: Annotated[Int, "journals with zero bytes after the payload"]
+    padding_bytes: Annotated[SizeBytes, "how many zero bytes"]
+    undecoded: Annotated[Int, "payloads of a form that is not known; they are no findings"]
+    next: Annotated[Text | None, "the next command"]
+    unseen: UnseenReason
 
 
 @command(
     "check",
     parent=journal,
-    outputs=lambda: Outputs("stream", (FOUND,), CHECKED),
+    outputs=lambda: Outputs("stream", (PrintedFinding,), JournalCheckSummary),
     features=("fields", "progress", "cache"),
     examples=(
         ("Would the frontend come up", "jetool journal check /data/fe/meta"),
@@ -111,9 +110,9 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
             number = None
         done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
         unseen = found.env.unseen
-        with run.out.stream(FOUND, line=_line) as stream:
+        with run.out.stream(PrintedFinding, line=_line) as stream:
             for finding in done.findings:
-                stream.row(FOUND.rec, _row(found, finding))
+                stream.row(_finding(found, finding))
             stream.end(_summary(env, done, unseen))
     if done.unnamed:
         run.messages.notice(f"findings about single journals that are not listed: {done.unnamed}")
@@ -130,9 +129,19 @@ def _image_id(text: str) -> int:
     return ids[0]
 
 
-def _row(found: Journals, one: JournalFinding) -> Row:
+def _finding(found: Journals, one: JournalFinding) -> PrintedFinding:
     name = None if one.code is None else operation_text(found.product, one.code)
-    return FOUND.row((one.kind, one.stops, one.database, one.first, one.last, one.code, name, one.skips, one.text))
+    return PrintedFinding(
+        kind=one.kind,
+        stops=one.stops,
+        db=one.database,
+        first=one.first,
+        last=one.last,
+        op=one.code,
+        name=name,
+        skippable=one.skips,
+        text=one.text,
+    )
 
 
 _SKIPS: Final = {"yes": "; StarRocks may be told to skip it", "no": "; StarRocks would not skip it"}
@@ -150,15 +159,21 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
     return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"
 
 
-def _summary(env: str, done: JournalCheck, unseen: str | None) -> Row:
+def _summary(env: str, done: JournalCheck, unseen: str | None) -> JournalCheckSummary:
     replayed = done.replayed
-    return CHECKED.row(
-        (
-            done.journals, len(done.findings) + done.unnamed, done.image, replayed.first if replayed else None,
-            replayed.last if replayed else None, done.stops_at, done.padded, done.padding_bytes, done.undecoded,
-            _next(env, done), unseen,
-        )
-    )  # fmt: skip
+    return JournalCheckSummary(
+        journals=done.journals,
+        findings=len(done.findings) + done.unnamed,
+        image=done.image,
+        replay_first=replayed.first if replayed else None,
+        replay_last=replayed.last if replayed else None,
+        stops_at=done.stops_at,
+        padded=done.padded,
+        padding_bytes=done.padding_bytes,
+        undecoded=done.undecoded,
+        next=_next(env, done),
+        unseen=unseen,
+    )
 
 
 def _next(env: str, done: JournalCheck) -> str | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.contents.operations import DORIS
 from engine.errors import plural
+from engine.fields import Choices, Int, Text, named_row, record
 from engine.journals.compare import Comparison, NodeJournals, NodeStanding, compare_nodes
 from engine.journals.extents import Epochs, read_epochs
 from jetool.app import exits, params
@@ -16,57 +18,60 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
-    UNSEEN_REASON,
     Journals,
+    UnseenReason,
     journal,
     open_journals,
     product_option,
 )
-from jetool.output.shape import Field, Row, Shape
 
 SAME: Final = "same"
 START: Final = "start"
 VERDICTS: Final = (START, SAME, "behind", "ahead", "forked", "missing")
-NODE: Final = Shape(
-    "node",
-    "One frontend beside the one to start from.",
-    (
-        Field("environment", "text", "directory of the environment"),
-        Field("node", "text", "name of the node, from the file ROLE", null=True),
-        Field("role", "text", "FOLLOWER or OBSERVER", null=True),
-        Field("epochs", "int", "masterships that it has seen"),
-        Field("highest_epoch", "int", "the highest of them"),
-        Field("first", "int", "its first id", null=True),
-        Field("last", "int", "its last id", null=True),
-        Field("image", "int", "its newest image", null=True),
-        Field("verdict", "text", "start: start from it; same: it has all that one has; behind: it has the beginning; "
-              "ahead: it has all and more; forked: it has others from an id on; missing: it lacks one that it should "
-              "have, or has one that the other lacks", choices=VERDICTS),
-        Field("common", "int", "the last id up to which it has the same journals", null=True),
-        Field("fork", "int", "the first id that differs", null=True),
-        Field("missing", "int", "the first id that only one of the two has although both should", null=True),
-        Field("behind", "int", "journals of the one to start from that it lacks, or has others for"),
-        Field("own", "int", "journals that only this one has, or has others for"),
-        UNSEEN_REASON,
-        Field("after_damage", "int", "journals that stand after damage in its log; they were not compared"),
-    ),
-)  # fmt: skip
-COMPARED: Final = Shape(
-    "summary",
-    "What to start from.",
-    (
-        Field("nodes", "int", "how many were compared"),
-        Field("start", "text", "the environment to start from"),
-        Field("followers", "int", "how many have nothing that it lacks or contradicts, itself included"),
-        Field("steps", "texts", "what to do with the frontends, in order"),
-    ),
-)
+
+
+@record("node")
+class ComparedFrontend(NamedTuple):
+    """One frontend beside the one to start from."""
+
+    environment: Annotated[Text, "directory of the environment"]
+    node: Annotated[Text | None, "name of the node, from the file ROLE"]
+    role: Annotated[Text | None, "FOLLOWER or OBSERVER"]
+    epochs: Annotated[Int, "masterships that it has seen"]
+    highest_epoch: Annotated[Int, "the highest of them"]
+    first: Annotated[Int | None, "its first id"]
+    last: Annotated[Int | None, "its last id"]
+    image: Annotated[Int | None, "its newest image"]
+    verdict: Annotated[
+        Text,
+        "start: start from it; same: it has all that one has; behind: it has the beginning; "
+        "ahead: it has all and more; forked: it has others from an id on; missing: it lacks one that it should "
+        "have, or has one that the other lacks",
+        Choices(VERDICTS),
+    ]
+    common: Annotated[Int | None, "the last id up to which it has the same journals"]
+    fork: Annotated[Int | None, "the first id that differs"]
+    missing: Annotated[Int | None, "the first id that only one of the two has although both should"]
+    behind: Annotated[Int, "journals of the one to start from that it lacks, or has others for"]
+    own: Annotated[Int, "journals that only this one has, or has others for"]
+    unseen: UnseenReason
+    after_damage: Annotated[Int, "journals that stand after damage in its log; they were not compared"]
+
+
+@record("summary")
+class FrontendComparison(NamedTuple):
+    """What to start from."""
+
+    nodes: Annotated[Int, "how many were compared"]
+    start: Annotated[Text, "the environment to start from"]
+    followers: Annotated[Int, "how many have nothing that it lacks or contradicts, itself included"]
+    steps: Annotated[Sequence[Text], "what to do with the frontends, in order"]
 
 
 @command(
     "compare",
     parent=journal,
-    outputs=lambda: Outputs("stream", (NODE,), COMPARED),
+    outputs=lambda: Outputs("stream", (ComparedFrontend,), FrontendComparison),
     features=("fields", "progress", "cache"),
     examples=(
         ("Which of three frontends to start from", "jetool journal compare /copies/fe1 /copies/fe2 /copies/fe3"),
@@ -107,16 +112,16 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
         ]
         found = compare_nodes(nodes, run.listener)
         verdicts = [_verdict(found, standing) for standing in found.nodes]
-        with run.out.stream(NODE, few=True) as stream:
+        with run.out.stream(ComparedFrontend, few=True) as stream:
             stream.rows(
                 [
-                    (NODE.rec, _row(opened[standing.node], epochs[standing.node], verdict, standing))
+                    named_row(_frontend(opened[standing.node], epochs[standing.node], verdict, standing))
                     for standing, verdict in zip(found.nodes, verdicts, strict=True)
                 ]
             )
             start = opened[found.start]
             steps = _steps(opened, found, verdicts)
-            stream.end(COMPARED.row((len(opened), start.home, found.followers, steps)))
+            stream.end(FrontendComparison(nodes=len(opened), start=start.home, followers=found.followers, steps=steps))
         whole = all(one.env.unseen is None for one in opened)
     return exits.DONE if whole and set(verdicts) <= {START, SAME} else exits.FINDINGS
 
@@ -133,16 +138,27 @@ def _verdict(found: Comparison, standing: NodeStanding) -> str:
     return "behind" if standing.behind else SAME
 
 
-def _row(one: Journals, epochs: Epochs, verdict: str, standing: NodeStanding) -> Row:
+def _frontend(one: Journals, epochs: Epochs, verdict: str, standing: NodeStanding) -> ComparedFrontend:
     files, extents, parting = one.files, one.families[0], standing.parting
     unseen = one.reader().unseen
-    return NODE.row(
-        (
-            one.home, files.node if files else None, files.role if files else None, epochs.records, epochs.highest,
-            extents.first, extents.last, one.image, verdict, parting.common, parting.fork, parting.missing,
-            standing.behind, standing.own, one.env.unseen, len(unseen.journals) if unseen is not None else 0,
-        )
-    )  # fmt: skip
+    return ComparedFrontend(
+        environment=one.home,
+        node=files.node if files else None,
+        role=files.role if files else None,
+        epochs=epochs.records,
+        highest_epoch=epochs.highest,
+        first=extents.first,
+        last=extents.last,
+        image=one.image,
+        verdict=verdict,
+        common=parting.common,
+        fork=parting.fork,
+        missing=parting.missing,
+        behind=standing.behind,
+        own=standing.own,
+        unseen=one.env.unseen,
+        after_damage=len(unseen.journals) if unseen is not None else 0,
+    )
 
 
 def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
@@ -13,6 +13,7 @@ from engine.contents.journals import product_of
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, RefusedError
+from engine.fields import Bool, Int, Lsn, SizeBytes, Text, record
 from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import read_extents
 from engine.journals.reading import FoundJournal, JournalReader
@@ -23,38 +24,41 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.journal.group import home_of, journal, operation_text, product_option
-from jetool.commands.journal.rows import JOURNAL, journal_row
+from jetool.commands.journal.rows import PrintedJournal, printed_journal
 from jetool.commands.truncate.cutting import CutDone, cut_log, say_what_went
-from jetool.output.shape import Field, Row, Shape, row_of
 
 _MOST_SHOWN: Final = 20
 _LAST: Final = (1 << 63) - 2
-_OPERATION: Final = (
-    Field("op", "int", "code of the operation; null for a value that is too short", null=True),
-    Field("name", "text", "its name; ? for one that is not known"),
-    Field("journals", "int", "how many go"),
-)
-CUT: Final = Shape(
-    "cut",
-    "What was cut off, or would be.",
-    (
-        Field("environment", "text", "directory of the environment"),
-        Field("changed", "bool", "something was cut off, or would be"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("after", "int", "the last journal that stays"),
-        Field("journals", "int", "journals that go"),
-        Field("last", "int", "the last of them; null when none goes", null=True),
-        Field("end_lsn", "lsn", "where the log ends now, or would"),
-        Field("commits", "int", "Commits that go"),
-        Field("removed_files", "texts", "log files after it; they are saved whole"),
-        Field("cut_bytes", "size_bytes", "bytes that go"),
-        Field("plan", "text", "names this plan for --plan"),
-        Field("backup", "text", "where the old bytes were saved; null when nothing was", null=True),
-        Field("saved_bytes", "size_bytes", "how many"),
-        Field("operations", "records", "what they are", fields=_OPERATION),
-        Field("first_lost", "records", "the first twenty that go", fields=JOURNAL.fields),
-    ),
-)
+
+
+@record()
+class CutOperation(NamedTuple):
+    """Journals of one operation that go."""
+
+    op: Annotated[Int | None, "code of the operation; null for a value that is too short"]
+    name: Annotated[Text, "its name; ? for one that is not known"]
+    journals: Annotated[Int, "how many go"]
+
+
+@record("cut")
+class JournalCut(NamedTuple):
+    """What was cut off, or would be."""
+
+    environment: Annotated[Text, "directory of the environment"]
+    changed: Annotated[Bool, "something was cut off, or would be"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    after: Annotated[Int, "the last journal that stays"]
+    journals: Annotated[Int, "journals that go"]
+    last: Annotated[Int | None, "the last of them; null when none goes"]
+    end_lsn: Annotated[Lsn, "where the log ends now, or would"]
+    commits: Annotated[Int, "Commits that go"]
+    removed_files: Annotated[Sequence[Text], "log files after it; they are saved whole"]
+    cut_bytes: Annotated[SizeBytes, "bytes that go"]
+    plan: Annotated[Text, "names this plan for --plan"]
+    backup: Annotated[Text | None, "where the old bytes were saved; null when nothing was"]
+    saved_bytes: Annotated[SizeBytes, "how many"]
+    operations: Annotated[Sequence[CutOperation], "what they are"]
+    first_lost: Annotated[Sequence[PrintedJournal], "the first twenty that go"]
 
 
 class _Loss:
@@ -112,7 +116,7 @@ class _Loss:
 @command(
     "truncate",
     parent=journal,
-    outputs=lambda: Outputs("document", (CUT,)),
+    outputs=lambda: Outputs("document", (JournalCut,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
         ("What would go after a journal", "jetool journal truncate /data/fe/meta --after 349360905 -n"),
@@ -142,7 +146,7 @@ def journal_truncate(run: Run, env: str, after: int, token: str | None, product:
     home = home_of(env)
     loss = _Loss(after, product)
     done = cut_log(run, home, _checked(loss), token)
-    run.out.document(CUT, _row(run, home, loss, done))
+    run.out.document(_cut(run, home, loss, done))
     return say_what_went(run, home, done)
 
 
@@ -173,17 +177,26 @@ def _checked(loss: _Loss) -> Callable[[Storage], Point]:
     return point_in
 
 
-def _row(run: Run, home: str, loss: _Loss, done: CutDone) -> Row:
+def _cut(run: Run, home: str, loss: _Loss, done: CutDone) -> JournalCut:
     plan = done.plan
     operations = [
-        row_of(_OPERATION, (code, "?" if code is None else operation_text(loss.product, code), count))
+        CutOperation(op=code, name="?" if code is None else operation_text(loss.product, code), journals=count)
         for code, count in loss.operations.most_common()
     ]
-    return CUT.row(
-        (
-            home, plan.changes, run.dry_run, loss.after, loss.journals, loss.last, plan.cut.end_lsn,
-            plan.content.commits, [file.path for file in plan.removed], plan.content.size_bytes, plan.token,
-            done.backup, done.saved_bytes, operations,
-            [journal_row(loss.product, one) for one in loss.first],
-        )
-    )  # fmt: skip
+    return JournalCut(
+        environment=home,
+        changed=plan.changes,
+        dry_run=run.dry_run,
+        after=loss.after,
+        journals=loss.journals,
+        last=loss.last,
+        end_lsn=plan.cut.end_lsn,
+        commits=plan.content.commits,
+        removed_files=[file.path for file in plan.removed],
+        cut_bytes=plan.content.size_bytes,
+        plan=plan.token,
+        backup=done.backup,
+        saved_bytes=done.saved_bytes,
+        operations=operations,
+        first_lost=[printed_journal(loss.product, one) for one in loss.first],
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple, ParamSpec
+from typing import Annotated, Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import click
 
@@ -14,6 +14,7 @@ from engine.contents.journals import STAR_MANAGER, product_of
 from engine.contents.operations import PRODUCTS, operation_name
 from engine.db.environment import Environment
 from engine.errors import UsageError
+from engine.fields import Text
 from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import JournalExtents, read_extents
 from engine.journals.metadata import read_metadata
@@ -23,13 +24,10 @@ from jetool.app import exits
 from jetool.app.command import group
 from jetool.app.opening import READ_EXITS, open_to_read
 from jetool.app.options import Run
-from jetool.output.shape import Field
 
 P = ParamSpec("P")
 UNNAMED: Final = "?"
-UNSEEN_REASON: Final = Field(
-    "unseen", "text", "what of the log was not seen, or is wrong; null when all was", null=True
-)
+UnseenReason: TypeAlias = Annotated[Text | None, "what of the log was not seen, or is wrong; null when all was"]
 JOURNAL_EXITS: Final = {
     **READ_EXITS,
     exits.NOT_FOUND: "no environment, no database of journals in it, no such journal",

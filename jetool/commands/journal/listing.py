@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
 
 from engine.contents.journals import STAR_MANAGER
 from engine.contents.operations import PRODUCTS
+from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record
 from engine.journals.check import OVERLAP
-from engine.journals.extents import IdRange, JournalExtent, JournalExtents, read_epochs
+from engine.journals.extents import IdRange, JournalExtents, read_epochs
 from engine.journals.reading import JournalReader
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -15,40 +17,52 @@ from jetool.app.opening import reading_code
 from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
-    UNSEEN_REASON,
     Journals,
+    UnseenReason,
     journal,
     open_journals,
     product_option,
 )
-from jetool.output.shape import Field, Row, Shape, row_of
 
-_RANGE: Final = (
-    Field("first", "int", "the first id"),
-    Field("last", "int", "the last id"),
-)
-_DATABASE: Final = (
-    Field("name", "text", "the database"),
-    Field("first", "int", "id of its first journal; null when it is empty", null=True),
-    Field("last", "int", "id of its last one", null=True),
-    Field("journals", "int", "how many there are"),
-    Field("missing", "int", "ids that are missing between the two"),
-    Field("holes", "records", "where: the first thousand holes", fields=_RANGE),
-    Field("overlap", "int", "ids from its name on that the database before it has"),
-    Field("gap", "int", "ids that are missing between the database before it and its name"),
-    Field("bytes", "size_bytes", "their entries in the log"),
-    Field("first_time", "time", "when the first was committed", null=True),
-    Field("last_time", "time", "when the last was committed", null=True),
-)
-_AFTER: Final = (
-    Field("starmgr", "bool", "they are the StarManager's"),
-    Field("damage", "lsn", "where the log is damaged"),
-    Field("journals", "int", "intact journals after it, or whose Commit it may have destroyed"),
-    Field("first", "int", "the first of them; null when there is none", null=True),
-    Field("last", "int", "the last one", null=True),
-    Field("destroyed", "records", "ids before the last one without an intact entry", fields=_RANGE),
-    Field("broken_txns", "int", "transactions, of any database, whose Commit is there and whose records are not"),
-)
+
+@record()
+class JournalRange(NamedTuple):
+    """A range of journal ids."""
+
+    first: Annotated[Int, "the first id"]
+    last: Annotated[Int, "the last id"]
+
+
+@record()
+class JournalDatabase(NamedTuple):
+    """A journal database."""
+
+    name: Annotated[Text, "the database"]
+    first: Annotated[Int | None, "id of its first journal; null when it is empty"]
+    last: Annotated[Int | None, "id of its last one"]
+    journals: Annotated[Int, "how many there are"]
+    missing: Annotated[Int, "ids that are missing between the two"]
+    holes: Annotated[Sequence[JournalRange], "where: the first thousand holes"]
+    overlap: Annotated[Int, "ids from its name on that the database before it has"]
+    gap: Annotated[Int, "ids that are missing between the database before it and its name"]
+    bytes: Annotated[SizeBytes, "their entries in the log"]
+    first_time: Annotated[Time | None, "when the first was committed"]
+    last_time: Annotated[Time | None, "when the last was committed"]
+
+
+@record()
+class JournalsAfterDamage(NamedTuple):
+    """Journals that stand after damage in the log."""
+
+    starmgr: Annotated[Bool, "they are the StarManager's"]
+    damage: Annotated[Lsn, "where the log is damaged"]
+    journals: Annotated[Int, "intact journals after it, or whose Commit it may have destroyed"]
+    first: Annotated[Int | None, "the first of them; null when there is none"]
+    last: Annotated[Int | None, "the last one"]
+    destroyed: Annotated[Sequence[JournalRange], "ids before the last one without an intact entry"]
+    broken_txns: Annotated[Int, "transactions, of any database, whose Commit is there and whose records are not"]
+
+
 FITS: Final = "fits"
 UNSEEN: Final = "unseen"
 VERDICTS: Final = {
@@ -60,38 +74,39 @@ VERDICTS: Final = {
     "no-image": "no image was found beside the environment",
     UNSEEN: "the log is damaged and not all of it was seen: journals may be missing after the last one",
 }
-LISTED: Final = Shape(
-    "journals",
-    "The journals of a frontend.",
-    (
-        Field("environment", "text", "directory of the environment"),
-        Field("product", "text", "whose journals they are; null when that cannot be told", null=True,
-              choices=tuple(PRODUCTS)),
-        Field("node", "text", "name of the node, from the file ROLE", null=True),
-        Field("role", "text", "FOLLOWER or OBSERVER, from the file ROLE", null=True),
-        Field("cluster", "text", "id of the cluster, from the file VERSION", null=True),
-        Field("images", "ints", "ids up to which there are images"),
-        Field("epochs", "int", "masterships that the node has seen"),
-        Field("highest_epoch", "int", "the highest of them"),
-        Field("first", "int", "the first id", null=True),
-        Field("last", "int", "the last id", null=True),
-        Field("journals", "int", "how many there are"),
-        Field("last_by_count", "int", "the last id as the product reckons it: last name plus count; null without one",
-              null=True),
-        Field("verdict", "text", "how image and journals fit together", choices=tuple(VERDICTS)),
-        Field("databases", "records", "the journal databases", fields=_DATABASE),
-        Field("starmgr", "records", "those of the StarManager inside StarRocks", fields=_DATABASE),
-        UNSEEN_REASON,
-        Field("after_damage", "records", "journals after the damage: JE cuts them away when it opens the environment",
-              fields=_AFTER),
-    ),
-)  # fmt: skip
+
+
+@record("journals")
+class JournalList(NamedTuple):
+    """The journals of a frontend."""
+
+    environment: Annotated[Text, "directory of the environment"]
+    product: Annotated[Text | None, "whose journals they are; null when that cannot be told", Choices(tuple(PRODUCTS))]
+    node: Annotated[Text | None, "name of the node, from the file ROLE"]
+    role: Annotated[Text | None, "FOLLOWER or OBSERVER, from the file ROLE"]
+    cluster: Annotated[Text | None, "id of the cluster, from the file VERSION"]
+    images: Annotated[Sequence[Int], "ids up to which there are images"]
+    epochs: Annotated[Int, "masterships that the node has seen"]
+    highest_epoch: Annotated[Int, "the highest of them"]
+    first: Annotated[Int | None, "the first id"]
+    last: Annotated[Int | None, "the last id"]
+    journals: Annotated[Int, "how many there are"]
+    last_by_count: Annotated[
+        Int | None, "the last id as the product reckons it: last name plus count; null without one"
+    ]
+    verdict: Annotated[Text, "how image and journals fit together", Choices(tuple(VERDICTS))]
+    databases: Annotated[Sequence[JournalDatabase], "the journal databases"]
+    starmgr: Annotated[Sequence[JournalDatabase], "those of the StarManager inside StarRocks"]
+    unseen: UnseenReason
+    after_damage: Annotated[
+        Sequence[JournalsAfterDamage], "journals after the damage: JE cuts them away when it opens the environment"
+    ]
 
 
 @command(
     "list",
     parent=journal,
-    outputs=lambda: Outputs("document", (LISTED,)),
+    outputs=lambda: Outputs("document", (JournalList,)),
     features=("fields", "progress", "times", "cache"),
     examples=(
         ("What a frontend has", "jetool journal list /data/fe/meta"),
@@ -111,17 +126,27 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
         own, *others = found.families
         epochs, files = read_epochs(found.env), found.files
         last = own.databases[-1]
-        row = LISTED.row(
-            (
-                found.home, found.product, files.node if files else None, files.role if files else None,
-                files.cluster if files else None, list(files.images) if files else [], epochs.records, epochs.highest,
-                own.first, own.last, own.journals, last.name_id + last.journals - 1 if last.journals else None,
-                verdict(own, found.image, found.env.unseen), _rows(found, own),
-                [row for one in others for row in _rows(found, one)], found.env.unseen, _after_damage(found),
-            )
-        )  # fmt: skip
+        listed = JournalList(
+            environment=found.home,
+            product=found.product,
+            node=files.node if files else None,
+            role=files.role if files else None,
+            cluster=files.cluster if files else None,
+            images=list(files.images) if files else [],
+            epochs=epochs.records,
+            highest_epoch=epochs.highest,
+            first=own.first,
+            last=own.last,
+            journals=own.journals,
+            last_by_count=last.name_id + last.journals - 1 if last.journals else None,
+            verdict=verdict(own, found.image, found.env.unseen),
+            databases=_databases(found, own),
+            starmgr=[one for family in others for one in _databases(found, family)],
+            unseen=found.env.unseen,
+            after_damage=_after_damage(found),
+        )
         code = reading_code(found.env)
-    run.out.document(LISTED, row)
+    run.out.document(listed)
     return code
 
 
@@ -151,36 +176,46 @@ def verdict(extents: JournalExtents, image: int | None, unseen: str | None = Non
     return OVERLAP if any(one is not None and one.last > image for one in doubled) else FITS
 
 
-def _after_damage(found: Journals) -> list[Row]:
-    rows = []
+def _after_damage(found: Journals) -> list[JournalsAfterDamage]:
+    listed = []
     for extents in found.families:
         unseen = JournalReader(found.env, extents).unseen
         if unseen is None:
             continue
         journals = unseen.journals
-        rows.append(
-            row_of(
-                _AFTER,
-                (
-                    extents.family == STAR_MANAGER, unseen.damage_lsn, len(journals),
-                    journals[0].id if journals else None, journals[-1].id if journals else None,
-                    [row_of(_RANGE, one) for one in unseen.destroyed], unseen.broken_txns,
-                ),
+        listed.append(
+            JournalsAfterDamage(
+                starmgr=extents.family == STAR_MANAGER,
+                damage=unseen.damage_lsn,
+                journals=len(journals),
+                first=journals[0].id if journals else None,
+                last=journals[-1].id if journals else None,
+                destroyed=[_range(one) for one in unseen.destroyed],
+                broken_txns=unseen.broken_txns,
             )
-        )  # fmt: skip
-    return rows
+        )
+    return listed
 
 
-def _rows(found: Journals, extents: JournalExtents) -> list[Row]:
+def _databases(found: Journals, extents: JournalExtents) -> list[JournalDatabase]:
     reader = found.reader(star_manager=extents.family != found.families[0].family)
-    rows = []
-    for one, passage in zip(extents.databases, (None, *extents.passages), strict=True):
-        overlap = passage.overlap.length if passage is not None and passage.overlap is not None else 0
-        gap = passage.hole.length if passage is not None and passage.hole is not None else 0
-        ends = [reader.time_of(end) if end is not None else None for end in (one.first, one.last)]
-        rows.append(row_of(_DATABASE, (*_counted(one), overlap, gap, one.size_bytes, *ends)))
-    return rows
+    return [
+        JournalDatabase(
+            name=one.name,
+            first=one.first,
+            last=one.last,
+            journals=one.journals,
+            missing=one.missing,
+            holes=[_range(hole) for hole in one.holes],
+            overlap=passage.overlap.length if passage is not None and passage.overlap is not None else 0,
+            gap=passage.hole.length if passage is not None and passage.hole is not None else 0,
+            bytes=one.size_bytes,
+            first_time=reader.time_of(one.first) if one.first is not None else None,
+            last_time=reader.time_of(one.last) if one.last is not None else None,
+        )
+        for one, passage in zip(extents.databases, (None, *extents.passages), strict=True)
+    ]
 
 
-def _counted(one: JournalExtent) -> tuple[object, ...]:
-    return one.name, one.first, one.last, one.journals, one.missing, [row_of(_RANGE, hole) for hole in one.holes]
+def _range(found: IdRange) -> JournalRange:
+    return JournalRange(first=found.first, last=found.last)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.contents.operations import codes_of
 from engine.errors import UsageError
 from engine.events import heard
+from engine.fields import Bool, Int, record
 from engine.journals.reading import FoundJournal
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -20,31 +21,30 @@ from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
-    UNSEEN_REASON,
+    UnseenReason,
     journal,
     open_journals,
     product_option,
     star_option,
 )
-from jetool.commands.journal.rows import JOURNAL, journal_line, journal_row
-from jetool.output.shape import Field, Shape
+from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
 
 _LAST: Final = (1 << 63) - 2
-SHOWN: Final = Shape(
-    "summary",
-    "The end of the journals.",
-    (
-        Field("journals", "int", "how many were printed"),
-        Field("complete", "bool", "false when --limit left some out, or when not all of the log was seen"),
-        UNSEEN_REASON,
-    ),
-)
+
+
+@record("summary")
+class JournalsEnd(NamedTuple):
+    """The end of the journals."""
+
+    journals: Annotated[Int, "how many were printed"]
+    complete: Annotated[Bool, "false when --limit left some out, or when not all of the log was seen"]
+    unseen: UnseenReason
 
 
 @command(
     "show",
     parent=journal,
-    outputs=lambda: Outputs("stream", (JOURNAL,), SHOWN),
+    outputs=lambda: Outputs("stream", (PrintedJournal,), JournalsEnd),
     features=("fields", "progress", "times", "cache"),
     examples=(
         ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
@@ -96,16 +96,16 @@ def journal_show(
             first, high = (max(first, begin), high) if begin is not None else (_LAST, _LAST)
         read = heard(chain(reader.read(first, high), unseen), run.listener, "journals")
         chosen = _chosen(read, codes, word, until)
-        with run.out.stream(JOURNAL, line=journal_line) as stream:
+        with run.out.stream(PrintedJournal, line=journal_line) as stream:
             printed, complete = 0, True
             for one in chosen:
                 if limit is not None and printed >= limit:
                     complete = False
                     break
-                stream.row(JOURNAL.rec, journal_row(found.product, one))
+                stream.row(printed_journal(found.product, one))
                 printed += 1
             reason = found.env.unseen
-            stream.end(SHOWN.row((printed, complete and reason is None, reason)))
+            stream.end(JournalsEnd(journals=printed, complete=complete and reason is None, unseen=reason))
         return reading_code(found.env)
 
 

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.contents.operations import DORIS, STARROCKS, may_skip
+from engine.fields import Int, Text, record
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
-from jetool.commands.journal.rows import JOURNAL, journal_line, journal_row
-from jetool.output.shape import Field, Shape
+from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
 
 # The settings that name journals to pass over (fe-journals.md 5).
 SETTINGS: Final = {DORIS: "force_skip_journal_ids", STARROCKS: "metadata_journal_skip_bad_journal_ids"}
 IGNORE: Final = "metadata_journal_ignore_replay_failure=true"
-PLAN: Final = Shape(
-    "summary",
-    "What to configure.",
-    (
-        Field("journals", "int", "journals above"),
-        Field("refused", "ints", "ids of operations that StarRocks never passes over by itself"),
-        Field("setting", "text", "the line for fe.conf; null when the product is not known", null=True),
-        Field("instead", "text", "a line for fe.conf that names no ids; null when there is none", null=True),
-        Field("risks", "texts", "what it means"),
-    ),
-)
+
+
+@record("summary")
+class SkipPlan(NamedTuple):
+    """What to configure."""
+
+    journals: Annotated[Int, "journals above"]
+    refused: Annotated[Sequence[Int], "ids of operations that StarRocks never passes over by itself"]
+    setting: Annotated[Text | None, "the line for fe.conf; null when the product is not known"]
+    instead: Annotated[Text | None, "a line for fe.conf that names no ids; null when there is none"]
+    risks: Annotated[Sequence[Text], "what it means"]
 
 
 @command(
     "plan-skip",
     parent=journal,
-    outputs=lambda: Outputs("stream", (JOURNAL,), PLAN),
+    outputs=lambda: Outputs("stream", (PrintedJournal,), SkipPlan),
     features=("fields", "progress", "times", "cache"),
     examples=(
         ("What would be lost without one journal", "jetool journal plan-skip /data/fe/meta 349360906"),
@@ -60,14 +61,22 @@ def journal_plan_skip(run: Run, env: str, numbers: tuple[int, ...], product: str
         refused = [
             one.id for one in journals if one.journal is not None and may_skip(found.product, one.journal.code) is False
         ]
-        with run.out.stream(JOURNAL, line=journal_line) as stream:
+        with run.out.stream(PrintedJournal, line=journal_line) as stream:
             for one in journals:
-                stream.row(JOURNAL.rec, journal_row(found.product, one))
+                stream.row(printed_journal(found.product, one))
             ids = ",".join(str(one.id) for one in journals)
             name = SETTINGS.get(found.product or "")
             setting = f"{name}={ids}" if name is not None else None
             instead = IGNORE if found.product == STARROCKS and not refused else None
-            stream.end(PLAN.row((len(journals), refused, setting, instead, _risks(found, refused))))
+            stream.end(
+                SkipPlan(
+                    journals=len(journals),
+                    refused=refused,
+                    setting=setting,
+                    instead=instead,
+                    risks=_risks(found, refused),
+                )
+            )
     return exits.FINDINGS if refused else exits.DONE
 
 

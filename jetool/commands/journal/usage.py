@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
+from engine.fields import Float, Int, Like, SizeBytes, Text, Time, named_row, record
 from engine.journals.usage import BY_HOUR, BY_OPERATION, GROUPINGS, JournalUsage, read_usage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -14,47 +15,64 @@ from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
-    UNSEEN_REASON,
+    UnseenReason,
     journal,
     open_journals,
     operation_text,
     product_option,
     star_option,
 )
-from jetool.output.shape import Field, Row, Shape
 
-_COUNTS: Final = (
-    Field("journals", "int", "how many"),
-    Field("bytes", "size_bytes", "their values"),
-    Field("share", "float", "per cent of all bytes"),
-    Field("first", "int", "the first id"),
-    Field("last", "int", "the last id"),
-)
-OPERATION: Final = Shape(
-    "operation",
-    "The journals of one operation.",
-    (
-        Field("op", "int", "code of the operation; null: values that are too short for one", null=True),
-        Field("name", "text", "its name; ? for one that is not known"),
-        *_COUNTS,
-    ),
-)
-HOUR: Final = Shape(
-    "hour",
-    "The journals of one hour.",
-    (Field("hour", "time", "when it began; null: before the first journal that holds a time", null=True), *_COUNTS),
-)
-TOTAL: Final = Shape(
-    "summary",
-    "All of them.",
-    (Field("journals", "int", "how many were read"), Field("bytes", "size_bytes", "their values"), UNSEEN_REASON),
-)
+
+@record()
+class UsageCounts(NamedTuple):
+    """Journals of one group."""
+
+    journals: Annotated[Int, "how many"]
+    bytes: Annotated[SizeBytes, "their values"]
+    share: Annotated[Float, "per cent of all bytes"]
+    first: Annotated[Int, "the first id"]
+    last: Annotated[Int, "the last id"]
+
+
+@record("operation")
+class OperationUsage(NamedTuple):
+    """The journals of one operation."""
+
+    op: Annotated[Int | None, "code of the operation; null: values that are too short for one"]
+    name: Annotated[Text, "its name; ? for one that is not known"]
+    journals: Annotated[Int, Like(UsageCounts)]
+    bytes: Annotated[SizeBytes, Like(UsageCounts)]
+    share: Annotated[Float, Like(UsageCounts)]
+    first: Annotated[Int, Like(UsageCounts)]
+    last: Annotated[Int, Like(UsageCounts)]
+
+
+@record("hour")
+class HourUsage(NamedTuple):
+    """The journals of one hour."""
+
+    hour: Annotated[Time | None, "when it began; null: before the first journal that holds a time"]
+    journals: Annotated[Int, Like(UsageCounts)]
+    bytes: Annotated[SizeBytes, Like(UsageCounts)]
+    share: Annotated[Float, Like(UsageCounts)]
+    first: Annotated[Int, Like(UsageCounts)]
+    last: Annotated[Int, Like(UsageCounts)]
+
+
+@record("summary")
+class UsageTotal(NamedTuple):
+    """All of them."""
+
+    journals: Annotated[Int, "how many were read"]
+    bytes: Annotated[SizeBytes, "their values"]
+    unseen: UnseenReason
 
 
 @command(
     "stats",
     parent=journal,
-    outputs=lambda: Outputs("stream", (OPERATION, HOUR), TOTAL),
+    outputs=lambda: Outputs("stream", (OperationUsage, HourUsage), UsageTotal),
     features=("fields", "progress", "times", "cache"),
     examples=(
         ("What fills the directory bdb", "jetool journal stats /data/fe/meta"),
@@ -82,14 +100,28 @@ def journal_stats(
         high = last if last is not None else (extents.last or 0)
         rows = read_usage(found.reader(star_manager), grouping, first, high, extents.journals, run.listener)
         total = sum(row.size_bytes for row in rows)
-        shape = HOUR if grouping == BY_HOUR else OPERATION
-        with run.out.stream(shape, few=True) as stream:
-            stream.rows([(shape.rec, _row(shape, row, total, found.product)) for row in rows])
-            stream.end(TOTAL.row((sum(row.journals for row in rows), total, found.env.unseen)))
+        by_hour = grouping == BY_HOUR
+        with run.out.stream(HourUsage if by_hour else OperationUsage, few=True) as stream:
+            printed = [_hour(row, total) if by_hour else _operation(row, total, found.product) for row in rows]
+            stream.rows([named_row(one) for one in printed])
+            stream.end(UsageTotal(journals=sum(row.journals for row in rows), bytes=total, unseen=found.env.unseen))
         return reading_code(found.env)
 
 
-def _row(shape: Shape, row: JournalUsage, total: int, product: str | None) -> Row:
-    share = round(100 * row.size_bytes / total, 2) if total else 0.0
-    named = ("?" if row.group is None else operation_text(product, row.group),) if shape is OPERATION else ()
-    return shape.row((row.group, *named, row.journals, row.size_bytes, share, row.first, row.last))
+def _counts(row: JournalUsage, total: int) -> UsageCounts:
+    return UsageCounts(
+        journals=row.journals,
+        bytes=row.size_bytes,
+        share=round(100 * row.size_bytes / total, 2) if total else 0.0,
+        first=row.first,
+        last=row.last,
+    )
+
+
+def _hour(row: JournalUsage, total: int) -> HourUsage:
+    return HourUsage(hour=row.group, **_counts(row, total)._asdict())
+
+
+def _operation(row: JournalUsage, total: int, product: str | None) -> OperationUsage:
+    name = "?" if row.group is None else operation_text(product, row.group)
+    return OperationUsage(op=row.group, name=name, **_counts(row, total)._asdict())

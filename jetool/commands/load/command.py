@@ -10,7 +10,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.load import dump_files, pipeline, request_options
-from jetool.commands.load.rows import LOADED
+from jetool.commands.load.rows import Loaded
 
 
 def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> None:  # noqa: ARG001 - no option
@@ -20,7 +20,7 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
 @command(
     "load",
     check=_check,
-    outputs=lambda: Outputs("document", (LOADED,)),
+    outputs=lambda: Outputs("document", (Loaded,)),
     features=("fields", "progress", "keys", "jobs", "lock", "cache", "order", "spark", "write"),
     examples=(
         ("A CSV file, on this machine", "jetool load /data/env orders.csv --db orders --create --key id"),
@@ -60,11 +60,22 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     # Finished files are put in place without a transaction.
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])
     rejects = None if found.rejects is None else str(found.rejects)
-    row = (
-        options["name"], done.created, found.records, found.rejected + done.refused, transactions, run.dry_run,
-        found.read, found.duplicates, found.files, found.size, rejects, done.value_schema,
-    )  # fmt: skip
-    run.out.document(LOADED, LOADED.row(row))
+    run.out.document(
+        Loaded(
+            db=options["name"],
+            created=done.created,
+            records=found.records,
+            rejected=found.rejected + done.refused,
+            transactions=transactions,
+            dry_run=run.dry_run,
+            read=found.read,
+            duplicates=found.duplicates,
+            files=found.files,
+            bytes=found.size,
+            rejects=rejects,
+            value_schema=done.value_schema,
+        )
+    )
     if rejects is not None:
         run.messages.warning(f"{plural(found.rejected, 'record')} rejected", file=rejects, consequence="not loaded")
     return exits.FINDINGS if found.rejected + done.refused else exits.DONE

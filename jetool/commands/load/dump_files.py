@@ -27,7 +27,7 @@ from jetool.app.opening import lead_if_replicated, open_to_write, require_databa
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 from jetool.commands.load.held_signals import HeldSignals
-from jetool.commands.load.rows import LOADED
+from jetool.commands.load.rows import Loaded
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
@@ -100,9 +100,22 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
 
 def print_done(run: Run, done: DumpLoad) -> int:
     """Print what was loaded; the exit code."""
-    read = done.records + done.rejected
-    row = (*done[:5], run.dry_run, read, 0, done.files, done.size, None, None)
-    run.out.document(LOADED, LOADED.row(row))
+    run.out.document(
+        Loaded(
+            db=done.db,
+            created=done.created,
+            records=done.records,
+            rejected=done.rejected,
+            transactions=done.transactions,
+            dry_run=run.dry_run,
+            read=done.records + done.rejected,
+            duplicates=0,
+            files=done.files,
+            bytes=done.size,
+            rejects=None,
+            value_schema=None,
+        )
+    )
     return exits.FINDINGS if done.rejected else exits.DONE
 
 

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, NamedTuple
 
-from jetool.output.shape import Field, Shape
+from engine.fields import Bool, Int, Text, record
 
-LOADED: Final = Shape(
-    "loaded",
-    "What was loaded.",
-    (
-        Field("db", "text", "name of the database"),
-        Field("created", "bool", "the database was made"),
-        Field("records", "int", "records written"),
-        Field(
-            "rejected", "int", "records that were not taken: bad ones, and with --no-overwrite those that were there"
-        ),
-        Field("transactions", "int", "transactions that wrote them, 0 when log files were written instead"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("read", "int", "records read; records + rejected + duplicates"),
-        Field("duplicates", "int", "records that gave way to another one with the same key"),
-        Field("files", "int", "log files written, with --engine spark or local"),
-        Field("bytes", "int", "their size"),
-        Field("rejects", "text", "file with the bad records and the reasons", null=True),
-        Field("value_schema", "text", "Avro schema of the values, with --value-format avro", null=True),
-    ),
-)
+
+@record("loaded")
+class Loaded(NamedTuple):
+    """What was loaded."""
+
+    db: Annotated[Text, "name of the database"]
+    created: Annotated[Bool, "the database was made"]
+    records: Annotated[Int, "records written"]
+    rejected: Annotated[Int, "records that were not taken: bad ones, and with --no-overwrite those that were there"]
+    transactions: Annotated[Int, "transactions that wrote them, 0 when log files were written instead"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    read: Annotated[Int, "records read; records + rejected + duplicates"]
+    duplicates: Annotated[Int, "records that gave way to another one with the same key"]
+    files: Annotated[Int, "log files written, with --engine spark or local"]
+    bytes: Annotated[Int, "their size"]
+    rejects: Annotated[Text | None, "file with the bad records and the reasons"]
+    value_schema: Annotated[Text | None, "Avro schema of the values, with --value-format avro"]

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, NamedTuple
 
 import click
 
 from engine.errors import RefusedError
+from engine.fields import Bool, Int, Text, record
 from engine.rep.client.transferring import plan_transfer, transfer_master
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.networks import network_of
 from jetool.app.options import Run
 from jetool.commands.node.peers import node
-from jetool.output.shape import Field, Shape
 
-TRANSFERRED: Final = Shape(
-    "transferred",
-    "The request for another master.",
-    (
-        Field("group", "text", "the group"),
-        Field("master", "text", "the node that gives the role"),
-        Field("node", "text", "the node that becomes the master"),
-        Field("lag", "int", "by how many VLSNs it was before the master; null when nobody can tell", null=True),
-        Field("dry_run", "bool", "nothing was changed"),
-    ),
-)
+
+@record("transferred")
+class Transferred(NamedTuple):
+    """The request for another master."""
+
+    group: Annotated[Text, "the group"]
+    master: Annotated[Text, "the node that gives the role"]
+    node: Annotated[Text, "the node that becomes the master"]
+    lag: Annotated[Int | None, "by how many VLSNs it was before the master; null when nobody can tell"]
+    dry_run: Annotated[Bool, "nothing was changed"]
 
 
 @command(
     "transfer-master",
     parent=node,
-    outputs=lambda: Outputs("document", (TRANSFERRED,)),
+    outputs=lambda: Outputs("document", (Transferred,)),
     features=("fields", "tls", "consent"),
     examples=(
         ("Who would give the role, and how far the other node is", "jetool node transfer-master db1:5001 --to n2 -n"),
@@ -64,5 +63,7 @@ def node_transfer_master(run: Run, address: tuple[str, int], name: str, timeout:
                 hint="preview it with -n; add --yes to do it",
             )
         transfer_master(network, plan, timeout)
-    run.out.document(TRANSFERRED, TRANSFERRED.row((plan.group, plan.master, plan.node, plan.lag, run.dry_run)))
+    run.out.document(
+        Transferred(group=plan.group, master=plan.master, node=plan.node, lag=plan.lag, dry_run=run.dry_run)
+    )
     return exits.DONE

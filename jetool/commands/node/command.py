@@ -23,7 +23,7 @@ from jetool.app.networks import check_listening, network_of, tls_files
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_transfer_master
-from jetool.commands.node.events import EVENT, STOPPED, report
+from jetool.commands.node.events import RoleChange, StoppedNode, report
 from jetool.commands.node.peers import Peers, node
 from jetool.commands.node.records import node_delete, node_get, node_put
 
@@ -52,7 +52,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
 @command(
     "run",
     parent=node,
-    outputs=lambda: Outputs("stream", (EVENT,), STOPPED),
+    outputs=lambda: Outputs("stream", (RoleChange,), StoppedNode),
     formats=("text", "ndjson"),
     features=("fields", "times", "tls"),
     writes=True,

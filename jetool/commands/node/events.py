@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 from engine.errors import JetoolError
+from engine.fields import Row, Text, Time, Vlsn, record
 from engine.rep.joined.node import JoinedNode
 from engine.rep.status import Role
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 
-EVENT: Final = Shape(
-    "event",
-    "A node has taken up a role, or has a new reason for having none.",
-    (
-        Field("time", "time", "when"),
-        Field("node", "text", "its name"),
-        Field("role", "text", "master, replica, or unknown while it looks for the master"),
-        Field("master", "text", "address of the master; null while it is not known", null=True),
-        Field("last_vlsn", "vlsn", "the end of its part of the stream", null=True),
-        Field("problem", "text", "why it has no master; null otherwise", null=True),
-    ),
-)
-STOPPED: Final = Shape(
-    "summary",
-    "The node was stopped.",
-    (Field("node", "text", "its name"), Field("last_vlsn", "vlsn", "the end of its part of the stream", null=True)),
-)
+
+@record("event")
+class RoleChange(NamedTuple):
+    """A node has taken up a role, or has a new reason for having none."""
+
+    time: Annotated[Time, "when"]
+    node: Annotated[Text, "its name"]
+    role: Annotated[Text, "master, replica, or unknown while it looks for the master"]
+    master: Annotated[Text | None, "address of the master; null while it is not known"]
+    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream"]
+    problem: Annotated[Text | None, "why it has no master; null otherwise"]
+
+
+@record("summary")
+class StoppedNode(NamedTuple):
+    """The node was stopped."""
+
+    node: Annotated[Text, "its name"]
+    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream"]
+
+
 _POLL_S: Final = 0.2
 
 
@@ -46,7 +51,7 @@ def _why(problem: JetoolError) -> str:
 def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
     """Print changes of role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, str | None] | None = None
-    with run.out.stream(EVENT, line=event_line) as events:
+    with run.out.stream(RoleChange, line=event_line) as events:
         while not stopping.is_set() and running.failure is None:
             status = running.status()
             problem = running.problem if running.role is not Role.REPLICA else None
@@ -54,17 +59,18 @@ def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
             # The end of the stream moves all the time; only a change of role is an event.
             if now != said:
                 said = now
-                row = (
-                    int(time.time() * 1000),
-                    status.node,
-                    status.role,
-                    status.master or None,
-                    status.last_vlsn,
-                    now[2],
+                events.row(
+                    RoleChange(
+                        time=int(time.time() * 1000),
+                        node=status.node,
+                        role=status.role,
+                        master=status.master or None,
+                        last_vlsn=status.last_vlsn,
+                        problem=now[2],
+                    )
                 )
-                events.row("event", EVENT.row(row))
                 # Whoever watches through a pipe must hear of a new master at once.
                 events.flush()
             running.await_end(_POLL_S)
         status = running.status()
-        events.end(STOPPED.row((status.node, status.last_vlsn)))
+        events.end(StoppedNode(node=status.node, last_vlsn=status.last_vlsn))

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Final, NamedTuple
 
 import click
 
+from engine.fields import Int, Key, Text, Vlsn, record
 from engine.rep import remote
 from engine.rep.peers import address_text
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest
 from engine.rep.remote import RemoteWrite
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.decoding import decoded_shape
 from jetool.app.networks import network_of
 from jetool.app.options import Run
 from jetool.commands.node.peers import node
-from jetool.output.shape import Field, Shape
-from jetool.rows.record_rows import RECORD, record_row
+from jetool.rows.record_rows import PrintedRecord, printed
 
-WRITTEN: Final = Shape(
-    "written",
-    "What was committed.",
-    (
-        Field("master", "text", "the node that has committed it"),
-        Field("db", "text", "name of the database"),
-        Field("key", "key", "the key"),
-        Field("records", "int", "records that were written or deleted"),
-        Field("vlsn", "vlsn", "the VLSN of its Commit: what a replica must have replayed to show it"),
-    ),
-)
+
+@record("written")
+class CommittedWrite(NamedTuple):
+    """What was committed."""
+
+    master: Annotated[Text, "the node that has committed it"]
+    db: Annotated[Text, "name of the database"]
+    key: Annotated[Key, "the key"]
+    records: Annotated[Int, "records that were written or deleted"]
+    vlsn: Annotated[Vlsn, "the VLSN of its Commit: what a replica must have replayed to show it"]
+
+
 _EXITS: Final = {
     exits.NOT_FOUND: "no database of the name, no such record",
     exits.INCOMPLETE: "the node cannot read or write its log",
@@ -59,7 +61,7 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
 @command(
     "put",
     parent=node,
-    outputs=lambda: Outputs("document", (WRITTEN,)),
+    outputs=lambda: Outputs("document", (CommittedWrite,)),
     writes=True,
     features=("fields", "keys", "tls"),
     examples=(
@@ -97,7 +99,7 @@ def node_put(
 @command(
     "delete",
     parent=node,
-    outputs=lambda: Outputs("document", (WRITTEN,)),
+    outputs=lambda: Outputs("document", (CommittedWrite,)),
     writes=True,
     features=("fields", "keys", "tls"),
     examples=(
@@ -124,7 +126,7 @@ def node_delete(
 @command(
     "get",
     parent=node,
-    outputs=lambda: Outputs("table", (RECORD,)),
+    outputs=lambda: Outputs("table", (decoded_shape(PrintedRecord, None),)),
     features=("fields", "keys", "tls"),
     examples=(
         ("One record, as this node has it", "jetool node get localhost:5001 user0001 --db users"),
@@ -147,11 +149,18 @@ def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout:
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
     # A second more than the node waits, so that its own answer arrives first.
     items = remote.get_record(network_of(run), address, request, timeout + 1)
-    run.out.table(RECORD, [record_row((key, item)) for item in items])
+    run.out.table(decoded_shape(PrintedRecord, None), [printed((key, item)) for item in items])
     return exits.DONE
 
 
 def _print(run: Run, name: str, key: bytes, done: RemoteWrite) -> int:
-    row: tuple[Any, ...] = (address_text(done.master), name, key, done.written.records, done.written.vlsn)
-    run.out.document(WRITTEN, WRITTEN.row(row))
+    run.out.document(
+        CommittedWrite(
+            master=address_text(done.master),
+            db=name,
+            key=key,
+            records=done.written.records,
+            vlsn=done.written.vlsn,
+        )
+    )
     return exits.DONE

@@ -18,15 +18,15 @@ from jetool.app.log_damage import warn_of_damage_before
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
-from jetool.commands.recover.estimate import ESTIMATED, print_estimate
-from jetool.commands.recover.rows import RECOVERED, recovered_row
+from jetool.commands.recover.estimate import Estimated, print_estimate
+from jetool.commands.recover.rows import Recovered, recovered
 
 
 def _outputs() -> Outputs:
     from jetool.derby import explain_rows, recover_rows, timeline_rows
 
-    derby = (recover_rows.RECOVERED, explain_rows.EXPLAINED, timeline_rows.TIMELINE)
-    return Outputs("document", (RECOVERED, ESTIMATED, *derby), derby=derby)
+    derby = (recover_rows.DerbyRecovered, explain_rows.TextbookReport, timeline_rows.TimelineReport)
+    return Outputs("document", (Recovered, Estimated, *derby), derby=derby)
 
 
 def _check(
@@ -57,8 +57,8 @@ def _check(
         **WRITE_EXITS,
         exits.REFUSED: "committed work stands after a bad entry, or may be in one; the environment is locked; a "
         "restore marker is set",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions were cut off and their bytes saved, or damaged entries "
-        "were read as they are",
+        exits.DATA_GIVEN_UP: "recovered; committed transactions, or records outside transactions, were cut off "
+        "and their bytes saved, or damaged entries were read as they are",
     },
 )
 @environment
@@ -85,6 +85,8 @@ def recover(
     --estimate only the end of the log and 4 MB of what recovery would read are looked at, which tell its phases, their
     bytes and about how long they take.
 
+    Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
+
     Damage before the last checkpoint does not stop recovery, which does not read there. One warning names the first
     place; files of a gigabyte in all are looked at by checksums, more of them by headers.
 
@@ -100,7 +102,7 @@ def recover(
     # Before recovery, which may roll the stream back.
     before = _vlsns(env, run.listener)
     done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
-    run.out.document(RECOVERED, recovered_row(env, done, before, dry_run=run.dry_run))
+    run.out.document(recovered(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
@@ -122,8 +124,19 @@ def recover(
             consequence="records that they hold, or that they committed, may be lost or wrong",
             hint=f"jetool verify --data {env}",
         )
+    records = done.records_given_up
+    if records:
+        run.messages.warning(
+            f"{plural(records, 'record')} outside transactions {_done(run, records)} given up after a bad entry",
+            file=f"{env}/{done.tail.last_file.path}",
+            lsn=format_lsn(done.tail.end_lsn),
+            consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
+            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads what stands after it"
+            if run.dry_run
+            else f"take it back: jetool undo {env}; then jetool salvage reads what stands after it",
+        )
     if not lost:
-        return exits.DATA_GIVEN_UP if changed else exits.DONE
+        return exits.DATA_GIVEN_UP if changed or records else exits.DONE
     run.messages.warning(
         f"{plural(lost, 'committed transaction')} {_done(run, lost)} given up",
         file=f"{env}/{done.tail.last_file.path}",

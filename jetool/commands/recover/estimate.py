@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
+from engine.fields import DurationMs, Int, Lsn, SizeBytes, Text, record
 from engine.inspect.recovery_estimate import RecoveryEstimate, estimate_recovery
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
@@ -12,35 +14,37 @@ from jetool.app.interrupted import as_before
 from jetool.app.kinds import require_je
 from jetool.app.opening import config_of, warn_of_tail
 from jetool.app.options import Run
-from jetool.output.shape import Field, Row, Shape, row_of
 
-_PHASE: Final = (
-    Field("name", "text", "the phase, as progress and the report of recovery name it"),
-    Field("from_lsn", "lsn", "where it begins to read; null where it reads no log"),
-    Field("log_bytes", "size_bytes", "bytes of the log that it reads"),
-    Field("expected_ms", "duration_ms", "how long it may take"),
-)
-ESTIMATED: Final = Shape(
-    "estimated",
-    "What recovery would do, from the end of the log and a sample.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("end_lsn", "lsn", "the end of the log"),
-        Field("ckpt_end_lsn", "lsn", "the last checkpoint; null when there is none"),
-        Field("first_active_lsn", "lsn", "its firstActive, where recovery begins to read"),
-        Field("redo_lsn", "lsn", "where redo starts"),
-        Field("entries", "int", "entries to read, from the sample"),
-        Field("lns", "int", "records among them, to be redone or undone"),
-        Field("expected_ms", "duration_ms", "how long all may take, with the closing checkpoint"),
-        Field("cache_bytes", "size_bytes", "memory that nodes may take (--cache)"),
-        Field("checkpoint_least_bytes", "size_bytes", "what the closing checkpoint writes when records lie close"),
-        Field("checkpoint_most_bytes", "size_bytes", "what it writes when each changes a node of its own"),
-        Field("commits_at_risk", "int", "committed transactions after a bad entry: recovery refuses (exit 3)"),
-        Field("sample_bytes", "size_bytes", "bytes that were read and decoded to measure the rate"),
-        Field("sample_ms", "duration_ms", "how long that took"),
-        Field("phases", "records", "the phases, in order", fields=_PHASE),
-    ),
-)
+
+@record()
+class EstimatedPhase(NamedTuple):
+    """A phase of recovery and how long it may take."""
+
+    name: Annotated[Text, "the phase, as progress and the report of recovery name it"]
+    from_lsn: Annotated[Lsn, "where it begins to read; null where it reads no log"]
+    log_bytes: Annotated[SizeBytes, "bytes of the log that it reads"]
+    expected_ms: Annotated[DurationMs, "how long it may take"]
+
+
+@record("estimated")
+class Estimated(NamedTuple):
+    """What recovery would do, from the end of the log and a sample."""
+
+    environment: Annotated[Text, "its directory"]
+    end_lsn: Annotated[Lsn, "the end of the log"]
+    ckpt_end_lsn: Annotated[Lsn, "the last checkpoint; null when there is none"]
+    first_active_lsn: Annotated[Lsn, "its firstActive, where recovery begins to read"]
+    redo_lsn: Annotated[Lsn, "where redo starts"]
+    entries: Annotated[Int, "entries to read, from the sample"]
+    lns: Annotated[Int, "records among them, to be redone or undone"]
+    expected_ms: Annotated[DurationMs, "how long all may take, with the closing checkpoint"]
+    cache_bytes: Annotated[SizeBytes, "memory that nodes may take (--cache)"]
+    checkpoint_least_bytes: Annotated[SizeBytes, "what the closing checkpoint writes when records lie close"]
+    checkpoint_most_bytes: Annotated[SizeBytes, "what it writes when each changes a node of its own"]
+    commits_at_risk: Annotated[Int, "committed transactions after a bad entry: recovery refuses (exit 3)"]
+    sample_bytes: Annotated[SizeBytes, "bytes that were read and decoded to measure the rate"]
+    sample_ms: Annotated[DurationMs, "how long that took"]
+    phases: Annotated[Sequence[EstimatedPhase], "the phases, in order"]
 
 
 def print_estimate(run: Run, env: str) -> int:
@@ -50,16 +54,25 @@ def print_estimate(run: Run, env: str) -> int:
     seen = as_before(disk)
     found = estimate_recovery(seen, list_log_files(seen), run.listener)
     warn_of_tail(run, env, found.tail)
-    run.out.document(ESTIMATED, _row(env, found, config_of(run).cache_bytes))
+    run.out.document(_estimated(env, found, config_of(run).cache_bytes))
     return exits.REFUSED if found.tail.commits_at_risk else exits.DONE
 
 
-def _row(env: str, found: RecoveryEstimate, cache_bytes: int) -> Row:
-    return ESTIMATED.row(
-        (
-            env, found.tail.end_lsn, found.ckpt_end_lsn, found.first_active_lsn, found.redo_lsn, found.entries,
-            found.lns, found.expected_ms, cache_bytes, found.checkpoint_least_bytes, found.checkpoint_most_bytes,
-            found.tail.commits_at_risk, found.sample_bytes, found.sample_ms,
-            [row_of(_PHASE, phase) for phase in found.phases],
-        )
-    )  # fmt: skip
+def _estimated(env: str, found: RecoveryEstimate, cache_bytes: int) -> Estimated:
+    return Estimated(
+        environment=env,
+        end_lsn=found.tail.end_lsn,
+        ckpt_end_lsn=found.ckpt_end_lsn,
+        first_active_lsn=found.first_active_lsn,
+        redo_lsn=found.redo_lsn,
+        entries=found.entries,
+        lns=found.lns,
+        expected_ms=found.expected_ms,
+        cache_bytes=cache_bytes,
+        checkpoint_least_bytes=found.checkpoint_least_bytes,
+        checkpoint_most_bytes=found.checkpoint_most_bytes,
+        commits_at_risk=found.tail.commits_at_risk,
+        sample_bytes=found.sample_bytes,
+        sample_ms=found.sample_ms,
+        phases=[EstimatedPhase(**phase._asdict()) for phase in found.phases],
+    )

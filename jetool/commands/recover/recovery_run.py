@@ -58,6 +58,7 @@ class RecoveryRun(NamedTuple):
         phases: in order, with times.
         end_lsn: the end of the log after it.
         checkpoint_end_lsn: the CkptEnd that it wrote; NULL_LSN when none was needed.
+        records_given_up: records of users outside transactions that stood after the end of the log.
         vlsns: first and last VLSN afterwards; None for an environment without replication.
         backup: the backup directory; None when nothing was saved.
         saved_bytes: bytes in it.
@@ -68,6 +69,7 @@ class RecoveryRun(NamedTuple):
     phases: list[Phase]
     end_lsn: int
     checkpoint_end_lsn: int
+    records_given_up: int
     vlsns: tuple[int, int] | None
     backup: str | None
     saved_bytes: int
@@ -159,10 +161,12 @@ def _run(run: Run, storage: Storage, tail: Tail, backup: DirectoryBeside | None,
         engine = env.engine
         result, index, end = engine.recovery, engine.vlsn_index, engine.end_lsn
         checkpoint = engine.checkpointer.last_end
+        records = engine.records_after_damage
         vlsns = None if index is None else (index.range.first, index.range.last)
     saved = storage.saved_bytes if isinstance(storage, SavingStorage) else 0
     return RecoveryRun(
-        tail, result, watch.phases(), end, NULL_LSN if checkpoint == result.ckpt_end_lsn else checkpoint, vlsns,
+        tail, result, watch.phases(), end, NULL_LSN if checkpoint == result.ckpt_end_lsn else checkpoint,
+        records, vlsns,
         backup.root if backup is not None and saved else None, saved,
     )  # fmt: skip
 

@@ -2,102 +2,157 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
+from engine.fields import Bool, DurationMs, Int, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
 from jetool.commands.recover.recovery_run import RecoveryRun
-from jetool.output.shape import Field, Row, Shape, row_of
-
-_PASS: Final = (
-    Field("name", "text", "the pass"),
-    Field("start_lsn", "lsn", "where it began to read"),
-    Field("end_lsn", "lsn", "where it ended"),
-    Field("read", "int", "entries read"),
-    Field("applied", "int", "entries that changed the tree"),
-    Field("ignored", "int", "entries that did not: older than what is there, or of no effect"),
-    Field("deleted", "int", "entries of databases that are gone"),
-)
-_PHASE: Final = (
-    Field("name", "text", "the phase"),
-    Field("duration_ms", "duration_ms", "how long it took"),
-)
-_PERIOD: Final = (
-    Field("matchpoint_lsn", "lsn", "the last entry that was kept"),
-    Field("rollback_start_lsn", "lsn", "the RollbackStart"),
-    Field("rollback_end_lsn", "lsn", "the RollbackEnd; null for one that recovery finished"),
-    Field("txns", "ints", "transactions that were rolled back"),
-)
-_IDS: Final = ("node", "replicated_node", "db", "replicated_db", "txn", "replicated_txn")
-RECOVERED: Final = Shape(
-    "recovered",
-    "What recovery did, or would do.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("end_lsn_before", "lsn", "the end of the log that was found"),
-        Field("end_lsn_after", "lsn", "the end of the log now"),
-        Field("cut_bytes", "size_bytes", "bytes after the end that were cut off"),
-        Field("commits_lost", "int", "committed transactions among them"),
-        Field("commits_lost_synced", "int", "those of them that the log shows to have been durable"),
-        Field("commits_lost_acknowledged", "int", "those of them that the group has acknowledged, by the log"),
-        Field("torn_write", "bool", "the bad bytes hold empty sectors, as a write that a crash interrupted leaves"),
-        Field("set_aside", "texts", "last files that were renamed to .bad: no entry of them can be kept"),
-        Field("removed", "texts", "last files that were removed: empty, or a header alone"),
-        Field("ckpt_start_lsn", "lsn", "CkptStart of the checkpoint that recovery began with"),
-        Field("ckpt_end_lsn", "lsn", "its CkptEnd"),
-        Field("first_active_lsn", "lsn", "where undo ended"),
-        Field("root_lsn", "lsn", "the root that was used"),
-        Field("closing_ckpt_end_lsn", "lsn", "CkptEnd of the checkpoint that recovery took; null when none was needed"),
-        Field("txns_undone", "ints", "transactions that were undone"),
-        Field("txns_prepared", "ints", "transactions that stay prepared"),
-        Field("txns_resurrected", "ints", "replicated transactions that stay open for the next master"),
-        Field("invisible_set", "int", "records of open rollback periods that were made invisible"),
-        Field("vlsn_first_before", "vlsn", "first VLSN of the log before"),
-        Field("vlsn_last_before", "vlsn", "last VLSN of the log before"),
-        Field("vlsn_first_after", "vlsn", "first VLSN of the index now"),
-        Field("vlsn_last_after", "vlsn", "last VLSN of the index now"),
-        Field("backup", "text", "directory with the old bytes; null when nothing was saved", null=True),
-        Field("saved_bytes", "size_bytes", "bytes in it"),
-        Field("ids", "record", "last ids in use", fields=tuple(Field(name, "int", f"last {name} id") for name in _IDS)),
-        Field("rollback_periods", "records", "periods in the range of recovery, latest first", fields=_PERIOD),
-        Field("passes", "records", "passes over the log", fields=_PASS),
-        Field("phases", "records", "phases with their times", fields=_PHASE),
-    ),
-)
 
 
-def recovered_row(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> Row:
-    """The report as a row."""
+@record()
+class LogPass(NamedTuple):
+    """A pass over the log."""
+
+    name: Annotated[Text, "the pass"]
+    start_lsn: Annotated[Lsn, "where it began to read"]
+    end_lsn: Annotated[Lsn, "where it ended"]
+    read: Annotated[Int, "entries read"]
+    applied: Annotated[Int, "entries that changed the tree"]
+    ignored: Annotated[Int, "entries that did not: older than what is there, or of no effect"]
+    deleted: Annotated[Int, "entries of databases that are gone"]
+
+
+@record()
+class RecoveryPhase(NamedTuple):
+    """A phase and how long it took."""
+
+    name: Annotated[Text, "the phase"]
+    duration_ms: Annotated[DurationMs, "how long it took"]
+
+
+@record()
+class RollbackPeriod(NamedTuple):
+    """A rollback period in the range of recovery."""
+
+    matchpoint_lsn: Annotated[Lsn, "the last entry that was kept"]
+    rollback_start_lsn: Annotated[Lsn, "the RollbackStart"]
+    rollback_end_lsn: Annotated[Lsn, "the RollbackEnd; null for one that recovery finished"]
+    txns: Annotated[Sequence[Int], "transactions that were rolled back"]
+
+
+@record()
+class LastIds(NamedTuple):
+    """The last ids in use."""
+
+    node: Annotated[Int, "last node id"]
+    replicated_node: Annotated[Int, "last replicated_node id"]
+    db: Annotated[Int, "last db id"]
+    replicated_db: Annotated[Int, "last replicated_db id"]
+    txn: Annotated[Int, "last txn id"]
+    replicated_txn: Annotated[Int, "last replicated_txn id"]
+
+
+@record("recovered")
+class Recovered(NamedTuple):
+    """What recovery did, or would do."""
+
+    environment: Annotated[Text, "its directory"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    end_lsn_before: Annotated[Lsn, "the end of the log that was found"]
+    end_lsn_after: Annotated[Lsn, "the end of the log now"]
+    cut_bytes: Annotated[SizeBytes, "bytes after the end that were cut off"]
+    commits_lost: Annotated[Int, "committed transactions among them"]
+    commits_lost_synced: Annotated[Int, "those of them that the log shows to have been durable"]
+    commits_lost_acknowledged: Annotated[Int, "those of them that the group has acknowledged, by the log"]
+    torn_write: Annotated[Bool, "the bad bytes hold empty sectors, as a write that a crash interrupted leaves"]
+    set_aside: Annotated[Sequence[Text], "last files that were renamed to .bad: no entry of them can be kept"]
+    removed: Annotated[Sequence[Text], "last files that were removed: empty, or a header alone"]
+    ckpt_start_lsn: Annotated[Lsn, "CkptStart of the checkpoint that recovery began with"]
+    ckpt_end_lsn: Annotated[Lsn, "its CkptEnd"]
+    first_active_lsn: Annotated[Lsn, "where undo ended"]
+    root_lsn: Annotated[Lsn, "the root that was used"]
+    closing_ckpt_end_lsn: Annotated[Lsn, "CkptEnd of the checkpoint that recovery took; null when none was needed"]
+    txns_undone: Annotated[Sequence[Int], "transactions that were undone"]
+    txns_prepared: Annotated[Sequence[Int], "transactions that stay prepared"]
+    txns_resurrected: Annotated[Sequence[Int], "replicated transactions that stay open for the next master"]
+    invisible_set: Annotated[Int, "records of open rollback periods that were made invisible"]
+    vlsn_first_before: Annotated[Vlsn, "first VLSN of the log before"]
+    vlsn_last_before: Annotated[Vlsn, "last VLSN of the log before"]
+    vlsn_first_after: Annotated[Vlsn, "first VLSN of the index now"]
+    vlsn_last_after: Annotated[Vlsn, "last VLSN of the index now"]
+    backup: Annotated[Text | None, "directory with the old bytes; null when nothing was saved"]
+    saved_bytes: Annotated[SizeBytes, "bytes in it"]
+    ids: Annotated[LastIds, "last ids in use"]
+    rollback_periods: Annotated[Sequence[RollbackPeriod], "periods in the range of recovery, latest first"]
+    passes: Annotated[Sequence[LogPass], "passes over the log"]
+    phases: Annotated[Sequence[RecoveryPhase], "phases with their times"]
+
+
+def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> Recovered:
+    """The report."""
     result, tail = done.result, done.tail
     resurrected = result.resurrected.values()
-    after = done.vlsns or (NULL_VLSN, NULL_VLSN)
-    return RECOVERED.row(
-        (
-            env, dry_run, tail.end_lsn, done.end_lsn, tail.given_up_bytes, tail.commits_at_risk,
-            tail.after.synced, tail.after.acknowledged, tail.after.torn, list(tail.set_aside), list(tail.stubs),
-            result.ckpt_start_lsn, result.ckpt_end_lsn, result.first_active_lsn, result.root_lsn,
-            done.checkpoint_end_lsn, sorted(result.undone),
-            sorted(txn.txn_id for txn in resurrected if txn.prepare is not None),
-            sorted(txn.txn_id for txn in resurrected if txn.prepare is None),
-            len(result.rolled_back), *vlsns_before, *after, done.backup, done.saved_bytes,
-            [(name, "int", getattr(result.ids, name)) for name in _IDS],
-            _periods(done), [_pass(count) for count in result.passes],
-            [[("name", "text", phase.name), ("duration_ms", "duration_ms", phase.duration_ms)]
-             for phase in done.phases],
-        )
-    )  # fmt: skip
+    first_after, last_after = done.vlsns or (NULL_VLSN, NULL_VLSN)
+    return Recovered(
+        environment=env,
+        dry_run=dry_run,
+        end_lsn_before=tail.end_lsn,
+        end_lsn_after=done.end_lsn,
+        cut_bytes=tail.given_up_bytes,
+        commits_lost=tail.commits_at_risk,
+        commits_lost_synced=tail.after.synced,
+        commits_lost_acknowledged=tail.after.acknowledged,
+        torn_write=tail.after.torn,
+        set_aside=list(tail.set_aside),
+        removed=list(tail.stubs),
+        ckpt_start_lsn=result.ckpt_start_lsn,
+        ckpt_end_lsn=result.ckpt_end_lsn,
+        first_active_lsn=result.first_active_lsn,
+        root_lsn=result.root_lsn,
+        closing_ckpt_end_lsn=done.checkpoint_end_lsn,
+        txns_undone=sorted(result.undone),
+        txns_prepared=sorted(txn.txn_id for txn in resurrected if txn.prepare is not None),
+        txns_resurrected=sorted(txn.txn_id for txn in resurrected if txn.prepare is None),
+        invisible_set=len(result.rolled_back),
+        vlsn_first_before=vlsns_before[0],
+        vlsn_last_before=vlsns_before[1],
+        vlsn_first_after=first_after,
+        vlsn_last_after=last_after,
+        backup=done.backup,
+        saved_bytes=done.saved_bytes,
+        ids=LastIds(
+            node=result.ids.node,
+            replicated_node=result.ids.replicated_node,
+            db=result.ids.db,
+            replicated_db=result.ids.replicated_db,
+            txn=result.ids.txn,
+            replicated_txn=result.ids.replicated_txn,
+        ),
+        rollback_periods=[
+            RollbackPeriod(
+                matchpoint_lsn=period.matchpoint_lsn,
+                rollback_start_lsn=period.start_lsn,
+                rollback_end_lsn=period.end_lsn,
+                txns=sorted(period.active_txn_ids or ()),
+            )
+            for top in result.periods
+            for period in top.walk()
+        ],
+        passes=[_pass(count) for count in result.passes],
+        phases=[RecoveryPhase(name=phase.name, duration_ms=phase.duration_ms) for phase in done.phases],
+    )
 
 
-def _periods(done: RecoveryRun) -> list[Row]:
-    values: list[tuple[Any, ...]] = [
-        (period.matchpoint_lsn, period.start_lsn, period.end_lsn, sorted(period.active_txn_ids or ()))
-        for top in done.result.periods
-        for period in top.walk()
-    ]
-    return [row_of(_PERIOD, value) for value in values]
-
-
-def _pass(count: PassCount) -> Row:
+def _pass(count: PassCount) -> LogPass:
     ignored = max(0, count.read - count.processed - count.deleted)
-    return row_of(_PASS, (count.name, count.start, count.end, count.read, count.processed, ignored, count.deleted))
+    return LogPass(
+        name=count.name,
+        start_lsn=count.start,
+        end_lsn=count.end,
+        read=count.read,
+        applied=count.processed,
+        ignored=ignored,
+        deleted=count.deleted,
+    )

@@ -37,7 +37,7 @@ from jetool.app.kinds import JE, require
 from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_for_lock, with_orders
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
-from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RESTORED, restored_row
+from jetool.commands.restore.rows import ALONE, MEMBER, NEW, Restored, restored
 from jetool.output.shape import time_text
 
 COMMAND: Final = "restore"
@@ -75,7 +75,7 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
 @command(
     COMMAND,
     check=_check,
-    outputs=lambda: Outputs("document", (RESTORED,)),
+    outputs=lambda: Outputs("document", (Restored,)),
     features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),
@@ -146,8 +146,8 @@ def restore(
     _tell(run, chosen, target)
     if run.dry_run:
         plan = plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
-        row = restored_row(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None)
-        run.out.document(RESTORED, row)
+        row = restored(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None)
+        run.out.document(row)
         return exits.DONE
     if disk.stat() is None:
         # Before it is made: what is refused leaves no empty directory.
@@ -166,8 +166,8 @@ def restore(
                 reset_group(opened, str(group), str(node), *address)
         with _locked(run, disk):
             finish(storage)
-    row = restored_row(target, asked, plan, dry_run=False, standing=(standing, name), saved_in=saving.root)
-    run.out.document(RESTORED, row)
+    row = restored(target, asked, plan, dry_run=False, standing=(standing, name), saved_in=saving.root)
+    run.out.document(row)
     _tell_standing(run, chosen, target, standing)
     return exits.DONE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from engine.errors import UsageError
+from engine.fields import ABSENT
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.rollback_report import RollbackReport, report_rollbacks
 from engine.log.files import list_log_files
@@ -16,15 +17,14 @@ from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.node_stream import StreamNode, require_one_group
 from jetool.app.options import Run
-from jetool.commands.rollbacks.rows import ROLLBACKS, period_rows, prediction_text, timeline
+from jetool.commands.rollbacks.rows import Rollbacks, nested_periods, prediction_text, timeline
 from jetool.commands.rollbacks.scale import scale
-from jetool.output.shape import Row
-from jetool.rows.stream_rows import prediction_row
+from jetool.rows.stream_rows import RejoinPrediction, rejoin_prediction
 
 
 @command(
     "rollbacks",
-    outputs=lambda: Outputs("document", (ROLLBACKS,)),
+    outputs=lambda: Outputs("document", (Rollbacks,)),
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("What was rolled back, as a timeline", "jetool rollbacks /data/env"),
@@ -80,12 +80,19 @@ def rollbacks(
             text += "\n\n" + "\n".join(scale(report, periods, files.files, run.out.style.width))
         run.out.text(text if predicted is None else f"{text}\n\n{prediction_text(predicted, run.out.style)}")
     else:
-        row = ROLLBACKS.row((period_rows(report, periods, keys=keys), report.refused or None, predicted))
-        run.out.document(ROLLBACKS, row if predicted is not None else row[:-1])
+        run.out.document(
+            Rollbacks(
+                periods=nested_periods(report, periods, keys=keys),
+                refused=report.refused or None,
+                prediction=predicted if predicted is not None else ABSENT,
+            )
+        )
     return exits.worst([code, _warn(run, env, report)])
 
 
-def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, keys: bool) -> tuple[Row, int]:
+def _predict(
+    run: Run, env: str, against: str, policy: Policy, *, txns: bool, keys: bool
+) -> tuple[RejoinPrediction, int]:
     replica, feeder = StreamNode(run, env), StreamNode(run, against)
     for node in (replica, feeder):
         if not node.is_replicated:
@@ -95,9 +102,11 @@ def _predict(run: Run, env: str, against: str, policy: Policy, *, txns: bool, ke
     # Without a matchpoint everything would have to go.
     matchpoint = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
     commits = [point for point in replica.facts.sync_points.after(matchpoint) if point.is_commit]
-    row = prediction_row(against, found, policy, replica.records_after(matchpoint), commits, txns=txns, keys=keys)
+    predicted = rejoin_prediction(
+        against, found, policy, replica.records_after(matchpoint), commits, txns=txns, keys=keys
+    )
     rejoins = found.decision.outcome not in (PROHIBITED, NETWORK_RESTORE)
-    return row, exits.DONE if rejoins and not (replica.damaged or feeder.damaged) else exits.FINDINGS
+    return predicted, exits.DONE if rejoins and not (replica.damaged or feeder.damaged) else exits.FINDINGS
 
 
 def _warn(run: Run, env: str, report: RollbackReport) -> int:

@@ -10,47 +10,57 @@ The timeline has one line per rollback entry and per matchpoint, in log order; b
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
 from engine.errors import plural
+from engine.fields import ABSENT, Absent, Bool, Int, Key, Lsn, Records, Text, Vlsn, record
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
-from jetool.output.shape import Field, Row, Shape, Style, to_text
+from jetool.output.shape import Style, to_text
 from jetool.output.text import document, fold
-from jetool.rows.stream_rows import PREDICTION_FIELDS
+from jetool.rows.stream_rows import RejoinPrediction
 
-_RECORD: Final = (
-    Field("lsn", "lsn", "where it is"),
-    Field("txn", "int", "its transaction"),
-    Field("db", "int", "id of its database"),
-    Field("key", "key", "its key"),
-    Field("invisible", "bool", "whether it is marked invisible already"),
-)
-ROLLBACKS: Final = Shape(
-    "rollbacks",
-    "The rollback periods of a log.",
-    (
-        Field("periods", "records", "top-level periods, latest first", fields=(
-            Field("matchpoint_lsn", "lsn", "the last entry that was kept"),
-            Field("matchpoint_vlsn", "vlsn", "its VLSN"),
-            Field("rollback_start_lsn", "lsn", "the RollbackStart"),
-            Field("rollback_end_lsn", "lsn", "the RollbackEnd; null for a period that is open"),
-            Field("parent", "lsn", "RollbackStart of the period around it; null for none"),
-            Field("children", "records", "periods in it, latest first, with the same fields"),
-            Field("depth", "int", "0 for a top-level period"),
-            Field("ln_count", "int", "records that it took back, those of nested periods left out"),
-            Field("txns", "ints", "transactions that were rolled back"),
-            Field("complete", "bool", "whether there is a RollbackEnd"),
-            Field("before_checkpoint", "bool", "the last checkpoint has made its effects persistent"),
-            Field("records", "records", "with --keys: the records", optional=True, fields=_RECORD),
-        )),
-        Field("refused", "text", "why recovery refuses the log; null when it does not", null=True),
-        Field("prediction", "record", "with --against: what the node would undo to rejoin", optional=True,
-              fields=PREDICTION_FIELDS),
-    ),
-)  # fmt: skip
+
+@record()
+class RolledBackRecord(NamedTuple):
+    """A record that a period took back."""
+
+    lsn: Annotated[Lsn, "where it is"]
+    txn: Annotated[Int, "its transaction"]
+    db: Annotated[Int, "id of its database"]
+    key: Annotated[Key, "its key"]
+    invisible: Annotated[Bool, "whether it is marked invisible already"]
+
+
+@record()
+class NestedPeriod(NamedTuple):
+    """A rollback period with those in it."""
+
+    matchpoint_lsn: Annotated[Lsn, "the last entry that was kept"]
+    matchpoint_vlsn: Annotated[Vlsn, "its VLSN"]
+    rollback_start_lsn: Annotated[Lsn, "the RollbackStart"]
+    rollback_end_lsn: Annotated[Lsn, "the RollbackEnd; null for a period that is open"]
+    parent: Annotated[Lsn, "RollbackStart of the period around it; null for none"]
+    # Of this class: a shape cannot contain itself.
+    children: Annotated[Records, "periods in it, latest first, with the same fields"]
+    depth: Annotated[Int, "0 for a top-level period"]
+    ln_count: Annotated[Int, "records that it took back, those of nested periods left out"]
+    txns: Annotated[Sequence[Int], "transactions that were rolled back"]
+    complete: Annotated[Bool, "whether there is a RollbackEnd"]
+    before_checkpoint: Annotated[Bool, "the last checkpoint has made its effects persistent"]
+    records: Annotated[Sequence[RolledBackRecord] | Absent, "with --keys: the records"] = ABSENT
+
+
+@record("rollbacks")
+class Rollbacks(NamedTuple):
+    """The rollback periods of a log."""
+
+    periods: Annotated[Sequence[NestedPeriod], "top-level periods, latest first"]
+    refused: Annotated[Text | None, "why recovery refuses the log; null when it does not"]
+    prediction: Annotated[RejoinPrediction | Absent, "with --against: what the node would undo to rejoin"] = ABSENT
 
 
 class _Event(NamedTuple):
@@ -61,36 +71,33 @@ class _Event(NamedTuple):
     closes: bool
 
 
-def period_rows(
+def nested_periods(
     report: RollbackReport, periods: list[RollbackPeriod], *, keys: bool, parent: int = NULL_LSN, depth: int = 0
-) -> list[Row]:
-    """Periods as nested rows, latest first."""
-    return [_period_row(report, period, keys, parent, depth) for period in periods]
+) -> list[NestedPeriod]:
+    """Periods with those in them, latest first."""
+    return [_nested(report, period, keys, parent, depth) for period in periods]
 
 
-def _period_row(report: RollbackReport, period: RollbackPeriod, keys: bool, parent: int, depth: int) -> Row:
+def _nested(report: RollbackReport, period: RollbackPeriod, keys: bool, parent: int, depth: int) -> NestedPeriod:
     lns = report.lns.get(period.start_lsn, [])
-    children = period_rows(report, period.children, keys=keys, parent=period.start_lsn, depth=depth + 1)
-    row: list[tuple[str, str, Any]] = [
-        ("matchpoint_lsn", "lsn", period.matchpoint_lsn),
-        ("matchpoint_vlsn", "vlsn", matchpoint_vlsn(report, period)),
-        ("rollback_start_lsn", "lsn", period.start_lsn),
-        ("rollback_end_lsn", "lsn", period.end_lsn),
-        ("parent", "lsn", parent),
-        ("children", "records", children),
-        ("depth", "int", depth),
-        ("ln_count", "int", len(lns)),
-        ("txns", "ints", sorted(period.active_txn_ids or ())),
-        ("complete", "bool", not period.is_open),
-        ("before_checkpoint", "bool", period.before_checkpoint),
-    ]
-    if keys:
-        row.append(("records", "records", [_record_row(rolled) for rolled in lns]))
-    return row
+    return NestedPeriod(
+        matchpoint_lsn=period.matchpoint_lsn,
+        matchpoint_vlsn=matchpoint_vlsn(report, period),
+        rollback_start_lsn=period.start_lsn,
+        rollback_end_lsn=period.end_lsn,
+        parent=parent,
+        children=nested_periods(report, period.children, keys=keys, parent=period.start_lsn, depth=depth + 1),
+        depth=depth,
+        ln_count=len(lns),
+        txns=sorted(period.active_txn_ids or ()),
+        complete=not period.is_open,
+        before_checkpoint=period.before_checkpoint,
+        records=[_rolled_back(one) for one in lns] if keys else ABSENT,
+    )
 
 
-def _record_row(rolled: RolledBackLN) -> Row:
-    return [(field.name, field.kind, value) for field, value in zip(_RECORD, rolled, strict=True)]
+def _rolled_back(one: RolledBackLN) -> RolledBackRecord:
+    return RolledBackRecord(lsn=one.lsn, txn=one.txn_id, db=one.db_id, key=one.key, invisible=one.invisible)
 
 
 def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style, *, txns: bool, keys: bool) -> str:
@@ -118,19 +125,19 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
 
 def _entries(report: RollbackReport, style: Style) -> str:
     lines = [f"{'LSN':<20}  {'TIME':<24}  EVENT"]
-    for lsn, record in report.rollbacks:
-        time = to_text("time", record.time, style)
-        if isinstance(record, RollbackStart):
-            event = f"RollbackStart, matchpoint {format_lsn(record.matchpoint_lsn)}, VLSN {record.matchpoint_vlsn}"
+    for lsn, entry in report.rollbacks:
+        time = to_text("time", entry.time, style)
+        if isinstance(entry, RollbackStart):
+            event = f"RollbackStart, matchpoint {format_lsn(entry.matchpoint_lsn)}, VLSN {entry.matchpoint_vlsn}"
         else:
-            event = f"RollbackEnd of {format_lsn(record.rollback_start_lsn)}"
+            event = f"RollbackEnd of {format_lsn(entry.rollback_start_lsn)}"
         lines.append(f"{format_lsn(lsn):<20}  {time:<24}  {event}")
     return "\n".join([*lines, f"no periods: {report.refused}"])
 
 
-def prediction_text(row: Row, style: Style) -> str:
+def prediction_text(found: RejoinPrediction, style: Style) -> str:
     """A prediction as aligned lines under a heading."""
-    return document([("rejoining", "record", row)], style).decode("utf-8", "surrogateescape").rstrip("\n")
+    return document([("rejoining", "record", found)], style).decode("utf-8", "surrogateescape").rstrip("\n")
 
 
 def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: bool, keys: bool) -> list[_Event]:

@@ -17,16 +17,15 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.decoding import decode_option, decoding_for_source
 from jetool.app.kinds import require_je
 from jetool.app.options import Run
-from jetool.commands.salvage.rows import FORMS, NODE, SALVAGED
+from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult
 from jetool.commands.salvage.saving import save
-from jetool.output.shape import Row
 
 _DECODED: Final = ("csv", "ndjson")
 
 
 @command(
     "salvage",
-    outputs=lambda: Outputs("document", (SALVAGED,)),
+    outputs=lambda: Outputs("document", (SalvageResult,)),
     features=("fields", "progress"),
     formats=("text", "json", "ndjson"),
     examples=(
@@ -94,13 +93,32 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         gc.freeze()
         gc.enable()
     counts = done.counts
-    run.out.document(SALVAGED, SALVAGED.row((
-        to, kind, run.dry_run, counts["records"] - counts["orphans"], counts["lost"], counts["lost-nodes"],
-        counts["lost-below"], done.lost_databases, counts["stood-in"], counts["in-doubt"], counts["orphans"],
-        counts["deleted"], counts["expired"], counts["aborted"], counts["open"], counts["rolled-back"],
-        counts["removed"], counts["extinct"], counts["maybe-extinct"], counts["malformed"], result,
-        _nodes(sources, done),
-    )))  # fmt: skip
+    run.out.document(
+        SalvageResult(
+            to=to,
+            as_=kind,
+            dry_run=run.dry_run,
+            records=counts["records"] - counts["orphans"],
+            lost=counts["lost"],
+            lost_nodes=counts["lost-nodes"],
+            lost_below=counts["lost-below"],
+            lost_databases=done.lost_databases,
+            stood_in=counts["stood-in"],
+            in_doubt=counts["in-doubt"],
+            orphans=counts["orphans"],
+            deleted=counts["deleted"],
+            expired=counts["expired"],
+            aborted=counts["aborted"],
+            open=counts["open"],
+            rolled_back=counts["rolled-back"],
+            removed=counts["removed"],
+            extinct=counts["extinct"],
+            maybe_extinct=counts["maybe-extinct"],
+            malformed=counts["malformed"],
+            databases=result,
+            environments=_environments(sources, done),
+        )
+    )
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
     gave_up = (
         counts["lost"]
@@ -112,14 +130,20 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
     return exits.DATA_GIVEN_UP if gave_up else exits.DONE
 
 
-def _nodes(sources: list[SalvageSource], done: Salvage) -> list[Row]:
-    rows: list[Row] = []
+def _environments(sources: list[SalvageSource], done: Salvage) -> list[ReadEnvironment]:
+    found: list[ReadEnvironment] = []
     for source in sources:
         for at, node in enumerate(source.nodes):
             damages = node.survey.damages
-            origin = "tree" if at == source.base else "log"
-            size = sum(damage.length for damage in damages)
-            missing = len(done.absent[len(rows)])
-            row = (node.env, source.name, origin, node.problem or None, len(damages), size, missing)
-            rows.append(NODE.row(row))
-    return rows
+            found.append(
+                ReadEnvironment(
+                    environment=node.env,
+                    source=source.name,
+                    from_="tree" if at == source.base else "log",
+                    problem=node.problem or None,
+                    damages=len(damages),
+                    damaged_bytes=sum(damage.length for damage in damages),
+                    missing_files=len(done.absent[len(found)]),
+                )
+            )
+    return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from engine.fields import shape_of
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
 from engine.rescue.salvage.results import SalvagedRecord
-from jetool.commands.salvage.rows import PROVENANCE
+from jetool.commands.salvage.rows import Provenance
 from jetool.output import jsonl
 from jetool.output.shape import time_text
 
@@ -32,7 +33,7 @@ class ProvenanceLines:
 
     def __init__(self, number: int, source: str, name: str) -> None:
         self.number = number
-        head = jsonl.line({"rec": PROVENANCE.rec, "source": source, "db": name})
+        head = jsonl.line({"rec": shape_of(Provenance).rec, "source": source, "db": name})
         self._head = f'{head[:-1].decode("ascii", "surrogateescape")},"key_hex":"'
         # By environment and number of a file: what stands between the key and the offset.
         self._places: dict[str, dict[int, str]] = {}

@@ -14,9 +14,8 @@ from engine.errors import NotFoundError
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import LostVersion, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
-from jetool.commands.salvage.rows import DATABASE
+from jetool.commands.salvage.rows import SavedDatabase
 from jetool.commands.salvage.writing import SourceFiles
-from jetool.output.shape import Row
 
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
@@ -30,7 +29,7 @@ def save(
     staging: Path | None,
     form: str,
     decodings: Sequence[Decoding | None] | None = None,
-) -> list[Row]:
+) -> list[SavedDatabase]:
     """Write everything below a directory; None writes nothing. Rows of the databases.
 
     Arguments:
@@ -70,7 +69,16 @@ def save(
         if database.orphan:
             place = "orphans.ndjson" if len(sources) == 1 else f"{source.name}/orphans.ndjson"
         named = database.db
-        rows.append(DATABASE.row((source.name, named.name, named.duplicates, saved[number], lost[number], place)))
+        rows.append(
+            SavedDatabase(
+                source=source.name,
+                name=named.name,
+                duplicates=named.duplicates,
+                records=saved[number],
+                lost=lost[number],
+                in_=place,
+            )
+        )
     return rows
 
 

@@ -20,21 +20,22 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
+from engine.fields import named_row
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.entry import REASONS, Damage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
-from jetool.app.decoding import decoded
+from jetool.app.decoding import Decoded, decoded, decoded_shape
 from jetool.commands.salvage.provenance import ProvenanceLines
-from jetool.commands.salvage.rows import DECODED_RECORD, DOUBT, LOST, RECORD, SKIPPED
+from jetool.commands.salvage.rows import DoubtLine, LostLine, RecordKey, SavedRecord, SkippedStretch
 from jetool.output import jsonl
 from jetool.output.base import Encoder, StreamLayout
 from jetool.output.csv import CsvEncoder
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.output.shape import PLAIN, Row, Shape
+from jetool.output.shape import PLAIN
 
 if TYPE_CHECKING:
     from engine.inspect.contents import Decoding
@@ -87,23 +88,29 @@ class SourceFiles:
             return
         for one in batch if len(records) < len(batch) else ():
             if isinstance(one, LostVersion):
-                meaning = self._meaning(database, one.key, None)
-                self._say("lost", LOST, (*self._key(database, one), one.stood_in), meaning)
+                self._say("lost", self._lost(database, one))
             elif isinstance(one, DoubtfulVersion):
-                values = *self._key(database, one), one.txn, one.data
-                self._say("doubt", DOUBT, values, self._meaning(database, one.key, one.data))
+                self._say("doubt", self._doubtful(database, one))
         if database.orphan:
             for record in records:
-                self._say("orphans", RECORD, self._whole(database, record))
+                self._say("orphans", self._saved(database, record, Decoded()))
         elif records:
             self._write(number, database, records)
 
     def skipped(self, env: str, damage: Damage) -> None:
         """Note a stretch that could not be read."""
         if self._directory is not None:
-            reason = REASONS.get(damage.reason, damage.found or damage.reason)
-            values = (env, damage.path, damage.lsn, damage.length, reason, damage.found_by or "-")
-            self._say("skipped", SKIPPED, values)
+            self._say(
+                "skipped",
+                SkippedStretch(
+                    environment=env,
+                    file=damage.path,
+                    lsn=damage.lsn,
+                    bytes=damage.length,
+                    reason=REASONS.get(damage.reason, damage.found or damage.reason),
+                    found=damage.found_by or "-",
+                ),
+            )
 
     def close(self) -> None:
         """Finish all files."""
@@ -132,11 +139,8 @@ class SourceFiles:
             file.write(encoder.records([(record.key, record.data) for record in records]))
         else:
             file, encoder = self._file_of(number, database)
-            rows = [
-                [*RECORD.row(self._whole(database, one)), *self._meaning(database, one.key, one.data)]
-                for one in records
-            ]
-            file.write(encoder.rows([("record", row) for row in rows]))
+            saved = [self._saved(database, one, self._meaning(database, one.key, one.data)) for one in records]
+            file.write(encoder.rows([named_row(one) for one in saved]))
             return
         if self._provenance is None or self._provenance.number != number:
             self._provenance = ProvenanceLines(number, self._source, database.db.name)
@@ -147,7 +151,7 @@ class SourceFiles:
             return self._records[1:]
         self._end_records()
         encoder: Encoder
-        layout = StreamLayout((RECORD if self._decoding is None else DECODED_RECORD,))
+        layout = StreamLayout((decoded_shape(SavedRecord, self._decoding),))
         if self._form == "csv":
             encoder = CsvEncoder(layout)
         elif self._form == "ndjson":
@@ -182,22 +186,45 @@ class SourceFiles:
         self._names[plain.lower()] = count = self._names.get(plain.lower(), 0) + 1
         return f"{plain}.{ending}" if count == 1 else f"{plain}~{count}.{ending}"
 
-    def _key(self, database: SalvagedDatabase, one: Salvaged) -> tuple[str, str, bytes, str, str | None, int]:
-        file = "-" if one.lsn == NULL_LSN else f"{file_of(one.lsn):08x}.jdb"
-        return self._source, database.db.name, one.key, one.env, file, one.lsn
+    def _key(self, database: SalvagedDatabase, one: Salvaged) -> RecordKey:
+        return RecordKey(
+            source=self._source,
+            db=database.db.name,
+            key_hex=one.key,
+            environment=one.env,
+            file="-" if one.lsn == NULL_LSN else f"{file_of(one.lsn):08x}.jdb",
+            lsn=one.lsn,
+        )
 
-    def _whole(self, database: SalvagedDatabase, record: SalvagedRecord) -> tuple[object, ...]:
-        return (*self._key(database, record), record.data, *_origin(record), record.expiration or None)
+    def _saved(self, database: SalvagedDatabase, one: SalvagedRecord, meaning: Decoded) -> SavedRecord:
+        return SavedRecord(
+            **self._key(database, one)._asdict(),
+            data_hex=one.data,
+            from_=one.origin,
+            vlsn=one.vlsn,
+            txn=one.txn,
+            time=one.time_ms,
+            stood_in=one.stood_in,
+            expiration=one.expiration or None,
+            **meaning._asdict(),
+        )
 
-    def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> Row:
-        """The fields of ``--decode``; none without it, and for records of databases that nothing names."""
+    def _lost(self, database: SalvagedDatabase, one: LostVersion) -> LostLine:
+        meaning = self._meaning(database, one.key, None)
+        return LostLine(**self._key(database, one)._asdict(), stood_in=one.stood_in, **meaning._asdict())
+
+    def _doubtful(self, database: SalvagedDatabase, one: DoubtfulVersion) -> DoubtLine:
+        meaning = self._meaning(database, one.key, one.data)
+        return DoubtLine(**self._key(database, one)._asdict(), txn=one.txn, data_hex=one.data, **meaning._asdict())
+
+    def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> Decoded:
+        """The fields of ``--decode``; absent without it, and for records of databases that nothing names."""
         if self._decoding is None or database.orphan:
-            return []
+            return Decoded()
         return decoded(self._decoding.record(database.db.name, key, data))
 
-    def _say(self, name: str, shape: Shape, values: tuple[object, ...], more: Row = ()) -> None:
-        row: Row = [*shape.row(values), *more]
-        self._side(name).write(jsonl.document_line(shape, row, PLAIN))
+    def _say(self, name: str, said: NamedTuple) -> None:
+        self._side(name).write(jsonl.record_line(said, PLAIN))
 
     def _side(self, name: str) -> IO[bytes]:
         file = self._sides.get(name)
@@ -208,7 +235,3 @@ class SourceFiles:
 
 
 _SIDES: Final = ("lost", "doubt", "orphans", "skipped", "provenance")
-
-
-def _origin(record: SalvagedRecord) -> tuple[object, ...]:
-    return record.origin, record.vlsn, record.txn, record.time_ms, record.stood_in

@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from engine.errors import NotFoundError, UsageError
+from engine.fields import named_row, shape_of
 from engine.inspect.selection import database_id
 from engine.rep.changes.after_copy import position_after
 from engine.rep.changes.columns import change_values, retraction_values, torn_values
@@ -77,7 +78,9 @@ def _is_file(begin: str | None) -> bool:
     "stream",
     check=_check,
     outputs=lambda: Outputs(
-        "stream", (rows.CHANGE, rows.TRANSACTION, rows.RETRACTION, rows.FILE), rows.SUMMARY
+        "stream",
+        (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction, rows.ChangeFile),
+        rows.StreamSummary,
     ),
     formats=("ndjson", "text", "json", "csv"),
     features=("fields", "times", "keys", "tls"),
@@ -227,10 +230,14 @@ class _Printing:
     def run(self) -> int:
         """Print until something ends it."""
         out = self._run.out
-        printed = (rows.CHANGE, rows.TRANSACTION, rows.RETRACTION)
-        with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.FILE,))) as stream:
+        printed = (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction)
+        with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.ChangeFile,))) as stream:
             to_file = self._files is not None
-            self._encoder = NdjsonEncoder(StreamLayout(printed, None, out.style)) if to_file else stream.encoder
+            self._encoder = (
+                NdjsonEncoder(StreamLayout(tuple(map(shape_of, printed)), None, out.style))
+                if to_file
+                else stream.encoder
+            )
             plain = rows.is_plain(out.style) and (to_file or out.selected is None)
             self._fast = plain and (to_file or out.format == "ndjson")
             ended = self._follow(stream, stopped)
@@ -238,13 +245,16 @@ class _Printing:
             position = self._subscriber.position
             last = position.last if position is not None else None
             stream.end(
-                rows.SUMMARY.row(
-                    (
-                        position.group if position is not None else None, self._transactions, self._changes,
-                        self._retractions, self._subscriber.connections, last.vlsn if last is not None else None, ended,
-                    )
+                rows.StreamSummary(
+                    group=position.group if position is not None else None,
+                    transactions=self._transactions,
+                    changes=self._changes,
+                    retractions=self._retractions,
+                    connections=self._subscriber.connections,
+                    last_vlsn=last.vlsn if last is not None else None,
+                    ended=ended,
                 )
-            )  # fmt: skip
+            )
         if ended == BEHIND:
             assert self._idleness is not None
             self._run.messages.warning(
@@ -304,7 +314,7 @@ class _Printing:
             if self._fast:
                 data = rows.fast_lines(batch, point.txn_id, self._json_names)
             else:
-                data = self._encoder.rows([(rows.CHANGE.rec, rows.change_row(one, point.txn_id)) for one in batch])
+                data = self._encoder.rows([named_row(rows.streamed_change(one, point.txn_id)) for one in batch])
             self._write(stream, point.vlsn, data)
         # Of one that has come without its changes the end alone says that they are missing.
         if not count and (self._wanted or not transaction.torn):
@@ -313,8 +323,8 @@ class _Printing:
             if not count:
                 self._files.write_rows(point.vlsn, [torn_values(transaction)])
         else:
-            end = rows.transaction_row(transaction, count)
-            self._write(stream, point.vlsn, self._encoder.rows([(rows.TRANSACTION.rec, end)]))
+            end = rows.streamed_transaction(transaction, count)
+            self._write(stream, point.vlsn, self._encoder.rows([named_row(end)]))
         self._transactions += 1
         self._changes += count
         if self._files is not None:
@@ -327,7 +337,7 @@ class _Printing:
         if self._files is not None and self._in_columns:
             self._files.write_rows(retraction.to_vlsn, [retraction_values(retraction.to_vlsn, datetime.now(UTC))])
             return
-        data = self._encoder.rows([(rows.RETRACTION.rec, rows.retraction_row(retraction))])
+        data = self._encoder.rows([named_row(rows.stream_retraction(retraction))])
         self._write(stream, retraction.to_vlsn, data)
 
     def _write(self, stream: OutputStream, vlsn: int, data: bytes) -> None:
@@ -363,7 +373,16 @@ class _Printing:
         if self._files is not None:
             finished = self._files.finish(position)
             if finished is not None:
-                stream.row(rows.FILE.rec, rows.FILE.row(tuple(finished)))
+                stream.row(
+                    rows.ChangeFile(
+                        path=finished.path,
+                        first_vlsn=finished.first_vlsn,
+                        last_vlsn=finished.last_vlsn,
+                        transactions=finished.transactions,
+                        changes=finished.changes,
+                        bytes=finished.size_bytes,
+                    )
+                )
                 stream.flush()
         elif self._state is not None:
             stream.flush()

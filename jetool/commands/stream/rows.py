@@ -1,106 +1,116 @@
-"""Transactions of a running group as rows: the changes of one, then its commit."""
+"""Transactions of a running group: the changes of one, then its commit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
+from engine.fields import Bool, Choices, Data, Expiration, Int, Key, SizeBytes, Text, Time, Vlsn, record
 from engine.rep.changes.subscriber import Retraction
 from engine.rep.changes.transactions import OPERATIONS, Change, Transaction
-from jetool.output.jsonl import line
-from jetool.output.shape import Field, Row, Shape, Style, row_to_json
+from jetool.output.jsonl import line, record_line
+from jetool.output.shape import PLAIN, Style
 
-CHANGE: Final = Shape(
-    "change",
-    "One change; its transaction follows.",
-    (
-        Field("vlsn", "vlsn", "its VLSN"),
-        Field("txn", "int", "its transaction"),
-        Field("op", "text", "what was done", choices=OPERATIONS),
-        Field("db", "text", "name of the database, after the change; null when the stream has not told it", null=True),
-        Field("db_id", "int", "id of the database"),
-        Field("key", "key", "the key, or the first one of a range; null for an operation on a database", null=True),
-        Field(
-            "data",
-            "data",
-            "the data; of a deletion null, or the data item among sorted duplicates; of a range the"
-            " key before which it ends, null for none",
-            null=True,
-        ),
-        Field("expires", "expiration", "when it expires; null for never"),
-        Field("old_name", "text", "name before a renaming; null otherwise", null=True),
-    ),
-)
-TRANSACTION: Final = Shape(
-    "transaction",
-    "The end of a transaction: the changes before it are whole and committed.",
-    (
-        Field("vlsn", "vlsn", "VLSN of the Commit"),
-        Field("txn", "int", "its id"),
-        Field("master", "int", "node id of the master that committed it"),
-        Field("time", "time", "when, by the clock of the node that it came from"),
-        Field("changes", "int", "how many changes were printed"),
-        Field("torn", "bool", "it may have begun before the stream did: changes may be missing"),
-    ),
-)
-RETRACTION: Final = Shape(
-    "retraction",
-    "With --fast: the group has another history; what was printed after a commit does not count.",
-    (
-        Field("to_vlsn", "vlsn", "the commit; what is up to it stands"),
-        Field("from_vlsn", "vlsn", "the last commit that was read before"),
-        Field("commits", "int", "how many commits are taken back, the master's own included"),
-    ),
-)
-FILE: Final = Shape(
-    "file",
-    "With --to: a file that is complete.",
-    (
-        Field("path", "text", "where it is"),
-        Field("first_vlsn", "vlsn", "first commit in it"),
-        Field("last_vlsn", "vlsn", "last commit in it"),
-        Field("transactions", "int", "transactions in it"),
-        Field("changes", "int", "their changes"),
-        Field("bytes", "size_bytes", "its size"),
-    ),
-)
+
+@record("change")
+class StreamedChange(NamedTuple):
+    """One change; its transaction follows."""
+
+    vlsn: Annotated[Vlsn, "its VLSN"]
+    txn: Annotated[Int, "its transaction"]
+    op: Annotated[Text, "what was done", Choices(OPERATIONS)]
+    db: Annotated[Text | None, "name of the database, after the change; null when the stream has not told it"]
+    db_id: Annotated[Int, "id of the database"]
+    key: Annotated[Key | None, "the key, or the first one of a range; null for an operation on a database"]
+    data: Annotated[
+        Data | None,
+        "the data; of a deletion null, or the data item among sorted duplicates; of a range the"
+        " key before which it ends, null for none",
+    ]
+    expires: Annotated[Expiration, "when it expires; null for never"]
+    old_name: Annotated[Text | None, "name before a renaming; null otherwise"]
+
+
+@record("transaction")
+class StreamedTransaction(NamedTuple):
+    """The end of a transaction: the changes before it are whole and committed."""
+
+    vlsn: Annotated[Vlsn, "VLSN of the Commit"]
+    txn: Annotated[Int, "its id"]
+    master: Annotated[Int, "node id of the master that committed it"]
+    time: Annotated[Time, "when, by the clock of the node that it came from"]
+    changes: Annotated[Int, "how many changes were printed"]
+    torn: Annotated[Bool, "it may have begun before the stream did: changes may be missing"]
+
+
+@record("retraction")
+class StreamRetraction(NamedTuple):
+    """With --fast: the group has another history; what was printed after a commit does not count."""
+
+    to_vlsn: Annotated[Vlsn, "the commit; what is up to it stands"]
+    from_vlsn: Annotated[Vlsn, "the last commit that was read before"]
+    commits: Annotated[Int, "how many commits are taken back, the master's own included"]
+
+
+@record("file")
+class ChangeFile(NamedTuple):
+    """With --to: a file that is complete."""
+
+    path: Annotated[Text, "where it is"]
+    first_vlsn: Annotated[Vlsn, "first commit in it"]
+    last_vlsn: Annotated[Vlsn, "last commit in it"]
+    transactions: Annotated[Int, "transactions in it"]
+    changes: Annotated[Int, "their changes"]
+    bytes: Annotated[SizeBytes, "its size"]
+
+
 WHY_ENDED: Final = ("limit", "idle", "behind", "signal")
-SUMMARY: Final = Shape(
-    "summary",
-    "The end of the stream.",
-    (
-        Field("group", "text", "name of the group; null when it was never reached", null=True),
-        Field("transactions", "int", "transactions above"),
-        Field("changes", "int", "their changes"),
-        Field("retractions", "int", "retractions above"),
-        Field("connections", "int", "connections to masters that it took"),
-        Field("last_vlsn", "vlsn", "last commit that was read, printed or not: the place to go on from", null=True),
-        Field(
-            "ended", "text", "why it has ended; behind: by --until-idle, before everything was read", choices=WHY_ENDED
-        ),
-    ),
-)
 
 
-def change_row(change: Change, txn: int) -> Row:
-    """A change as a row."""
-    return CHANGE.row(
-        (
-            change.vlsn, txn, change.op, change.db, change.db_id, change.key, change.data, change.expiration,
-            change.old_name,
-        )
-    )  # fmt: skip
+@record("summary")
+class StreamSummary(NamedTuple):
+    """The end of the stream."""
+
+    group: Annotated[Text | None, "name of the group; null when it was never reached"]
+    transactions: Annotated[Int, "transactions above"]
+    changes: Annotated[Int, "their changes"]
+    retractions: Annotated[Int, "retractions above"]
+    connections: Annotated[Int, "connections to masters that it took"]
+    last_vlsn: Annotated[Vlsn | None, "last commit that was read, printed or not: the place to go on from"]
+    ended: Annotated[Text, "why it has ended; behind: by --until-idle, before everything was read", Choices(WHY_ENDED)]
 
 
-def transaction_row(transaction: Transaction, changes: int) -> Row:
-    """The end of a transaction as a row."""
+def streamed_change(change: Change, txn: int) -> StreamedChange:
+    """A change as it is printed."""
+    return StreamedChange(
+        vlsn=change.vlsn,
+        txn=txn,
+        op=change.op,
+        db=change.db,
+        db_id=change.db_id,
+        key=change.key,
+        data=change.data,
+        expires=change.expiration,
+        old_name=change.old_name,
+    )
+
+
+def streamed_transaction(transaction: Transaction, changes: int) -> StreamedTransaction:
+    """The end of a transaction as it is printed."""
     point = transaction.point
-    return TRANSACTION.row((point.vlsn, point.txn_id, point.master_id, transaction.time_ms, changes, transaction.torn))
+    return StreamedTransaction(
+        vlsn=point.vlsn,
+        txn=point.txn_id,
+        master=point.master_id,
+        time=transaction.time_ms,
+        changes=changes,
+        torn=transaction.torn,
+    )
 
 
-def retraction_row(retraction: Retraction) -> Row:
-    """A retraction as a row."""
-    return RETRACTION.row((retraction.to_vlsn, retraction.from_vlsn, retraction.commits))
+def stream_retraction(retraction: Retraction) -> StreamRetraction:
+    """A retraction as it is printed."""
+    return StreamRetraction(to_vlsn=retraction.to_vlsn, from_vlsn=retraction.from_vlsn, commits=retraction.commits)
 
 
 def is_plain(style: Style) -> bool:
@@ -109,16 +119,16 @@ def is_plain(style: Style) -> bool:
 
 
 def fast_lines(changes: Iterable[Change], txn: int, names: dict[str | None, str]) -> bytes:
-    """Changes as lines of NDJSON, as its encoder makes them of ``change_row`` in the plain style.
+    """Changes as lines of NDJSON, as its encoder makes them of ``streamed_change`` in the plain style.
 
     Arguments:
         names: names of databases as JSON; those that are met are added.
     """
     found = []
-    for vlsn, op, db_id, db, key, data, expiration, old_name in changes:
+    for change in changes:
+        vlsn, op, db_id, db, key, data, expiration, _ = change
         if expiration or key is None:
-            values = (vlsn, txn, op, db, db_id, key, data, expiration, old_name)
-            found.append(line({"rec": CHANGE.rec} | row_to_json(CHANGE.row(values))).decode("utf-8") + "\n")
+            found.append(record_line(streamed_change(change, txn), PLAIN).decode("utf-8"))
             continue
         name = names.get(db)
         if name is None:

@@ -10,12 +10,12 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.truncate.cutting import cut_log, say_what_went
-from jetool.commands.truncate.rows import TRUNCATED, truncated_row
+from jetool.commands.truncate.rows import Truncated, truncated
 
 
 @command(
     "truncate",
-    outputs=lambda: Outputs("document", (TRUNCATED,)),
+    outputs=lambda: Outputs("document", (Truncated,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
         ("What would go with the last three commits", "jetool truncate /data/env --to commits:-3 -n"),
@@ -48,8 +48,8 @@ def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     jetool undo brings it back, byte for byte. Needs --yes when committed transactions go.
     """
     done = cut_log(run, env, lambda _: point, token)
-    row = truncated_row(
+    report = truncated(
         env, point.text, done.plan, dry_run=run.dry_run, backup=done.backup, saved_bytes=done.saved_bytes
     )
-    run.out.document(TRUNCATED, row)
+    run.out.document(report)
     return say_what_went(run, env, done)

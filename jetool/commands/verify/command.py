@@ -38,8 +38,8 @@ from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
-from jetool.commands.verify.rows import SUMMARY, JeFindingView, summary_row
-from jetool.output.findings import FINDING
+from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary
+from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
     from engine.db.parts import EnvironmentParts
@@ -54,7 +54,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 
 @command(
     "verify",
-    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
+    outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs", "order"),
     examples=(
@@ -156,7 +156,7 @@ def verify(
     unread = tuple(f"{one.file} ({_UNREAD[one.code]})" for one in report.findings if one.code in _UNREAD)
     report = report._replace(not_checked=(*report.not_checked, *unread))
     code = _exit_code(report, files, levels, strict=strict)
-    found.end(summary_row(report, entries), [env] if code == exits.INCOMPLETE else [])
+    found.end(check_summary(report, entries), [env] if code == exits.INCOMPLETE else [])
     return code
 
 

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
+from engine.fields import ABSENT, Absent, Int, SizeBytes, Text, record
 from engine.format.lsn import NULL_LSN
 from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
-from jetool.output.shape import Field, Row, Shape
 
-CHECKED: Final = (
-    Field("errors", "int", "findings that are damage"),
-    Field("warnings", "int", "findings to look at"),
-    Field("notes", "int", "findings that explain"),
-    Field("files", "int", "files read"),
-    Field("entries", "int", "good entries in them"),
-    Field("bytes", "size_bytes", "bytes read"),
-    Field("checked", "texts", "levels that were checked"),
-    Field("not_checked", "texts", "what was not checked"),
-)
-_TREES: Final = (
-    Field("databases", "int", "databases whose trees were walked over", optional=True),
-    Field("nodes", "int", "tree nodes checked", optional=True),
-    Field("records", "int", "records that the trees lead to", optional=True),
-)
-_SECONDARIES: Final = (Field("entries_of_secondaries", "int", "entries whose records were looked up", optional=True),)
-_PAGES: Final = (
-    Field("containers", "int", "Derby: containers checked", optional=True),
-    Field("pages", "int", "Derby: pages checked", optional=True),
-    Field("rows", "int", "Derby: rows checked", optional=True),
-)
-SUMMARY: Final = Shape("summary", "What was checked.", (*CHECKED, *_TREES, *_SECONDARIES, *_PAGES))
-OF_LOG: Final = SUMMARY._replace(fields=CHECKED)
-OF_SECONDARIES: Final = SUMMARY._replace(fields=_SECONDARIES)
-OF_TREES: Final = SUMMARY._replace(fields=(*CHECKED, *_TREES))
-OF_PAGES: Final = SUMMARY._replace(fields=(*CHECKED, *_PAGES))
+
+@record("summary")
+class CheckSummary(NamedTuple):
+    """What was checked."""
+
+    errors: Annotated[Int, "findings that are damage"]
+    warnings: Annotated[Int, "findings to look at"]
+    notes: Annotated[Int, "findings that explain"]
+    files: Annotated[Int, "files read"]
+    entries: Annotated[Int, "good entries in them"]
+    bytes: Annotated[SizeBytes, "bytes read"]
+    checked: Annotated[Sequence[Text], "levels that were checked"]
+    not_checked: Annotated[Sequence[Text], "what was not checked"]
+    databases: Annotated[Int | Absent, "databases whose trees were walked over"] = ABSENT
+    nodes: Annotated[Int | Absent, "tree nodes checked"] = ABSENT
+    records: Annotated[Int | Absent, "records that the trees lead to"] = ABSENT
+    entries_of_secondaries: Annotated[Int | Absent, "entries whose records were looked up"] = ABSENT
+    containers: Annotated[Int | Absent, "Derby: containers checked"] = ABSENT
+    pages: Annotated[Int | Absent, "Derby: pages checked"] = ABSENT
+    rows: Annotated[Int | Absent, "Derby: rows checked"] = ABSENT
 
 
 class JeFindingView:
@@ -50,15 +45,23 @@ class JeFindingView:
         self.environment: str | None = None
 
 
-def summary_row(report: Report, entries: int | None) -> Row:
+def check_summary(report: Report, entries: int | None) -> CheckSummary:
     """The summary of a report.
 
     Arguments:
         entries: of secondaries that were checked; None: there was none to check.
     """
-    counts = (report.count(ERROR), report.count(WARNING), report.count(NOTE))
-    read = (report.files, report.entries, report.checked_bytes, report.checked, report.not_checked)
-    row = OF_LOG.row((*counts, *read))
-    if report.nodes is not None:
-        row = OF_TREES.row((*counts, *read, report.databases, report.nodes, report.records))
-    return row if entries is None else [*row, *OF_SECONDARIES.row((entries,))]
+    return CheckSummary(
+        errors=report.count(ERROR),
+        warnings=report.count(WARNING),
+        notes=report.count(NOTE),
+        files=report.files,
+        entries=report.entries,
+        bytes=report.checked_bytes,
+        checked=report.checked,
+        not_checked=report.not_checked,
+        databases=report.databases if report.databases is not None else ABSENT,
+        nodes=report.nodes if report.nodes is not None else ABSENT,
+        records=report.records if report.records is not None else ABSENT,
+        entries_of_secondaries=entries if entries is not None else ABSENT,
+    )

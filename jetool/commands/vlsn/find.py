@@ -17,7 +17,7 @@ from jetool.app.node_stream import StreamNode
 from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
-from jetool.commands.vlsn.rows import FOUND
+from jetool.commands.vlsn.rows import VlsnPlace
 
 if TYPE_CHECKING:
     from engine.vlsn.index import VLSNIndex
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @command(
     "find",
     parent=vlsn,
-    outputs=lambda: Outputs("document", (FOUND,)),
+    outputs=lambda: Outputs("document", (VlsnPlace,)),
     features=("fields", "progress", "cache"),
     examples=(
         ("Where is VLSN 4711", "jetool vlsn find /data/env 4711"),
@@ -73,10 +73,17 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
             hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
         )
     # The index keeps every n-th VLSN; the others are found by reading on from the one before (R-VLSN-1).
-    how = "scan" if found.passed_entries else "bucket"
-    row = (
-        number, entry.lsn, type_name(entry.type_number), how, bucket.first, bucket.last, start, found.passed_entries,
-        found.passed_bytes,
-    )  # fmt: skip
-    run.out.document(FOUND, FOUND.row(row))
+    run.out.document(
+        VlsnPlace(
+            vlsn=number,
+            lsn=entry.lsn,
+            type=type_name(entry.type_number),
+            how="scan" if found.passed_entries else "bucket",
+            bucket_first=bucket.first,
+            bucket_last=bucket.last,
+            from_lsn=start,
+            scanned_entries=found.passed_entries,
+            scanned_bytes=found.passed_bytes,
+        )
+    )
     return exits.FINDINGS if found.damaged else exits.DONE

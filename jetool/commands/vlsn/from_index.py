@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine.fields import shape_of
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
@@ -15,8 +16,15 @@ from jetool.app.node_stream import StreamNode
 from jetool.app.opening import note_writer, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
-from jetool.commands.vlsn.rows import BUCKET, RANGE, bucket_row, landmarks_of, range_of_index, range_of_log
-from jetool.output.shape import Row
+from jetool.commands.vlsn.rows import (
+    IndexBucket,
+    Landmarks,
+    NodeRange,
+    index_bucket,
+    landmarks_of,
+    range_of_index,
+    range_of_log,
+)
 
 if TYPE_CHECKING:
     from engine.vlsn.vlsn_range import VLSNRange
@@ -25,7 +33,7 @@ if TYPE_CHECKING:
 @command(
     "range",
     parent=vlsn,
-    outputs=lambda: Outputs("document", (RANGE,)),
+    outputs=lambda: Outputs("document", (NodeRange,)),
     features=("fields", "progress", "jobs", "cache"),
     examples=(
         ("What this node has, index and log side by side", "jetool vlsn range /data/env"),
@@ -45,14 +53,13 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
     """
     if source == "index":
         with open_to_read(run, env) as opened:
-            row = range_of_index(index_of(run, opened).range)
-            run.out.document(RANGE, [*row, ("source", "text", "index")])
+            run.out.document(_node_range(range_of_index(index_of(run, opened).range), "index"))
         return reading_code(opened)
     node = StreamNode(run, env)
     if source == "log":
         if not node.is_replicated:
             note_stand_alone(run, env)
-        run.out.document(RANGE, [*range_of_log(node.facts), ("source", "text", "log")])
+        run.out.document(_node_range(range_of_log(node.facts), "log"))
         return exits.FINDINGS if node.damaged else exits.DONE
     return _both(run, env, node)
 
@@ -63,7 +70,7 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
         # Recovery would find no index, however much of the log it has to replay.
         note_writer(run, node.storage)
         note_stand_alone(run, env)
-        run.out.document(RANGE, _side_by_side(by_log, None, []))
+        run.out.document(_side_by_side(by_log, None, []))
         return exits.DONE
     from engine.db.vlsn_view import read_index
 
@@ -79,20 +86,26 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
         differences = ["there is no index"] if node.is_replicated else []
     else:
         differences = _differences(view.merged.range, node.facts)
-    run.out.document(RANGE, _side_by_side(by_log, by_index, differences))
+    run.out.document(_side_by_side(by_log, by_index, differences))
     if differences:
         run.messages.warning("index and log disagree", file=env, hint=f"jetool vlsn check {env}")
     return exits.FINDINGS if differences or node.damaged else code
 
 
-def _side_by_side(by_log: Row, by_index: Row | None, differences: list[str]) -> Row:
-    return [
-        *(by_log if by_index is None else by_index),
-        ("source", "text", "log" if by_index is None else "index"),
-        ("index", "record", by_index),
-        ("log", "record", by_log),
-        ("differences", "texts", differences),
-    ]
+def _node_range(found: Landmarks, source: str) -> NodeRange:
+    return NodeRange(
+        first=found.first,
+        last=found.last,
+        last_sync=found.last_sync,
+        last_txn_end=found.last_txn_end,
+        entries=found.entries,
+        source=source,
+    )
+
+
+def _side_by_side(by_log: Landmarks, by_index: Landmarks | None, differences: list[str]) -> NodeRange:
+    found = _node_range(by_log, "log") if by_index is None else _node_range(by_index, "index")
+    return found._replace(index_=by_index, log=by_log, differences=differences)
 
 
 def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
@@ -111,7 +124,7 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
 @command(
     "buckets",
     parent=vlsn,
-    outputs=lambda: Outputs("table", (BUCKET,)),
+    outputs=lambda: Outputs("table", (IndexBucket,)),
     features=("fields", "progress", "cache"),
     examples=(
         ("The buckets of the index", "jetool vlsn buckets /data/env"),
@@ -126,6 +139,7 @@ def vlsn_buckets(run: Run, env: str, offsets: bool) -> int:
     with open_to_read(run, env) as opened:
         found = list(index_of(run, opened).buckets())
     paths = {file.number: file.path for file in list_log_files(opened.engine.storage).files}
-    shape = BUCKET if offsets else BUCKET._replace(fields=BUCKET.fields[:-1])
-    run.out.table(shape, [bucket_row(bucket, paths, offsets=offsets) for bucket in found])
+    shape = shape_of(IndexBucket)
+    shape = shape if offsets else shape._replace(fields=shape.fields[:-1])
+    run.out.table(shape, [index_bucket(bucket, paths, offsets=offsets) for bucket in found])
     return reading_code(opened)

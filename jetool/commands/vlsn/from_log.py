@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, NamedTuple
 
 from engine.errors import plural
+from engine.fields import Int, Named, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.vlsn_map import FileVlsns, find_gaps, gaps_of_file, map_file
 from engine.log.damage import is_harmless
@@ -17,37 +18,35 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import LOG_EXITS, vlsn
-from jetool.output.shape import Field, Shape
 
-MAPPED: Final = Shape(
-    "file",
-    "The VLSNs of one log file; invisible entries do not count.",
-    (
-        Field("file", "text", "the log file"),
-        Field("first_vlsn", "vlsn", "VLSN of its first replicated entry"),
-        Field("last_vlsn", "vlsn", "VLSN of its last one"),
-        Field("count", "int", "replicated entries"),
-        Field("invisible", "int", "entries that a rollback made invisible"),
-        Field("entries", "int", "entries in all"),
-    ),
-)
-GAP: Final = Shape(
-    "gap",
-    "VLSNs that no visible entry of the log has.",
-    (
-        Field("first_vlsn", "vlsn", "first missing VLSN"),
-        Field("last_vlsn", "vlsn", "last missing VLSN"),
-        Field("count", "int", "how many are missing"),
-        Field("after_file", "text", "the file with the VLSN before"),
-        Field("before_file", "text", "the file with the VLSN after"),
-    ),
-)
+
+@record("file")
+class FileRange(NamedTuple):
+    """The VLSNs of one log file; invisible entries do not count."""
+
+    file: Annotated[Text, "the log file"]
+    first_vlsn: Annotated[Vlsn, "VLSN of its first replicated entry"]
+    last_vlsn: Annotated[Vlsn, "VLSN of its last one"]
+    count_: Annotated[Int, "replicated entries", Named("count")]
+    invisible: Annotated[Int, "entries that a rollback made invisible"]
+    entries: Annotated[Int, "entries in all"]
+
+
+@record("gap")
+class VlsnGap(NamedTuple):
+    """VLSNs that no visible entry of the log has."""
+
+    first_vlsn: Annotated[Vlsn, "first missing VLSN"]
+    last_vlsn: Annotated[Vlsn, "last missing VLSN"]
+    count_: Annotated[Int, "how many are missing", Named("count")]
+    after_file: Annotated[Text, "the file with the VLSN before"]
+    before_file: Annotated[Text, "the file with the VLSN after"]
 
 
 @command(
     "map",
     parent=vlsn,
-    outputs=lambda: Outputs("table", (MAPPED,)),
+    outputs=lambda: Outputs("table", (FileRange,)),
     features=("fields", "progress", "jobs"),
     examples=(
         ("First and last VLSN of each file", "jetool vlsn map /data/env"),
@@ -63,15 +62,25 @@ def vlsn_map(run: Run, env: str) -> int:
     checksum is not. See jetool verify.
     """
     found, damaged = _read(run, env, map_file)
-    rows = [(f.path, f.first, f.last, f.visible, f.invisible, f.entries) for f in found]
-    run.out.table(MAPPED, [MAPPED.row(row) for row in rows])
+    files = [
+        FileRange(
+            file=one.path,
+            first_vlsn=one.first,
+            last_vlsn=one.last,
+            count_=one.visible,
+            invisible=one.invisible,
+            entries=one.entries,
+        )
+        for one in found
+    ]
+    run.out.table(FileRange, files)
     return exits.FINDINGS if damaged else exits.DONE
 
 
 @command(
     "gaps",
     parent=vlsn,
-    outputs=lambda: Outputs("table", (GAP,)),
+    outputs=lambda: Outputs("table", (VlsnGap,)),
     features=("fields", "progress", "jobs"),
     examples=(
         ("Is the replication stream whole", "jetool vlsn gaps /data/env"),
@@ -84,8 +93,17 @@ def vlsn_gaps(run: Run, env: str) -> int:
     """Print the VLSNs between the first and the last of the log that no visible entry has."""
     found, damaged = _read(run, env, gaps_of_file)
     gaps = find_gaps(found)
-    rows: list[Any] = [(g.first, g.last, g.last - g.first + 1, g.after_path, g.before_path) for g in gaps]
-    run.out.table(GAP, [GAP.row(row) for row in rows])
+    rows = [
+        VlsnGap(
+            first_vlsn=one.first,
+            last_vlsn=one.last,
+            count_=one.last - one.first + 1,
+            after_file=one.after_path,
+            before_file=one.before_path,
+        )
+        for one in gaps
+    ]
+    run.out.table(VlsnGap, rows)
     if not gaps and all(f.first == NULL_VLSN for f in found):
         run.messages.notice("the log holds no VLSN: the environment is not replicated")
     return exits.FINDINGS if gaps or damaged else exits.DONE

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from engine.fields import Bool, Int, SizeBytes, Text, Vlsn, record
 from engine.verify.report import Finding
 from engine.vlsn.vlsn_range import VLSNRange
-from jetool.commands.vlsn.rows import LANDMARKS, range_of_index
-from jetool.output.shape import Field, Row, Shape
+from jetool.commands.vlsn.rows import Landmarks, range_of_index
 
 if TYPE_CHECKING:
     from engine.vlsn.index import VLSNIndex
 
-SUMMARY: Final = Shape(
-    "summary",
-    "What was checked.",
-    (
-        Field("errors", "int", "findings that are damage"),
-        Field("warnings", "int", "findings to look at"),
-        Field("notes", "int", "findings that explain"),
-        Field("first", "vlsn", "first VLSN of the index as recovery leaves it; null without one"),
-        Field("last", "vlsn", "last VLSN"),
-        Field("mappings", "int", "VLSNs whose LSN the index keeps, each compared with the log"),
-    ),
-)
-REBUILT: Final = Shape(
-    "rebuilt",
-    "The new index.",
-    (
-        Field("environment", "text", "its directory"),
-        Field("changed", "bool", "the index was made anew; false when the old one was right"),
-        Field("dry_run", "bool", "nothing was changed"),
-        Field("reasons", "texts", "what was wrong with the old one"),
-        Field("before", "record", "its range as recovery would leave it; null when that was refused", null=True,
-              fields=LANDMARKS),
-        Field("after", "record", "range of the new one", null=True, fields=LANDMARKS),
-        Field("buckets", "int", "buckets of the new one"),
-        Field("mappings", "int", "VLSNs whose LSN it keeps"),
-        Field("missing", "texts", "VLSNs that the log lacks; the index begins after the last of them"),
-        Field("backup", "text", "where the old bytes were saved; null when nothing was", null=True),
-        Field("saved_bytes", "size_bytes", "how many"),
-    ),
-)  # fmt: skip
+
+@record("summary")
+class IndexCheck(NamedTuple):
+    """What was checked."""
+
+    errors: Annotated[Int, "findings that are damage"]
+    warnings: Annotated[Int, "findings to look at"]
+    notes: Annotated[Int, "findings that explain"]
+    first: Annotated[Vlsn, "first VLSN of the index as recovery leaves it; null without one"]
+    last: Annotated[Vlsn, "last VLSN"]
+    mappings: Annotated[Int, "VLSNs whose LSN the index keeps, each compared with the log"]
+
+
+@record("rebuilt")
+class Rebuilt(NamedTuple):
+    """The new index."""
+
+    environment: Annotated[Text, "its directory"]
+    changed: Annotated[Bool, "the index was made anew; false when the old one was right"]
+    dry_run: Annotated[Bool, "nothing was changed"]
+    reasons: Annotated[Sequence[Text], "what was wrong with the old one"]
+    before: Annotated[Landmarks | None, "its range as recovery would leave it; null when that was refused"]
+    after: Annotated[Landmarks | None, "range of the new one"]
+    buckets: Annotated[Int, "buckets of the new one"]
+    mappings: Annotated[Int, "VLSNs whose LSN it keeps"]
+    missing: Annotated[Sequence[Text], "VLSNs that the log lacks; the index begins after the last of them"]
+    backup: Annotated[Text | None, "where the old bytes were saved; null when nothing was"]
+    saved_bytes: Annotated[SizeBytes, "how many"]
 
 
 class RebuiltIndex(NamedTuple):
@@ -67,9 +66,9 @@ def size_of(index: VLSNIndex) -> tuple[int, int]:
     return len(buckets), sum(len(bucket.mappings()) for bucket in buckets)
 
 
-def rebuilt_row(
+def rebuilt(
     env: str, wrong: list[Finding], old: VLSNIndex | None, made: RebuiltIndex | None, *, dry_run: bool
-) -> Row:
+) -> Rebuilt:
     """What a rebuild did.
 
     Arguments:
@@ -80,10 +79,17 @@ def rebuilt_row(
         dry_run: nothing was changed.
     """
     before = None if old is None else range_of_index(old.range)
-    after = before if made is None else range_of_index(made.range)
-    kept = (0, 0) if old is None else size_of(old)
-    sizes = kept if made is None else (made.buckets, made.mappings)
-    gaps = [] if made is None else [f"{first}..{last}" for first, last in made.gaps]
-    saved = (None, 0) if made is None else (made.backup, made.saved_bytes)
-    reasons = [finding.message for finding in wrong]
-    return REBUILT.row((env, made is not None, dry_run, reasons, before, after, *sizes, gaps, *saved))
+    buckets, mappings = (0, 0) if old is None else size_of(old)
+    return Rebuilt(
+        environment=env,
+        changed=made is not None,
+        dry_run=dry_run,
+        reasons=[finding.message for finding in wrong],
+        before=before,
+        after=before if made is None else range_of_index(made.range),
+        buckets=buckets if made is None else made.buckets,
+        mappings=mappings if made is None else made.mappings,
+        missing=[] if made is None else [f"{first}..{last}" for first, last in made.gaps],
+        backup=None if made is None else made.backup,
+        saved_bytes=0 if made is None else made.saved_bytes,
+    )

@@ -13,8 +13,8 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.opening import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
-from jetool.commands.vlsn.rebuild_rows import REBUILT, SUMMARY, RebuiltIndex, rebuilt_row, size_of
-from jetool.output.findings import FINDING
+from jetool.commands.vlsn.rebuild_rows import IndexCheck, Rebuilt, RebuiltIndex, rebuilt, size_of
+from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
     from engine.db.engine import Engine
@@ -27,7 +27,7 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
 @command(
     "check",
     parent=vlsn,
-    outputs=lambda: Outputs("findings", (FINDING,), SUMMARY),
+    outputs=lambda: Outputs("findings", (FindingRow,), IndexCheck),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs", "cache", "order"),
     examples=(
@@ -58,14 +58,23 @@ def vlsn_check(run: Run, env: str) -> int:
     merged = checked.view.merged
     vlsns = EMPTY_RANGE if merged is None else merged.range
     mapped = 0 if merged is None else sum(1 for _ in merged.mappings())
-    found.end(SUMMARY.row((*counts, vlsns.first, vlsns.last, mapped)))
+    found.end(
+        IndexCheck(
+            errors=counts[0],
+            warnings=counts[1],
+            notes=counts[2],
+            first=vlsns.first,
+            last=vlsns.last,
+            mappings=mapped,
+        )
+    )
     return exits.FINDINGS if counts[0] or checked.node.damaged else exits.DONE
 
 
 @command(
     "rebuild",
     parent=vlsn,
-    outputs=lambda: Outputs("document", (REBUILT,)),
+    outputs=lambda: Outputs("document", (Rebuilt,)),
     features=("fields", "progress", "jobs", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool vlsn rebuild /data/env -n"),
@@ -97,13 +106,13 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         run.messages.notice(
             "index and log agree; nothing was changed", hint="--force makes the index anew all the same"
         )
-        run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, None, dry_run=run.dry_run))
+        run.out.document(rebuilt(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, config_of(run, rebuild_vlsn_index=True)) as repair:
         # While it is open: the index belongs to the engine.
         made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
-    run.out.document(REBUILT, rebuilt_row(env, wrong, before.view.merged, made, dry_run=run.dry_run))
+    run.out.document(rebuilt(env, wrong, before.view.merged, made, dry_run=run.dry_run))
     if disagrees:
         run.messages.warning(
             f"the new index still disagrees with the log: {disagrees[0].message}",

@@ -2,66 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
 
+from engine.fields import ABSENT, Absent, Bool, Choices, Int, Like, Lsn, Named, SizeBytes, Text, Vlsn, record
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.ghost import Bucket, GhostBucket
 from engine.vlsn.vlsn_range import VLSNRange
-from jetool.output.shape import Field, Row, Shape
 
-LANDMARKS: Final = (
-    Field("first", "vlsn", "first VLSN; null for an empty range"),
-    Field("last", "vlsn", "last VLSN"),
-    Field("last_sync", "vlsn", "last Commit, Abort or Matchpoint"),
-    Field("last_txn_end", "vlsn", "last Commit or Abort"),
-    Field("entries", "int", "how many VLSNs"),
-)
-_RANGE_ROW: Final = Shape("range", "A range of VLSNs.", LANDMARKS)
-RANGE: Final = Shape(
-    "range",
-    "The VLSNs that a node has.",
-    (
-        *LANDMARKS,
-        Field("source", "text", "where they are from", choices=("index", "log")),
-        Field("index", "record", "by the index, as recovery leaves it; null without one", null=True, optional=True,
-              fields=LANDMARKS),
-        Field("log", "record", "by the log", optional=True, fields=LANDMARKS),
-        Field("differences", "texts", "what index and log disagree about", optional=True),
-    ),
-)  # fmt: skip
-BUCKET: Final = Shape(
-    "bucket",
-    "One bucket of the index: mappings of a stretch of one file.",
-    (
-        Field("first_vlsn", "vlsn", "first VLSN"),
-        Field("last_vlsn", "vlsn", "last VLSN"),
-        Field("file", "text", "the log file; null for a ghost", null=True),
-        Field("stride", "int", "every how many VLSNs an offset is kept; null for a ghost", null=True),
-        Field("mappings", "int", "VLSNs whose LSN is kept, the last one's included"),
-        Field("first_lsn", "lsn", "LSN of the first that is kept; of a ghost, where its entry may be at the earliest"),
-        Field("last_lsn", "lsn", "LSN of the last VLSN; of a ghost, where its entry may be at the latest"),
-        Field("ghost", "bool", "stands for the first VLSN, whose mapping is gone"),
-        Field("offsets", "records", "with --offsets: the mappings", optional=True, fields=(
-            Field("vlsn", "vlsn", "the VLSN"), Field("lsn", "lsn", "its LSN"),
-        )),
-    ),
-)  # fmt: skip
-FOUND: Final = Shape(
-    "found",
-    "The entry of a VLSN.",
-    (
-        Field("vlsn", "vlsn", "the VLSN"),
-        Field("lsn", "lsn", "where its entry is"),
-        Field("type", "text", "its type"),
-        Field("how", "text", "by the index alone, or by reading from there", choices=("bucket", "scan")),
-        Field("bucket_first", "vlsn", "first VLSN of the bucket that was asked"),
-        Field("bucket_last", "vlsn", "last VLSN of it"),
-        Field("from_lsn", "lsn", "where reading began"),
-        Field("scanned_entries", "int", "entries that were read to get there"),
-        Field("scanned_bytes", "size_bytes", "bytes of the log that they take"),
-    ),
-)
+
+@record()
+class Landmarks(NamedTuple):
+    """A range of VLSNs."""
+
+    first: Annotated[Vlsn, "first VLSN; null for an empty range"]
+    last: Annotated[Vlsn, "last VLSN"]
+    last_sync: Annotated[Vlsn, "last Commit, Abort or Matchpoint"]
+    last_txn_end: Annotated[Vlsn, "last Commit or Abort"]
+    entries: Annotated[Int, "how many VLSNs"]
+
+
+@record("range")
+class NodeRange(NamedTuple):
+    """The VLSNs that a node has."""
+
+    first: Annotated[Vlsn, Like(Landmarks)]
+    last: Annotated[Vlsn, Like(Landmarks)]
+    last_sync: Annotated[Vlsn, Like(Landmarks)]
+    last_txn_end: Annotated[Vlsn, Like(Landmarks)]
+    entries: Annotated[Int, Like(Landmarks)]
+    source: Annotated[Text, "where they are from", Choices(("index", "log"))]
+    index_: Annotated[
+        Landmarks | Absent | None, "by the index, as recovery leaves it; null without one", Named("index")
+    ] = ABSENT
+    log: Annotated[Landmarks | Absent, "by the log"] = ABSENT
+    differences: Annotated[Sequence[Text] | Absent, "what index and log disagree about"] = ABSENT
+
+
+@record()
+class VlsnOffset(NamedTuple):
+    """A mapping of a bucket."""
+
+    vlsn: Annotated[Vlsn, "the VLSN"]
+    lsn: Annotated[Lsn, "its LSN"]
+
+
+@record("bucket")
+class IndexBucket(NamedTuple):
+    """One bucket of the index: mappings of a stretch of one file."""
+
+    first_vlsn: Annotated[Vlsn, "first VLSN"]
+    last_vlsn: Annotated[Vlsn, "last VLSN"]
+    file: Annotated[Text | None, "the log file; null for a ghost"]
+    stride: Annotated[Int | None, "every how many VLSNs an offset is kept; null for a ghost"]
+    mappings: Annotated[Int, "VLSNs whose LSN is kept, the last one's included"]
+    first_lsn: Annotated[Lsn, "LSN of the first that is kept; of a ghost, where its entry may be at the earliest"]
+    last_lsn: Annotated[Lsn, "LSN of the last VLSN; of a ghost, where its entry may be at the latest"]
+    ghost: Annotated[Bool, "stands for the first VLSN, whose mapping is gone"]
+    offsets: Annotated[Sequence[VlsnOffset] | Absent, "with --offsets: the mappings"] = ABSENT
+
+
+@record("found")
+class VlsnPlace(NamedTuple):
+    """The entry of a VLSN."""
+
+    vlsn: Annotated[Vlsn, "the VLSN"]
+    lsn: Annotated[Lsn, "where its entry is"]
+    type: Annotated[Text, "its type"]
+    how: Annotated[Text, "by the index alone, or by reading from there", Choices(("bucket", "scan"))]
+    bucket_first: Annotated[Vlsn, "first VLSN of the bucket that was asked"]
+    bucket_last: Annotated[Vlsn, "last VLSN of it"]
+    from_lsn: Annotated[Lsn, "where reading began"]
+    scanned_entries: Annotated[Int, "entries that were read to get there"]
+    scanned_bytes: Annotated[SizeBytes, "bytes of the log that they take"]
 
 
 def landmarks_of(facts: StreamFacts) -> VLSNRange:
@@ -71,23 +85,28 @@ def landmarks_of(facts: StreamFacts) -> VLSNRange:
     return VLSNRange(facts.first, facts.last, points[-1].vlsn if len(points) else NULL_VLSN, end)
 
 
-def range_of_log(facts: StreamFacts) -> list[tuple[str, str, Any]]:
+def range_of_log(facts: StreamFacts) -> Landmarks:
     """The range of the log; missing VLSNs are not counted."""
     missing = sum(last - first + 1 for first, last, _ in facts.gaps)
-    return _row(landmarks_of(facts), missing)
+    return _landmarks(landmarks_of(facts), missing)
 
 
-def range_of_index(found: VLSNRange) -> list[tuple[str, str, Any]]:
+def range_of_index(found: VLSNRange) -> Landmarks:
     """The range of the index."""
-    return _row(found, 0)
+    return _landmarks(found, 0)
 
 
-def _row(landmarks: VLSNRange, missing: int) -> list[tuple[str, str, Any]]:
-    entries = 0 if landmarks.is_empty else landmarks.last - landmarks.first + 1 - missing
-    return list(_RANGE_ROW.row((*landmarks, entries)))
+def _landmarks(found: VLSNRange, missing: int) -> Landmarks:
+    return Landmarks(
+        first=found.first,
+        last=found.last,
+        last_sync=found.last_sync,
+        last_txn_end=found.last_txn_end,
+        entries=0 if found.is_empty else found.last - found.first + 1 - missing,
+    )
 
 
-def bucket_row(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> Row:
+def index_bucket(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> IndexBucket:
     """One bucket.
 
     Arguments:
@@ -96,15 +115,28 @@ def bucket_row(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> Row:
         offsets: list every mapping.
     """
     mappings = bucket.mappings()
-    values: tuple[Any, ...]
+    kept = [VlsnOffset(vlsn=vlsn, lsn=lsn) for vlsn, lsn in mappings] if offsets else ABSENT
     # A ghost knows only between which LSNs the entry is (R-VLSN-53).
     if isinstance(bucket, GhostBucket):
-        values = (None, None, 0, bucket.first_possible_lsn, bucket.last_possible_lsn, True)
-    else:
-        name = paths.get(bucket.file_number, f"{bucket.file_number:08x}.jdb")
-        values = (name, bucket.record().stride, len(mappings), mappings[0][1], bucket.last_lsn, False)
-    # Not strict: the offsets are added only when they were asked for.
-    row = [(f.name, f.kind, v) for f, v in zip(BUCKET.fields, (bucket.first, bucket.last, *values), strict=False)]
-    if offsets:
-        row.append(("offsets", "records", [[("vlsn", "vlsn", v), ("lsn", "lsn", lsn)] for v, lsn in mappings]))
-    return row
+        return IndexBucket(
+            first_vlsn=bucket.first,
+            last_vlsn=bucket.last,
+            file=None,
+            stride=None,
+            mappings=0,
+            first_lsn=bucket.first_possible_lsn,
+            last_lsn=bucket.last_possible_lsn,
+            ghost=True,
+            offsets=kept,
+        )
+    return IndexBucket(
+        first_vlsn=bucket.first,
+        last_vlsn=bucket.last,
+        file=paths.get(bucket.file_number, f"{bucket.file_number:08x}.jdb"),
+        stride=bucket.record().stride,
+        mappings=len(mappings),
+        first_lsn=mappings[0][1],
+        last_lsn=bucket.last_lsn,
+        ghost=False,
+        offsets=kept,
+    )
