@@ -6,8 +6,12 @@ file is missing and the log does not say why, ``log`` walks over the trees too: 
 ``tail`` looks for lost files too, as far as the last checkpoint tells of them (``engine.verify.missing_files``).
 
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
-``space`` include ``tree``, ``data`` includes ``refs``. ``data`` opens the environment for writing too, in memory
-(``engine.verify.rehearsal``).
+``space`` include ``tree``, ``data`` includes ``refs``. ``data`` opens the environment for writing too, in memory,
+as ``jetool recover -n`` does. The trees are checked after a recovery that only reads; a writer goes on from there: it
+reads the records of reserved files, takes unfinished transactions back along their chains, finishes removals, opens the
+VLSN index and takes a checkpoint. An entry that contradicts another one on this way is damage too, although each of
+them can be read. Example: the transaction id of one record is changed and its checksum made right, so that the chain of
+an open transaction leads to a record of another one (JE-DATA-006).
 """
 
 from __future__ import annotations
@@ -17,20 +21,24 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Final
 
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
 from engine.db.parts import EnvironmentParts
-from engine.errors import RefusedError, StorageError, UnsupportedError
+from engine.errors import DamageError, FormatError, RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
-from engine.log.files import LogFiles
+from engine.format.lsn import NULL_LSN, file_of, parse_lsn
+from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
+from engine.storage.cut import CutStorage
+from engine.storage.overlay import OverlayStorage
 from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, unsupported_findings, verify_log
 from engine.verify.lost import LostFile
 from engine.verify.missing_files import missing_findings
-from engine.verify.rehearsal import opening_findings
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
-from engine.verify.report import ERROR, Finding, Report, Rule
+from engine.verify.report import ERROR, Finding, Report, Rule, finding
 from engine.verify.tree import ShareOfTrees
 from engine.verify.trees import TreeReport, recover_only, verify_trees, walk_share
 
@@ -148,7 +156,7 @@ def verify_environment(
         report = _plus(report, found.findings)
         # Damage in the trees stops a writer too, and says more.
         if found.recovered and "data" in wanted and not _has_damage(found):
-            report = _plus(report, opening_findings(storage, files, comparators, listener))
+            report = _plus(report, _opening_findings(storage, files, comparators, listener))
     left = () if found is None else found.not_checked
     if found is not None and found.recovered and "tree" in wanted:
         report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
@@ -286,3 +294,30 @@ def _not_checked(wanted: Sequence[str], problem: str) -> list[str]:
     if problem and "tree" in unchecked:
         unchecked["tree"] += f" ({problem})"
     return [*words, *unchecked.values(), NOT_REPLICATION]
+
+
+def _opening_findings(
+    storage: Storage, files: LogFiles, comparators: Mapping[str, SortKey] | None = None, listener: Listener = SILENT
+) -> Iterator[Finding]:
+    """Damage that stops a writer.
+
+    What forbids opening for other reasons is no damage and not reported: another writer, a repair that was interrupted,
+    committed work after a bad entry, a log version or an order of keys that is not known.
+
+    Arguments:
+        files: only these are seen, each as long as it was when they were listed.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    lengths: dict[str, int | None] = {file.path: None for file in list_log_files(storage).files}
+    lengths |= {file.path: file.size_bytes for file in files.files}
+    view = OverlayStorage(CutStorage(storage, lengths))
+    try:
+        Environment(view, EnvironmentConfig(comparators=comparators or {}), listener).close()
+    except (DamageError, FormatError) as error:
+        lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
+        paths = [file.path for file in files.files if lsn != NULL_LSN and file.number == file_of(lsn)]
+        yield finding(record_rules.NOT_OPENED, str(error), lsn=lsn, file=error.file or "".join(paths))
+    except (RefusedError, UnsupportedError):
+        return

@@ -38,7 +38,7 @@ WRONG_LAST_ENTRY: Final = Rule(
     ERROR,
     "end of a file and header of the next disagree",
     "the earlier file lost entries at its end, or one of the two files belongs to another log; JE refuses to open "
-    "where recovery reads both; elsewhere, and where the log ends there, it opens without a word and without what is lost",
+    "where recovery reads both; elsewhere, and where the log ends there, it opens without a word and without the rest",
     _KEEP,
 )
 MISSING_NEEDED: Final = Rule(
