@@ -11,7 +11,7 @@ import click
 from engine.backup.describing import Origin
 from engine.backup.following import Follower
 from engine.backup.manifest import Manifest
-from engine.backup.taking import BackupPlan, Taken, plan, take
+from engine.backup.taking import Taken, plan, take
 from engine.errors import JetoolError, RefusedError, UsageError, plural
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
@@ -134,41 +134,40 @@ def _of_environment(run: Run, env: str, dest: str) -> int:
     began = time.monotonic()
     storage, repository, source = DiskStorage(env), open_repository(dest), os.path.realpath(env)
     require_je(storage)
+    backup = _of(dest, source)._replace(attempts=1)
     if run.dry_run:
-        run.out.document(_planned(dest, source, plan(storage, repository, source), began))
+        planned = plan(storage, repository, source)
+        run.out.document(
+            backup._replace(
+                files=planned.files,
+                bytes=planned.size_bytes,
+                copied_files=planned.to_copy,
+                copied_bytes=planned.to_copy_bytes,
+                kept_files=planned.files - planned.to_copy,
+                end_lsn=planned.end_lsn,
+                duration=_since(began),
+            )
+        )
         return exits.DONE
     taken = take(storage, repository, source, listener=run.listener)
     found = taken.manifest
-    run.out.document(
-        TakenBackup(
-            id=found.id,
-            directory=dest,
-            source=source,
-            dry_run=False,
-            node=found.node,
-            group=group_of(found),
-            state=None,
-            je_version=None,
-            protocol=None,
-            files=len(found.files),
-            bytes=found.size_bytes,
-            copied_files=taken.copied_files,
-            copied_bytes=taken.copied_bytes,
-            kept_files=len(found.files) - taken.copied_files,
-            attempts=taken.attempts,
-            gone_files=list(taken.gone),
-            lost_files=lost_text(taken),
-            end_lsn=found.end_lsn,
-            torn_bytes=taken.given_up_bytes,
-            commits_after=taken.commits_after,
-            last_commit=found.last_commit_ms,
-            first_vlsn=found.vlsns[0],
-            last_vlsn=found.vlsns[1],
-            databases=_databases(found),
-            recovered=found.databases is not None,
-            duration=_since(began),
-        )
+    backup = _made(backup, found, began)._replace(
+        node=found.node,
+        group=group_of(found),
+        files=len(found.files),
+        bytes=found.size_bytes,
+        copied_files=taken.copied_files,
+        copied_bytes=taken.copied_bytes,
+        kept_files=len(found.files) - taken.copied_files,
+        attempts=taken.attempts,
+        gone_files=list(taken.gone),
+        lost_files=lost_text(taken),
+        torn_bytes=taken.given_up_bytes,
+        commits_after=taken.commits_after,
+        first_vlsn=found.vlsns[0],
+        last_vlsn=found.vlsns[1],
     )
+    run.out.document(backup)
     return _code(run, env, taken)
 
 
@@ -242,37 +241,11 @@ def _of_node(
     said = chosen.said
     assert said is not None
     source = address_text(chosen.address)
+    backup = _of(dest, source)._replace(
+        node=chosen.name, group=found.group, state=said.state, je_version=said.je_version
+    )
     if run.dry_run:
-        run.out.document(
-            TakenBackup(
-                id=None,
-                directory=dest,
-                source=source,
-                dry_run=True,
-                node=chosen.name,
-                group=found.group,
-                state=said.state,
-                je_version=said.je_version,
-                protocol=None,
-                files=None,
-                bytes=None,
-                copied_files=None,
-                copied_bytes=None,
-                kept_files=None,
-                attempts=0,
-                gone_files=[],
-                lost_files=None,
-                end_lsn=NULL_LSN,
-                torn_bytes=None,
-                commits_after=None,
-                last_commit=None,
-                first_vlsn=NULL_VLSN,
-                last_vlsn=said.commit_vlsn,
-                databases=None,
-                recovered=None,
-                duration=_since(began),
-            )
-        )
+        run.out.document(backup._replace(last_vlsn=said.commit_vlsn, duration=_since(began)))
         return exits.DONE
     run.messages.detail(f"copying {chosen.name} at {source}, {said.state}")
 
@@ -282,41 +255,25 @@ def _of_node(
     copy = HotCopy(open_repository(dest), run.listener, Throttle(rate))
     origin = Origin(source, chosen.name, began_ms)
     done, described = copy.run(network, chosen.address, max(timeout, _LEAST_COPY_TIMEOUT_S), retries, retried, origin)
-    made = described.manifest
-    run.out.document(
-        TakenBackup(
-            id=made.id,
-            directory=dest,
-            source=source,
-            dry_run=False,
-            node=chosen.name,
-            group=found.group,
-            state=said.state,
-            je_version=said.je_version,
-            protocol=done.version,
-            files=len(done.files),
-            bytes=done.size_bytes,
-            copied_files=len(done.files) - done.kept_files,
-            copied_bytes=done.size_bytes - done.kept_bytes,
-            kept_files=done.kept_files,
-            attempts=done.attempts,
-            gone_files=[],
-            lost_files=None,
-            end_lsn=made.end_lsn,
-            torn_bytes=0,
-            commits_after=0,
-            last_commit=made.last_commit_ms,
-            first_vlsn=done.first_vlsn,
-            last_vlsn=done.last_vlsn,
-            databases=_databases(made),
-            recovered=made.databases is not None,
-            duration=_since(began),
-        )
+    backup = _made(backup, described.manifest, began)._replace(
+        protocol=done.version,
+        files=len(done.files),
+        bytes=done.size_bytes,
+        copied_files=len(done.files) - done.kept_files,
+        copied_bytes=done.size_bytes - done.kept_bytes,
+        kept_files=done.kept_files,
+        attempts=done.attempts,
+        torn_bytes=0,
+        commits_after=0,
+        first_vlsn=done.first_vlsn,
+        last_vlsn=done.last_vlsn,
     )
+    run.out.document(backup)
     return _recovery_code(run, source, described.problem)
 
 
-def _planned(dest: str, source: str, found: BackupPlan, began: float) -> TakenBackup:
+def _of(dest: str, source: str) -> TakenBackup:
+    """A backup of which nothing else is known yet: that of a dry run."""
     return TakenBackup(
         id=None,
         directory=dest,
@@ -327,15 +284,15 @@ def _planned(dest: str, source: str, found: BackupPlan, began: float) -> TakenBa
         state=None,
         je_version=None,
         protocol=None,
-        files=found.files,
-        bytes=found.size_bytes,
-        copied_files=found.to_copy,
-        copied_bytes=found.to_copy_bytes,
-        kept_files=found.files - found.to_copy,
-        attempts=1,
+        files=None,
+        bytes=None,
+        copied_files=None,
+        copied_bytes=None,
+        kept_files=None,
+        attempts=0,
         gone_files=[],
         lost_files=None,
-        end_lsn=found.end_lsn,
+        end_lsn=NULL_LSN,
         torn_bytes=None,
         commits_after=None,
         last_commit=None,
@@ -343,12 +300,22 @@ def _planned(dest: str, source: str, found: BackupPlan, began: float) -> TakenBa
         last_vlsn=NULL_VLSN,
         databases=None,
         recovered=None,
-        duration=_since(began),
+        duration=0,
     )
 
 
-def _databases(manifest: Manifest) -> int | None:
-    return None if manifest.databases is None else len(manifest.databases)
+def _made(backup: TakenBackup, manifest: Manifest, began: float) -> TakenBackup:
+    """The same with what its manifest says."""
+    names = manifest.databases
+    return backup._replace(
+        id=manifest.id,
+        dry_run=False,
+        end_lsn=manifest.end_lsn,
+        last_commit=manifest.last_commit_ms,
+        databases=None if names is None else len(names),
+        recovered=names is not None,
+        duration=_since(began),
+    )
 
 
 def _since(began: float) -> int:
