@@ -21,11 +21,10 @@ from engine.cleaner.file_records import FileRecords
 from engine.cleaner.file_states import FileStates
 from engine.errors import NotFoundError, RefusedError, StorageError
 from engine.format.vlsn import NULL_VLSN
+from engine.log.files import LOCK_FILE, READERS_BYTE
 from engine.storage.base import Lock
 from engine.tree.context import TreeContext
 
-LOCK_FILE: Final = "je.lck"
-_READERS_BYTE: Final = 1
 DELETED_SUFFIX: Final = ".del"
 
 
@@ -296,7 +295,7 @@ class FileDeletion:
         self.refused = None
         try:
             # The file is there: byte 0 is held by this process since it opened the environment.
-            return storage.lock(LOCK_FILE, _READERS_BYTE, exclusive=True)
+            return storage.lock(LOCK_FILE, READERS_BYTE, exclusive=True)
         except RefusedError as error:
             self.refused = f"another process reads the environment ({error.found})"
             return None

@@ -82,6 +82,8 @@ class EnvironmentConfig:
             thread; 0 for never.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
+        halt_on_record_after_bad: the same for records outside transactions, which JE promises to keep only after a
+            checkpoint or a sync. Off, as in JE, cuts them away.
         mark_damage: a bad entry that is met in a file after opening makes the environment invalid, and leaves the
             restore marker, for which JE and this program refuse to open it (R-LOG-37, R-LOG-40). For processes that
             stay; without it an operation that meets one fails, and the others go on.
@@ -151,6 +153,7 @@ class EnvironmentConfig:
     cache_is_fixed: bool = False
     read_ahead_bytes: int = 0
     halt_on_commit_after_bad: bool = True
+    halt_on_record_after_bad: bool = False
     mark_damage: bool = False
     force_checkpoint: bool = False
     force_new_file: bool = False

@@ -165,16 +165,8 @@ class Engine:
 
     @property
     def records_after_damage(self) -> int:
-        """How many records of users' databases outside transactions stand intact after the damage that ends the log."""
-        records = () if self.tail is None else self.tail.after.records
-        if not records:
-            return 0
-        users = {db_id for _, db_id in self.catalog.names()}
-        return sum(count for db_id, count in records if db_id in users and not self._is_temporary(db_id))
-
-    def _is_temporary(self, db_id: int) -> bool:
-        state = self.catalog.by_id(db_id)
-        return state is not None and state.temporary
+        """As in ``EnvironmentParts``."""
+        return self.parts.records_after_damage
 
     @property
     def log_version(self) -> int:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -38,7 +40,7 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
-from engine.log.files import LOCK_FILE, LogFiles, list_log_files, new_file_name
+from engine.log.files import LOCK_FILE, READERS_BYTE, WRITER_BYTE, LogFiles, list_log_files, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
@@ -53,8 +55,6 @@ from engine.vlsn.database import DATABASE_NAME as VLSN_DATABASE
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 from engine.vlsn.recovery_merge import open_index
 
-_WRITER_BYTE: Final = 0
-_READERS_BYTE: Final = 1
 # How long a deletion of files may take, at most.
 _DELETION_WAITS: Final = 50
 _DELETION_WAIT_S: Final = 0.02
@@ -86,7 +86,7 @@ class WriterLock:
             if self._root and self._root in _open_for_writing:
                 raise RefusedError("the environment is open for writing in this process", file=storage.root)
             storage.open_rw(LOCK_FILE, create=True).close()
-            self._lock: Lock | None = storage.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
+            self._lock: Lock | None = storage.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
             if self._root:
                 _open_for_writing.add(self._root)
 
@@ -124,12 +124,23 @@ def lock_for_reading(storage: Storage) -> Lock | None:
     """
     for _ in range(_DELETION_WAITS if storage.stat(LOCK_FILE) is not None else 0):
         try:
-            return storage.lock(LOCK_FILE, _READERS_BYTE, exclusive=False)
+            return storage.lock(LOCK_FILE, READERS_BYTE, exclusive=False)
         except RefusedError:
             time.sleep(_DELETION_WAIT_S)
         except (NotFoundError, StorageError):
             break
     return None
+
+
+@contextmanager
+def files_kept(storage: Storage) -> Iterator[None]:
+    """Keep the cleaner of another process from deleting files, from the listing of them to the last look."""
+    lock = lock_for_reading(storage)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 def is_directory(storage: Storage) -> bool:
@@ -185,6 +196,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
+            # It takes the catalogue to tell users' databases from JE's own and from temporary ones.
+            _check_records(parts, tail)
             if config.before_writing is not None:
                 config.before_writing(catalog)
             if config.when_counted is not None:
@@ -249,6 +262,20 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
             lsn=format_lsn(damage.lsn),
             consequence=f"opening for writing would cut {plural(tail.given_up_bytes, 'byte')} away and lose them",
             hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
+        )
+
+
+def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
+    """Refuse to give up records outside transactions on the way; nothing on disk has been changed yet."""
+    count = parts.records_after_damage if parts.config.halt_on_record_after_bad else 0
+    if count:
+        stand = plural(count, "record outside transactions stands", "records outside transactions stand")
+        raise RefusedError(
+            f"{stand} after a bad entry",
+            file=f"{parts.ctx.access.storage.root}/{tail.last_file.path}",
+            lsn=format_lsn(tail.end_lsn),
+            consequence=f"opening for writing would cut {plural(tail.given_up_bytes, 'byte')} away and lose them",
+            hint="restore the file from a copy; jetool recover gives them up and saves the bytes",
         )
 
 

@@ -120,6 +120,21 @@ class EnvironmentParts:
         self.checkpointer.high_priority = config.checkpoint_high_priority
         self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
 
+    @property
+    def records_after_damage(self) -> int:
+        """How many records of users' databases outside transactions stand intact after the damage that ends the log."""
+        records = () if self.tail is None else self.tail.after.records
+        if not records:
+            return 0
+        with self.ctx.latch:
+            users = {db_id for _, db_id in self.catalog.names()}
+            kept = {db_id for db_id, _ in records if db_id in users and not self._is_temporary(db_id)}
+        return sum(count for db_id, count in records if db_id in kept)
+
+    def _is_temporary(self, db_id: int) -> bool:
+        state = self.catalog.by_id(db_id)
+        return state is not None and state.temporary
+
     def attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool, data_directories: int) -> None:
         """From now on changes are logged.
 

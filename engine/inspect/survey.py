@@ -60,13 +60,11 @@ from engine.inspect.selection import db_of, time_of
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFile, LogFiles
 from engine.log.reader import LogReader
 from engine.log.window import LOOK_BYTES
 from engine.storage.base import Storage
 
-LOCK_FILE: Final = "je.lck"
-WRITER_BYTE: Final = 0
 T = TypeVar("T")
 _TIMED: Final = keeping(TIMED_ENTRIES)
 

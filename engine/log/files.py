@@ -30,6 +30,9 @@ from engine.format.versions import NEWEST_VERSION, is_supported
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = "je.lck"
+# Bytes of the lock file: one writer locks the first; readers, for whom no file is deleted, share the second.
+WRITER_BYTE: Final = 0
+READERS_BYTE: Final = 1
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
 
 # Of a pass, between two reports.

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.errors import JetoolError, RefusedError
-from engine.log.files import LOCK_FILE
+from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.storage import journal, undo
 from engine.storage.base import Storage
 from engine.storage.beside import DirectoryBeside
@@ -26,8 +26,6 @@ from engine.storage.journal import MARKER, Pending
 from engine.storage.overlay import OverlayStorage
 from jetool.app import kinds
 from jetool.app.options import Run
-
-_WRITER_BYTE = 0
 
 
 def settle(run: Run, env: str) -> None:
@@ -179,7 +177,7 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
     opening.wait_for_lock(run, disk)
     # A lock needs a file; an environment that JE never opened for writing has none.
     disk.open_rw(LOCK_FILE, create=True).close()
-    lock = disk.lock(LOCK_FILE, _WRITER_BYTE, exclusive=True)
+    lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
     try:
         yield
     finally:
@@ -215,6 +213,6 @@ def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:
 
 def _is_locked(disk: DiskStorage) -> bool:
     for name in (LOCK_FILE, "dbex.lck"):
-        if disk.stat(name) is not None and disk.lock_holder(name, _WRITER_BYTE) is not None:
+        if disk.stat(name) is not None and disk.lock_holder(name, WRITER_BYTE) is not None:
             return True
     return False

@@ -21,7 +21,7 @@ import click
 
 from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError, plural
 from engine.format.lsn import format_lsn
-from engine.log.files import LOCK_FILE, LogFiles
+from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.posix_locks import holder_in_words
@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from engine.tree.comparators import SortKey
 
 P = ParamSpec("P")
-WRITER_BYTE: Final = 0
 BACKUPS: Final = ".jetool-backup"
 _POLL_S: Final = 0.05
 # Of a smaller log all is recovered by the time that a process has been made.
 _READ_AHEAD_BYTES: Final = 32 << 20
 
 WRITE_EXITS: Final = {
-    exits.REFUSED: "the environment is locked or must not be opened, or committed work stands after a bad entry",
+    exits.REFUSED: "the environment is locked or must not be opened, or intact work stands after a bad entry",
     exits.NOT_FOUND: "no environment, no database of the name",
     exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
     exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
@@ -369,7 +368,9 @@ def open_to_write(
 
     disk = DiskStorage(env)
     require_je(disk)
-    config = replace(with_orders(run, disk, config or config_of(run)), before_writing=check)
+    config = replace(
+        with_orders(run, disk, config or config_of(run)), before_writing=check, halt_on_record_after_bad=True
+    )
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
     # A dry run takes no lock either: on the view nobody else can be in the way.

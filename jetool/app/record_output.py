@@ -45,13 +45,11 @@ class ScanEnd(NamedTuple):
     reason: Annotated[Text | None, Like(Completeness)]
 
 
-# The end of a table of what recovery sees: databases, the items of a key.
-
-
 @record("summary")
 class TableEnd(NamedTuple):
     """The end."""
 
+    # Of a table of what recovery sees: databases, the items of a key.
     count_: Annotated[Int, "how many rows", Named("count")]
     complete: Annotated[Bool, Like(Completeness)]
     reason: Annotated[Text | None, Like(Completeness)]

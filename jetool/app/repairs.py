@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
@@ -58,7 +59,8 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
     """
     disk = DiskStorage(env)
     require_je(disk)
-    config = with_orders(run, disk, config)
+    # Only recover gives up what stands intact after a bad entry.
+    config = replace(with_orders(run, disk, config), halt_on_record_after_bad=True)
     if run.dry_run:
         with Environment(OverlayStorage(disk), config, run.listener) as opened:
             yield Repair(opened)

@@ -8,7 +8,7 @@ import click
 
 from engine.errors import plural
 from engine.fields import Choices, Int, Row, SizeBytes, Text, record, shape_of
-from engine.log.files import LOCK_FILE, list_log_files
+from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
@@ -19,7 +19,6 @@ from jetool.app.opening import writer_of
 from jetool.app.options import Run
 from jetool.output.shape import Style, to_text
 
-_READERS_BYTE: Final = 1
 _BAR: Final = 20
 
 
@@ -138,7 +137,7 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     storage = DiskStorage(env)
     require_je(storage)
     writer = writer_of(storage)
-    reader = storage.lock_holder(LOCK_FILE, _READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
+    reader = storage.lock_holder(LOCK_FILE, READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
     report = survey_space(storage, run.listener)
     databases: tuple[DatabaseSpace, ...] = ()
     if recalc:

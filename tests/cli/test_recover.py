@@ -260,6 +260,19 @@ def test_records_outside_transactions_after_damage(release: str, tmp_path: Path)
     reader = run("dbs", env, "--count")
     assert reader.code == 1
     assert "3 records outside transactions after damage" in reader.err
+    names = [row["name"] for row in run("dbs", env, "--json").json()["records"]]
+    for words in (
+        ("checkpoint", env),
+        ("clean", env),
+        ("put", env, "--db", names[0], "key", "data"),
+        ("delete", env, "--db", names[0], "key"),
+    ):
+        refused = run(*words)
+        assert refused.code == 3, words
+        assert "3 records outside transactions stand after a bad entry" in refused.err
+        assert f"at {lsn}" in refused.err
+        assert "jetool recover" in refused.err
+        assert contents(env) == original, words
     done = run("recover", env)
     assert done.code == 6
     assert "3 records outside transactions were given up" in done.err

@@ -22,7 +22,7 @@ from engine.backup.restoring import (
 from engine.db.environment import Environment
 from engine.errors import RefusedError, UsageError, plural
 from engine.format.lsn import format_lsn
-from engine.log.files import LOCK_FILE
+from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.rep.group import check_name
 from engine.rep.reset import reset_group
 from engine.rescue.points import LSN, TIME, TXN, VLSN, Point
@@ -34,7 +34,7 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.interrupted import preview, settle
 from jetool.app.kinds import JE, require
-from jetool.app.opening import WRITER_BYTE, backup_directory, config_of, wait_for_lock, with_orders
+from jetool.app.opening import backup_directory, config_of, wait_for_lock, with_orders
 from jetool.app.options import Run
 from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, Restored, restored
