@@ -1,7 +1,7 @@
 """Results as records: a frozen class whose fields say once what they hold, and everything that is printed follows.
 
 A result is a named tuple, built by keyword. The annotation of a field has its kind and one clause of help with its
-unit; headings, columns, JSON, NDJSON, CSV, JSON Schemas and the columns of Spark come from there (``shape_of``).
+unit; headings, columns, JSON, NDJSON, CSV, JSON Schemas and the datasets of fleets come from there (``shape_of``).
 
     @record("file")
     class FileSpace(NamedTuple):
@@ -24,8 +24,9 @@ a kind, ``Lsn``       a value of that kind; the kinds are below, and what they l
 ``Lsn | None``        null when it is not known, or there is none
 ``Lsn | Absent``      left out where it does not apply (``ABSENT``)
 ``Sequence[Lsn]``     a list
-a record class        a nested record; ``Sequence`` of it: a table in its own right
-``Like(Other)``       in the place of the help: help and choices of the field of that name in ``Other``
+a record class        a nested record; ``Sequence`` of it: nested records
+``Like(Other)``       in the place of the help: that of the field of the same name in
+                      ``Other``, with its choices
 ``Choices(...)``      after the help: the only texts that occur
 ``Named("from")``     after the help: a name that Python keeps for itself
 ====================  ==================================================================

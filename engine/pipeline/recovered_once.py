@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.opening import lock_for_reading
+from engine.db.opening import files_kept
 from engine.errors import JetoolError
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.access import LogAccess
@@ -114,12 +114,8 @@ def _redone_bytes(storage: Storage, files: LogFiles) -> int:
 
 def _recover(storage: Storage, cover: CoverStorage) -> None:
     # As long as somebody reads no cleaner deletes a file.
-    lock = lock_for_reading(storage)
-    try:
+    with files_kept(storage):
         # A new file: the last one need not be copied. Commits after damage are nobody's to give up here.
         config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()
-    finally:
-        if lock is not None:
-            lock.release()

@@ -27,7 +27,7 @@ from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError, FormatError, RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles, list_log_files
 from engine.storage.base import Storage
 from engine.storage.cut import CutStorage
 from engine.storage.overlay import OverlayStorage
@@ -109,31 +109,17 @@ def verify_environment(
     # Walked over once, also when only the log is to be checked and a file may be lost.
     walked = cache(
         partial(
-            verify_trees,
-            storage,
-            files,
-            wanted,
-            jobs=jobs,
-            comparators=comparators,
-            recovered=recovered,
-            listener=listener,
-            results=results or (),
-            shares=shares,
+            verify_trees, storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered,
+            listener=listener, results=results or (), shares=shares,
         )
-    )
+    )  # fmt: skip
     lost = _LostFiles(storage, files, walked, listener, is_walked="tree" in wanted)
     report = Report((), 0, 0, 0, (), ())
     if of_log:
         report = verify_log(
-            storage,
-            chosen,
-            jobs=jobs,
-            listener=listener,
-            levels=of_log,
-            results=results,
-            lost=lost.in_trees,
+            storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost.in_trees,
             lost_at_end=lost.at_end,
-        )
+        )  # fmt: skip
     found: TreeReport | None = None
     problem = ""
     try:
@@ -152,12 +138,15 @@ def verify_environment(
         if found is not None and "tree" in wanted:
             lost.learn(found)
         report = _plus(report, lost.at_end())
+    left = () if found is None else found.not_checked
     if found is not None:
         report = _plus(report, found.findings)
         # Damage in the trees stops a writer too, and says more.
         if found.recovered and "data" in wanted and not _has_damage(found):
-            report = _plus(report, _opening_findings(storage, files, comparators, listener))
-    left = () if found is None else found.not_checked
+            if _is_open(storage):
+                left = (*left, "opening for writing (a process has the environment open for writing)")
+            else:
+                report = _plus(report, _opening_findings(storage, files, comparators, listener))
     if found is not None and found.recovered and "tree" in wanted:
         report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
     elif "tree" in wanted:
@@ -237,6 +226,11 @@ def _beside_unsupported(
                 walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
                 found.update(dict.fromkeys(walked.findings))
     yield from found
+
+
+def _is_open(storage: Storage) -> bool:
+    """Whether a process has the environment open for writing; its cleaner may delete files at any moment."""
+    return storage.stat(LOCK_FILE) is not None and storage.lock_holder(LOCK_FILE, WRITER_BYTE) is not None
 
 
 def _has_damage(found: TreeReport) -> bool:

@@ -6,11 +6,15 @@ import hashlib
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engine.log.files import LogFiles, list_log_files
+from engine.storage.base import Storage
 from jetool.app import exits
 from tests.harness import run
 
@@ -73,3 +77,31 @@ def test_a_reader_changes_nothing(env: Path, command: tuple[str, ...]) -> None:
     assert result.code in (exits.DONE, exits.FINDINGS), result.err
     assert result.out
     assert state(env) == before
+
+
+_TRY_TO_DELETE = """
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1)
+except OSError:
+    print("refused")
+"""
+
+
+def test_no_cleaner_deletes_files_that_verify_has_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files were gone between the listing and the reading, and the command ended with 4."""
+    env = tmp_path / "env"
+    assert run("create", env).code == 0
+    (env / "je.lck").touch()
+    asked = []
+
+    def listed(storage: Storage) -> LogFiles:
+        done = subprocess.run(
+            [sys.executable, "-c", _TRY_TO_DELETE, env / "je.lck"], capture_output=True, text=True, check=True
+        )
+        asked.append(done.stdout)
+        return list_log_files(storage)
+
+    monkeypatch.setattr("jetool.commands.verify.command.list_log_files", listed)
+    assert run("verify", env).code == 0
+    assert asked == ["refused\n"]

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.storage.disk import DiskStorage
 from jetool.app import exits
+from tests.harness import run
 from tests.verify.level_drill import (
     INCLUDED,
     Verdict,
@@ -133,3 +135,13 @@ def test_a_reserved_file_without_a_number_stops_no_level(tmp_path: Path) -> None
         assert found.code == exits.FINDINGS
         assert found.findings is not None
         assert ("JE-SPACE-006", "error", "_jeReservedFilesDb") in found.findings
+
+
+def test_an_environment_in_use_is_not_opened_for_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cleaner of the process that has it may delete files at any moment, so that a failure would say nothing."""
+    env = written(tmp_path, mutation(11197).files)
+    (env / "je.lck").touch()
+    monkeypatch.setattr(DiskStorage, "lock_holder", lambda self, path, byte: 4711 if byte == 0 else None)
+    result = run("verify", "--data", env, "--json").json()
+    assert [one["code"] for one in result["findings"]] == []
+    assert result["summary"]["not_checked"][-1].startswith("opening for writing (a process has the environment open")

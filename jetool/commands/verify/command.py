@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from engine.db.opening import files_kept
 from engine.errors import (
     DamageError,
     JetoolError,
@@ -126,8 +127,25 @@ def verify(
         levels += [level for level in QUICK if level not in levels]
     # ``--secondary`` alone does not ask for the log.
     levels = list(LEVELS) if full else levels or ([] if secondaries else list(DEFAULT))
-    files = list_log_files(storage)
-    replication = _Replication(run, env) if asked["rep"] or full else None
+    # Before they are listed: a live cleaner would delete files that were not read yet.
+    with files_kept(storage):
+        files = list_log_files(storage)
+        report, entries = _checked(run, env, storage, files, levels, secondaries, rep=full or asked["rep"])
+    return _print(run, env, report, entries, _exit_code(report, files, levels, strict=strict))
+
+
+def _checked(
+    run: Run,
+    env: str,
+    storage: Storage,
+    files: LogFiles,
+    levels: list[str],
+    secondaries: tuple[str, ...],
+    *,
+    rep: bool,
+) -> tuple[Report, int | None]:
+    """The report, and how many entries of secondaries were looked up; None without any."""
+    replication = _Replication(run, env) if rep else None
     results = None
     if replication is not None and "log" in levels:
         # Every file is read once, for log, utilization and replication.
@@ -149,13 +167,15 @@ def verify(
     if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
     report = report._replace(findings=(*report.findings, *notes_for_je(storage, files)))
+    unread = tuple(f"{one.file} ({_UNREAD[one.code]})" for one in report.findings if one.code in _UNREAD)
+    return report._replace(not_checked=(*report.not_checked, *unread)), entries
+
+
+def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -> int:
     rules = (*ALWAYS, *je_notes.RULES, *(rule for level in report.checked for rule in RULES[level]))
     found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env])
     for finding in report.findings:
         found.add(JeFindingView(finding))
-    unread = tuple(f"{one.file} ({_UNREAD[one.code]})" for one in report.findings if one.code in _UNREAD)
-    report = report._replace(not_checked=(*report.not_checked, *unread))
-    code = _exit_code(report, files, levels, strict=strict)
     found.end(check_summary(report, entries), [env] if code == exits.INCOMPLETE else [])
     return code
 
