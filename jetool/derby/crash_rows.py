@@ -1,4 +1,4 @@
-"""Crashes of Derby databases, and cases of their crash matrix, as rows."""
+"""Crashes of Derby databases, and cases of their crash matrix."""
 
 from __future__ import annotations
 

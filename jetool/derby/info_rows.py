@@ -1,4 +1,4 @@
-"""The state of a Derby database as a row for ``jetool info``."""
+"""The state of a Derby database, for ``jetool info``."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ _RENAMED: Final = {
 def entry_row(
     one: Record, *, after_end: bool, checksum_ok: bool | None, data: bool, explained: RecordExplanation | None = None
 ) -> list[tuple[str, str, Any]]:
-    """A record as a row of the shape ENTRY.
+    """A record as names, kinds and values of the shape ENTRY.
 
     Arguments:
         one: the record.

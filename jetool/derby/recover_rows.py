@@ -1,4 +1,4 @@
-"""What recovery of a Derby database did, or would do, as a row."""
+"""What recovery of a Derby database did, or would do."""
 
 from __future__ import annotations
 

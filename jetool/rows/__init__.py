@@ -2,6 +2,6 @@
 
 Modules:
 
-* ``record_rows``: records of databases as rows: ``scan``, ``get`` and ``dump`` print the same shape
-* ``stream_rows``: two nodes of a group side by side, as rows
+* ``record_rows``: records of databases: ``scan``, ``get`` and ``dump`` print the same class
+* ``stream_rows``: two nodes of a group side by side
 """

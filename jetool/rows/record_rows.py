@@ -1,4 +1,4 @@
-"""Records of databases as rows: ``scan``, ``get`` and ``dump`` print the same shape."""
+"""Records of databases: ``scan``, ``get`` and ``dump`` print the same class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two nodes of a group side by side, as rows: sync points, what a node has beyond the other, what syncup would do."""
+"""Two nodes of a group side by side: sync points, what a node has beyond the other, what syncup would do."""
 
 from __future__ import annotations
 

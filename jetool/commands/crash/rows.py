@@ -1,4 +1,4 @@
-"""Crashes and cases of the crash matrix as rows."""
+"""Crashes and cases of the crash matrix."""
 
 from __future__ import annotations
 

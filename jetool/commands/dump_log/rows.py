@@ -256,7 +256,7 @@ class DumpSummary(NamedTuple):
 def entry_row(
     entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: EntryExplanation | None = None
 ) -> list[FieldValue]:
-    """An entry as a row of the shape ENTRY.
+    """An entry as names, kinds and values of the shape ENTRY.
 
     Arguments:
         entry: the entry.

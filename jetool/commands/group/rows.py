@@ -1,4 +1,4 @@
-"""Replication groups and their members as rows."""
+"""Replication groups and their members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The survey of an environment as a row for ``jetool info``."""
+"""The survey of an environment, for ``jetool info``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges, buckets and entries of the VLSN index as rows."""
+"""Ranges, buckets and entries of the VLSN index."""
 
 from __future__ import annotations
 
