@@ -56,7 +56,7 @@ RULES: Final = (
     ("DRB-DB-002", "the service properties keep Derby from starting the database"),
     ("DRB-DB-003", "an interrupted change of the service properties is taken back"),
 )
-_LOG_CHECKS: Final = ("service properties", "control files", "log", "tail")
+_LOG_CHECKS: Final = ("service properties", "control files", "log", "tail", "missing containers")
 _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
 
@@ -83,7 +83,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
     Arguments:
         run: the run.
         storage: the database directory.
-        log_only: leave containers and pages out.
+        log_only: leave the pages of containers out.
         strict: whether warnings count.
 
     Returns:

@@ -91,7 +91,8 @@ def test_properties_that_keep_derby_from_starting(name: str, case: str) -> None:
     storage = changed(name, BROKEN[case])
     # A catalogue without a file is a missing container.
     wanted = {"DRB-DB-002"} if case != "a catalogue that is not there" else {"DRB-CONT-002"}
-    assert set(report(storage)) & {"DRB-DB-002", "DRB-CONT-002"} == wanted
+    for pages in (True, False):
+        assert set(report(storage, pages=pages)) & {"DRB-DB-002", "DRB-CONT-002"} == wanted
     if "there" not in case and "table" not in case.partition("that")[2]:
         assert report(storage, pages=False) == ["DRB-DB-002"]
         assert info.gather(DerbyDatabase(storage)).start_problem is not None
@@ -124,6 +125,21 @@ def test_properties_that_are_missing() -> None:
     refuses(only_log)
     no_log = MemoryStorage({path: data for path, data in files.items() if path.startswith("seg0/")} | {OLD: properties})
     assert "DRB-LOG-003" in report(no_log)
+
+
+@pytest.mark.parametrize("name", BASES)
+@pytest.mark.parametrize("keep", [0, 2, 3])
+def test_containers_that_are_missing(name: str, keep: int) -> None:
+    """No level is green over an empty ``seg0/``, or over half of one."""
+    files = dict(files_of(name))
+    places = sorted(path for path in files if path.startswith("seg0/"))
+    for at, path in enumerate(places):
+        if keep == 0 or at % keep == 0:
+            del files[path]
+    storage = MemoryStorage(files)
+    quick = set(report(storage, pages=False))
+    assert "DRB-CONT-002" in quick
+    assert quick <= set(report(storage))
 
 
 @pytest.mark.parametrize("current", [None, b"", b"derby.serviceProtocol=half\n"])

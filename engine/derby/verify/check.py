@@ -72,7 +72,8 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
 
     Arguments:
         database: the database; it is only read.
-        pages: whether containers and pages are checked too.
+        pages: whether the contents of containers are checked too; without it they are only missed when they are
+            not there.
         listener: hears the steps ``log`` (bytes) and ``pages`` (containers).
 
     Raises: UnsupportedError when it is encrypted or of an unknown release.
@@ -92,9 +93,9 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     found = PageCheck([], 0, 0, 0)
     presence: Presence | None = None
     agreement: Agreement | None = None
-    if facts is not None and pages:
+    if facts is not None:
         presence = containers_present(log, facts.start, facts.table, facts.notes)
-        if facts.complete and holder is None:
+        if pages and facts.complete and holder is None:
             agreement = Agreement(_changing(facts), presence.base_columns)
     unused: set[ContainerKey] = set()
     if pages:
@@ -223,7 +224,7 @@ def _not_checked(
     if not catalogue:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:
-        left_out.append("containers and pages")
+        left_out.append("pages of containers")
     elif checked.facts is None or not checked.facts.complete:
         left_out.append("page versions against the log")
     return tuple(left_out)
