@@ -214,8 +214,7 @@ class Checkpointer:
                 self._ctx.fail(error)
                 raise
             finally:
-                with self._ctx.latch:
-                    self.map.end()
+                self._end_map()
         finally:
             self._running.release()
 
@@ -235,8 +234,13 @@ class Checkpointer:
                 self._ctx.fail(error)
                 raise
             finally:
-                with self._ctx.latch:
-                    self.map.end()
+                self._end_map()
+
+    def _end_map(self) -> None:
+        # After a failure nobody looks at the map again, and the error must stay the one that is raised.
+        if self._ctx.latch.refusal is None:
+            with self._ctx.latch:
+                self.map.end()
 
     def _due(self, writer: LogWriter, kbytes: int, minutes: int) -> bool:
         if kbytes:

@@ -175,7 +175,7 @@ class EnvironmentParts:
         # Before ``ctx.writer``: no entry may be logged uncounted.
         self.writer.observer = self.utilization
         self.ctx.writer = self.writer
-        self.ctx.latch.unexpected = self.writer.interrupted
+        self.ctx.latch.unexpected = self.ctx.fail
         # Recovery has none; from now on transactions hold locks on slots.
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged

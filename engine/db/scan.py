@@ -470,6 +470,8 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
     # As ``with``, which costs three times as much in compiled code.
     latch.acquire()
     try:
+        if latch.refusal is not None:
+            latch.refusal()
         idle = engine.locks.is_idle()
         node, index, data = find_plain(ctx, state, key) if idle else (None, -1, None)
         if node is not None:

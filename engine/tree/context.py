@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.access import LogAccess
-from engine.log.latch import Latch
+from engine.log.latch import Latch, is_unexpected
 from engine.log.writer import LogWriter
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -124,8 +124,9 @@ class TreeContext:
 
     def fail(self, error: BaseException) -> None:
         """A change has ended with an exception: of one that is not ours nothing is known to be whole (``Latch``)."""
-        if self.writer is not None:
+        if self.writer is not None and is_unexpected(error):
             self.writer.interrupted(error)
+            self.latch.refusal = self.writer.check
 
     def transient_lsn(self) -> int:
         """An LSN for a record that is in memory only (file number 0xffffffff, R-TREE-60)."""

@@ -174,17 +174,24 @@ class TxnManager:
                 lsn = self._log_end(writer, COMMIT, txn, old)
                 if wanted is not Durability.NO_SYNC:
                     writer.flush(sync=wanted is Durability.SYNC)
+                txn.state = TxnState.COMMITTED
             except BaseException as error:
                 # The Commit may be on disk: undo would contradict it after a restart (R-TXN-45).
                 txn.state = TxnState.POSSIBLY_COMMITTED
                 if isinstance(error, JetoolError):
                     writer.invalidate(error)
-                writer.interrupted(error)
+                self._ctx.fail(error)
                 raise
-        txn.state = TxnState.COMMITTED
-        self.commits += 1
-        if txn.deleted and self.compress_later is not None:
-            self.compress_later(txn)
+        else:
+            txn.state = TxnState.COMMITTED
+        try:
+            self.commits += 1
+            if txn.deleted and self.compress_later is not None:
+                self.compress_later(txn)
+        except BaseException as error:
+            # Its locks stay for ever.
+            self._ctx.fail(error)
+            raise
         try:
             if gate is not None and lsn != NULL_LSN:
                 # With the locks held: nobody here reads what the group may yet lose.
@@ -224,7 +231,7 @@ class TxnManager:
                 self._log_end(writer, ABORT, txn)
                 undo_txn(self._ctx, self._find, txn)
             except BaseException as error:
-                writer.interrupted(error)
+                self._ctx.fail(error)
                 raise
         txn.state = TxnState.ABORTED
         self.aborts += 1
@@ -296,9 +303,13 @@ class TxnManager:
         return encode_txn_end(record, writer.version)
 
     def _finish(self, txn: Txn) -> None:
-        if txn.locks:
-            self.locks.release_all(txn.locks, txn)
-        txn.writes.clear()
-        with self._mutex:
-            self.registered.pop(txn.id, None)
-            self.serializable -= txn.isolation is Isolation.SERIALIZABLE
+        try:
+            if txn.locks:
+                self.locks.release_all(txn.locks, txn)
+            txn.writes.clear()
+            with self._mutex:
+                self.registered.pop(txn.id, None)
+                self.serializable -= txn.isolation is Isolation.SERIALIZABLE
+        except BaseException as error:
+            self._ctx.fail(error)
+            raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from types import FrameType
 from typing import Any
@@ -109,19 +109,26 @@ CHANGES: Mapping[str, Change] = {
     "remove": lambda env, db: env.remove_database("other"),
     "truncate": lambda env, db: env.truncate_database("other"),
 }
+# Records that changes change; ``clean`` changes all.
+CHANGED = (b"007", b"014", b"021")
+# What changes nodes in memory, ends transactions and takes locks; the names of functions.
+CRITICAL = ("insert_child", "remove_slot", "put", "_move", "_divide", "write_slot", "commit", "_finish", "release_all")
 # Several commits: what is there after an interruption is anything between before and after.
 SEVERAL = ("split", "clean", "compress")
 
 
 class Statements:
-    """Counts the statements of the engine, and raises at one of them."""
+    """Counts the statements of the engine, or of some of its functions, and raises at one of them."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, functions: Collection[str] = ()) -> None:
         self.at = at
+        self.functions = functions
         self.count = 0
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
         name = frame.f_code.co_filename
+        if self.functions and frame.f_code.co_name not in self.functions:
+            return None
         return self._statement if "/engine/" in name and "/engine/storage/" not in name else None
 
     def _statement(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -156,9 +163,9 @@ def content(storage: MemoryStorage) -> Content:
 
 
 @cache
-def whole(name: str) -> tuple[int, Content]:
+def whole(name: str, functions: tuple[str, ...] = ()) -> tuple[int, Content]:
     """The statements of a change, and what is there after it."""
-    storage, counted = MemoryStorage(files()), Statements(-1)
+    storage, counted = MemoryStorage(files()), Statements(-1, functions)
     with Environment(storage, CONFIG) as env, env.open_database("db") as db:
         sys.settrace(counted)
         try:
@@ -168,16 +175,20 @@ def whole(name: str) -> tuple[int, Content]:
     return counted.count, content(storage)
 
 
-def check_interruption(name: str, at: int) -> None:
+def check_interruption(name: str, at: int, functions: tuple[str, ...] = ()) -> None:
     storage = MemoryStorage(files())
     env = Environment(storage, CONFIG)
     db = env.open_database("db")
-    sys.settrace(Statements(at))
+    sys.settrace(Statements(at, functions))
     try:
         with contextlib.suppress(UnforeseenError):
             CHANGES[name](env, db)
     finally:
         sys.settrace(None)
+    for key, data in content(MemoryStorage(files()))["db"]:
+        with contextlib.suppress(JetoolError):
+            # No search goes through a tree that is half made.
+            assert key in CHANGED or name == "clean" or db.get(key) == data
     acknowledged = []
     for number in range(6):
         with contextlib.suppress(JetoolError):
@@ -204,6 +215,12 @@ def check_interruption(name: str, at: int) -> None:
 def test_interrupted_at_a_statement(name: str, part: int) -> None:
     count, _ = whole(name)
     check_interruption(name, 1 + part * count // STEPS)
+
+
+@pytest.mark.parametrize("name", ["put", "split", "delete", "transaction", "abort"])
+def test_interrupted_in_a_critical_function(name: str) -> None:
+    for at in range(1, whole(name, CRITICAL)[0] + 1):
+        check_interruption(name, at, CRITICAL)
 
 
 @pytest.mark.slow
