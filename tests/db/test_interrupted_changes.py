@@ -110,7 +110,7 @@ CHANGES: Mapping[str, Change] = {
     "truncate": lambda env, db: env.truncate_database("other"),
 }
 # Records that changes change; ``clean`` changes all.
-CHANGED = (b"007", b"014", b"021")
+CHANGED = (b"007", b"014", b"021", b"028")
 # What changes nodes in memory, ends transactions and takes locks; the names of functions.
 CRITICAL = ("insert_child", "remove_slot", "put", "_move", "_divide", "write_slot", "commit", "_finish", "release_all")
 # Several commits: what is there after an interruption is anything between before and after.
