@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
-from engine.derby.verify.check import DerbyReport, verify
+from engine.derby.verify.check import MISSING_CONTAINERS, DerbyReport, verify
 from engine.derby.verify.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.storage.base import Storage
 from engine.verify import repairs
@@ -56,7 +56,7 @@ RULES: Final = (
     ("DRB-DB-002", "the service properties keep Derby from starting the database"),
     ("DRB-DB-003", "an interrupted change of the service properties is taken back"),
 )
-_LOG_CHECKS: Final = ("service properties", "control files", "log", "tail", "missing containers")
+_LOG_CHECKS: Final = ("service properties", "control files", "log", "tail", MISSING_CONTAINERS)
 _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
 

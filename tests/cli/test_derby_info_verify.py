@@ -135,9 +135,33 @@ def test_log_only(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     for options in (["--log"], ["--tail"], ["--log", "--tail"]):
         summary = run("verify", database, "--json", *options).json()["summary"]
-        assert summary["checked"] == ["service properties", "control files", "log", "tail"]
+        assert summary["checked"] == ["service properties", "control files", "log", "tail", "missing containers"]
         assert "pages of containers" in summary["not_checked"]
         assert summary["pages"] == 0
+
+
+@pytest.mark.parametrize("option", ["--quick", "--full"])
+def test_containers_cannot_be_missed_without_the_log(option: str, tmp_path: Path) -> None:
+    """A check that could not run is listed as not checked, never as passed."""
+    database = extract(FIVE, tmp_path)
+    for path in (database / "log").glob("*.dat"):
+        path.unlink()
+    result = run("verify", database, option, "--json")
+    summary = result.json()["summary"]
+    assert result.code == 1
+    assert "missing containers" in summary["not_checked"]
+    assert "missing containers" not in summary["checked"]
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+def test_quick_misses_containers(keep: int, tmp_path: Path) -> None:
+    database = extract(FIVE, tmp_path)
+    for at, path in enumerate(sorted((database / "seg0").iterdir())):
+        if not keep or at % keep:
+            path.unlink()
+    result = run("verify", database, "--quick", "--json")
+    assert result.code == 1
+    assert {one["code"] for one in result.json()["findings"]} >= {"DRB-CONT-002"}
 
 
 @pytest.mark.parametrize(

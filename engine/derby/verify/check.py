@@ -19,7 +19,7 @@ that impossible unless the log lost its end.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.derby.database import CONTROL, MIRROR, Controls, DerbyDatabase
 from engine.derby.format import container, control, instant
@@ -43,6 +43,9 @@ from engine.derby.verify.recovered import check_recovered
 from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
+
+# As summaries call the check of containers against the log and the catalogue.
+MISSING_CONTAINERS: Final = "missing containers"
 
 
 class DerbyReport(NamedTuple):
@@ -72,8 +75,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
 
     Arguments:
         database: the database; it is only read.
-        pages: whether the contents of containers are checked too; without it they are only missed when they are
-            not there.
+        pages: whether the pages of containers are checked too. Containers that are missing are found either way.
         listener: hears the steps ``log`` (bytes) and ``pages`` (containers).
 
     Raises: UnsupportedError when it is encrypted or of an unknown release.
@@ -134,6 +136,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         not_checked=_not_checked(
             checked,
             pages=pages,
+            containers=presence is not None,
             catalogue=presence is not None and presence.catalogue is not None,
             agreement=agreement is not None,
             not_compared=not_compared,
@@ -212,7 +215,14 @@ def _changing(facts: LogFacts) -> set[ContainerKey]:
 
 
 def _not_checked(
-    checked: LogCheck, *, pages: bool, catalogue: bool, agreement: bool, not_compared: str | None, uncompared: int
+    checked: LogCheck,
+    *,
+    pages: bool,
+    containers: bool,
+    catalogue: bool,
+    agreement: bool,
+    not_compared: str | None,
+    uncompared: int,
 ) -> tuple[str, ...]:
     left_out = ["order of keys in indexes"]
     if not agreement:
@@ -221,6 +231,8 @@ def _not_checked(
         left_out.append(f"rows against indexes in tables that recovery changes ({not_compared})")
     if uncompared:
         left_out.append(f"values of {plural(uncompared, 'index column')} (decimals, floats, collated or long values)")
+    if not containers:
+        left_out.append(MISSING_CONTAINERS)
     if not catalogue:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:

@@ -112,8 +112,8 @@ def verify(
     say it. Each of its entries has to lead to a record, and to expire with it. Which entries are missing only the key
     creator of the application could tell. By itself it checks nothing else.
 
-    Of a Derby database both control files, the log and valid records after its end are checked, and without --log,
-    --tail and --quick every page of every container too, its version against the log.
+    Of a Derby database both control files, the log, valid records after its end and missing containers are checked,
+    and without --log, --tail and --quick every page of every container too, its version against the log.
 
     Notes (JE-OPEN) say what JE would refuse or needs beside a sound log: duplicates of JE 3 or 4 in the recovery
     interval, less of the disk free than je.freeDisk, classes that order keys.
