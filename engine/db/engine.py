@@ -367,13 +367,26 @@ class Engine:
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""
+        finished = False
         try:
-            return self.txns.commit(locker, durability)
-        finally:
-            # A group that has not acknowledged it is told to the caller; it is committed here all the same.
-            if self._ends and locker.state is TxnState.COMMITTED:
-                for action in self._ends.pop(locker.id, []):
-                    action.committed()
+            try:
+                return self.txns.commit(locker, durability)
+            finally:
+                # A group that has not acknowledged it is told to the caller; it is committed here all the same.
+                if self._ends and locker.state is TxnState.COMMITTED:
+                    self._run_committed(self._ends.pop(locker.id, []))
+                finished = True
+        except BaseException as error:
+            if not finished:
+                # It is committed, and memory may not know all of it.
+                self.ctx.fail(error)
+            raise
+
+    def _run_committed(self, actions: list[_AtEnd]) -> None:
+        # After a failure recovery does it, and what has happened must stay the error that is raised.
+        if self.writer is None or not self.writer.failed:
+            for action in actions:
+                action.committed()
 
     def commit_nothing(self) -> int:
         """A Commit without an LN, for the DTVLSN in it; for a master. Returns its VLSN."""
@@ -412,12 +425,16 @@ class Engine:
 
     def abort(self, locker: Txn) -> None:
         """Abort a transaction, and run what waits for that."""
-        actions = self._ends.pop(locker.id, [])
-        self.txns.abort(locker)
-        # After a failed write nothing was taken back, and nothing may be finished.
-        if self.writer is not None and not self.writer.failed:
-            for action in actions:
-                action.aborted()
+        try:
+            actions = self._ends.pop(locker.id, [])
+            self.txns.abort(locker)
+            # After a failed write nothing was taken back, and nothing may be finished.
+            if self.writer is not None and not self.writer.failed:
+                for action in actions:
+                    action.aborted()
+        except BaseException as error:
+            self.ctx.fail(error)
+            raise
 
     def after_write(self) -> None:
         """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""

@@ -56,6 +56,13 @@ def abort(env: Environment, db: Database) -> None:
     txn.abort()
 
 
+def abort_naming(env: Environment, db: Database) -> None:
+    txn = env.begin()
+    env.rename_database("other", "renamed", txn)
+    env.create_database("new", txn=txn).close()
+    txn.abort()
+
+
 def change_at_cursor(env: Environment, db: Database) -> None:
     with env.begin() as txn, db.cursor(txn) as cursor:
         cursor.search(b"021")
@@ -99,6 +106,7 @@ CHANGES: Mapping[str, Change] = {
     "delete": lambda env, db: db.delete(b"007"),
     "transaction": change_in_transaction,
     "abort": abort,
+    "abort naming": abort_naming,
     "cursor": change_at_cursor,
     "checkpoint": checkpoint,
     "evict": evict,
@@ -216,7 +224,7 @@ def test_interrupted_at_a_statement(name: str, part: int) -> None:
     check_interruption(name, 1 + part * count // STEPS)
 
 
-@pytest.mark.parametrize("name", ["put", "split", "delete", "transaction", "abort"])
+@pytest.mark.parametrize("name", ["put", "split", "delete", "transaction", "abort", "rename"])
 def test_interrupted_in_a_critical_function(name: str) -> None:
     for at in range(1, whole(name, CRITICAL)[0] + 1):
         check_interruption(name, at, CRITICAL)
