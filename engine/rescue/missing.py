@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
@@ -39,9 +38,9 @@ from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress, list_log_files
 from engine.log.reader import FileReader
-from engine.log.window import LOOK_BYTES
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
+from engine.rescue.salvage.coverage import cut_short
 from engine.rescue.salvage.databases import OWN_PREFIX
 from engine.rescue.salvage.extinct import word_for
 from engine.rescue.salvage.tree_survey import TreeCatalog
@@ -178,23 +177,6 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
         needed.add(file_of(stopped_at))
     listed = tuple(absent.file(number, number in needed, walked=is_whole) for number in absent.numbers())
     return MissingReport(listed, tuple(keys), tuple(subtrees), problem, walked, databases)
-
-
-def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
-    """Files that end before the entry that the next file names as their last: number, and where they end."""
-    found = {}
-    for before, after in pairwise(files.files):
-        if after.number != before.number + 1:
-            continue
-        try:
-            with FileReader(storage, after, is_last=False, window_bytes=LOOK_BYTES) as reader:
-                header = reader.header
-        except JetoolError:
-            continue
-        # In the same file the last entry begins there; where the file ends is not written down.
-        if header is not None and before.size_bytes <= header.last_entry_in_prev_file:
-            found[before.number] = before.size_bytes
-    return found
 
 
 class _Absent:

@@ -54,7 +54,7 @@ def test_a_new_environment(env: Path, tmp_path: Path) -> None:
 def test_lines_of_provenance() -> None:
     """They are written without a row for each, and are those of the shape."""
     records = [
-        SalvagedRecord(0, b"\x00key", b"data", 0, env, origin, lsn, vlsn, txn, time_ms, stood_in)
+        SalvagedRecord(0, b"\x00key", b"data", 0, env, origin, lsn, vlsn, txn, time_ms, stood_in, not stood_in)
         for env, origin, lsn, vlsn, txn, time_ms, stood_in in (
             ("/data/env", "log", 0x1F_00002A3C, 12, -20, 1_700_000_000_007, False),
             ('/data/"\u2028\udcff', "tree", NULL_LSN, NULL_VLSN, None, None, True),
@@ -79,6 +79,7 @@ def test_lines_of_provenance() -> None:
             txn=one.txn,
             time=one.time_ms,
             stood_in=one.stood_in,
+            confirmed=one.confirmed,
         )
         expected.append(record_line(said, PLAIN))
     assert ProvenanceLines(0, 'group "\udcfe', "Täglich\n").lines(records) == b"".join(expected)

@@ -131,6 +131,7 @@ def test_the_log_alone_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
     found = Found(env)
     assert {db: found.records.get(db, {}) for db in ours} == {db: said[db] for db in ours}
     assert {one.origin for one in found.given} <= {"log", "slot"}
+    assert all(one.confirmed for one in found.given)
     assert not found.lost
     for one in found.given:
         assert one.lsn != NULL_LSN
@@ -170,6 +171,8 @@ def test_three_replicas_each_damaged_elsewhere(tmp_path: Path) -> None:
     found = Found(*envs)
     assert found.records == without_empty(whole)
     assert not found.lost
+    # Together they have every VLSN.
+    assert all(one.confirmed for one in found.given)
     alone = Found(envs[0])
     assert sum(map(len, alone.records.values())) < sum(map(len, found.records.values()))
 
@@ -180,6 +183,7 @@ def test_a_healthy_replica_gives_what_recovery_says(tmp_path: Path) -> None:
     flip(one, next(entry for entry in entries_of(DiskStorage(one))[100:] if entry.type_number in USER_LNS))
     found = Found(one, other)
     assert found.records == without_empty(records_of(other))
+    assert all(one.confirmed for one in found.given)
 
 
 def test_a_key_whose_record_is_gone_is_lost_by_name(tmp_path: Path) -> None:

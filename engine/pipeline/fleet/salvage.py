@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 FORMS: Final = ("parquet", "json", "csv")
 _RAW_FORMS: Final = ("parquet",)
-_SHOWN: Final = ("source", "environment", "db", "key", "data", "vlsn", "lsn", "from", "stood_in")
+_SHOWN: Final = ("source", "environment", "db", "key", "data", "vlsn", "lsn", "from", "stood_in", "confirmed")
 # The datasets: kind of their rows, and columns that say nothing there.
 _DATASETS: Final = {
     "records": (RECORD, ()),
-    "lost": (LOST, ("data", "vlsn", "from", "decoded_data")),
-    "doubt": (DOUBT, ("vlsn", "from", "stood_in")),
+    "lost": (LOST, ("data", "vlsn", "from", "confirmed", "decoded_data")),
+    "doubt": (DOUBT, ("vlsn", "from", "stood_in", "confirmed")),
     "orphans": (ORPHAN, ()),
 }
 
@@ -62,6 +62,7 @@ class SalvageReport(NamedTuple):
         records: how many records each environment gave, and whether by ``TREE`` or ``LOG``.
         lost: keys whose newest version cannot be read.
         stood_in: those of them for which an older version stands in.
+        unconfirmed: records of which damage may hide a newer version, or the deletion.
         in_doubt: newer versions whose transaction has no end in the log.
         orphans: records of databases that nothing names.
     """
@@ -70,6 +71,7 @@ class SalvageReport(NamedTuple):
     records: dict[str, tuple[str, int]]
     lost: int
     stood_in: int
+    unconfirmed: int
     in_doubt: int
     orphans: int
 
@@ -111,20 +113,29 @@ def salvage_fleet(
                     if kind == LOST:
                         chosen = chosen.withColumn("reason", f.lit("the newest version cannot be read"))
                     session.run(partial(_save, chosen, f"{staging}/{name}", form), "salvage", listener)
-                counted = rows.groupBy("kind", "environment", "from", "stood_in").count().collect()
+                counted = rows.groupBy("kind", "environment", "from", "stood_in", "confirmed").count().collect()
         finally:
             # Persisted frames outlive the job unless they are given back.
             rows.unpersist()
     records: dict[str, tuple[str, int]] = {}
     sums = dict.fromkeys((LOST, DOUBT, ORPHAN), 0)
-    stood_in = 0
-    for kind, env, origin, replaced, count in counted:
+    stood_in = unconfirmed = 0
+    for kind, env, origin, replaced, confirmed, count in counted:
+        unconfirmed += count if kind in (RECORD, ORPHAN) and not confirmed else 0
         if kind == RECORD:
             records[env] = TREE if origin == TREE else LOG, records.get(env, ("", 0))[1] + count
         else:
             sums[kind] += count
             stood_in += count if kind == LOST and replaced else 0
-    return SalvageReport(health, records, sums[LOST], stood_in, sums[DOUBT], sums[ORPHAN])
+    return SalvageReport(
+        health=health,
+        records=records,
+        lost=sums[LOST],
+        stood_in=stood_in,
+        unconfirmed=unconfirmed,
+        in_doubt=sums[DOUBT],
+        orphans=sums[ORPHAN],
+    )
 
 
 def check(env: str) -> Health:

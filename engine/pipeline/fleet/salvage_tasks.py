@@ -23,7 +23,7 @@ _BATCH_BYTES: Final = 16 << 20
 
 ROWS: Final = (
     "kind string, source string, environment string, db string, key binary, data binary, vlsn bigint, lsn bigint, "
-    "from string, stood_in boolean, decoded_key string, decoded_data string, known boolean"
+    "from string, stood_in boolean, confirmed boolean, decoded_key string, decoded_data string, known boolean"
 )
 
 
@@ -54,12 +54,12 @@ def _meaning(decoding: Decoding | None, database: SalvagedDatabase, one: Salvage
 def _row(source: str, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:
     name = database.db.name
     if isinstance(one, LostVersion):
-        return LOST, source, one.env, name, one.key, None, None, one.lsn, None, one.stood_in
+        return LOST, source, one.env, name, one.key, None, None, one.lsn, None, one.stood_in, None
     if isinstance(one, DoubtfulVersion):
-        return DOUBT, source, one.env, name, one.key, one.data, None, one.lsn, None, None
+        return DOUBT, source, one.env, name, one.key, one.data, None, one.lsn, None, None, None
     kind = ORPHAN if database.orphan else RECORD
     vlsn = None if one.vlsn == NULL_VLSN else one.vlsn
-    return kind, source, one.env, name, one.key, one.data, vlsn, one.lsn, one.origin, one.stood_in
+    return kind, source, one.env, name, one.key, one.data, vlsn, one.lsn, one.origin, one.stood_in, one.confirmed
 
 
 def batches(rows: Iterator[tuple[Any, ...]], schema: Any, most_rows: int = 4096) -> Iterator[Any]:

@@ -7,6 +7,7 @@
 * ``trees``: the trees as the last legible checkpoint left them, with the branches that are gone
 * ``tree_survey``: what the trees say of records, at the last whole checkpoint and now
 * ``old_duplicates``: duplicates of log versions 6 and 7
+* ``coverage``: what a damaged log does not show
 * ``versions``: what one log holds of one record
 * ``taking``: versions out of stretches of intact entries, by the million
 * ``sorting``: versions by database and key, with memory bounded by files of sorted runs

@@ -55,10 +55,10 @@ class Salvage:
     Attributes:
         databases: of the result, complete once the logs are read.
         counts: by word, while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``, ``stood-in``,
-            ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed`` (of databases
-            that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records that a filter of
-            the application may have discarded; ``lost-nodes`` and ``lost-below``: nodes that are gone, and about
-            how many records below them.
+            ``unconfirmed``, ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed``
+            (of databases that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records
+            that a filter of the application may have discarded; ``lost-nodes`` and ``lost-below``: nodes that are gone,
+            and about how many records below them.
         lost_databases: names of databases that are gone whole, once all is taken.
         absent: by node of all sources, numbers of log files that are not there.
     """
@@ -191,12 +191,12 @@ class Salvage:
         for taker in self._takers:
             yield from taker.bins.lsns.values()
 
-    def _database(self, at: int, db: SalvageDb, *, orphan: bool = False) -> int:
+    def _database(self, at: int, db: SalvageDb, *, orphan: bool = False, local: bool = False) -> int:
         """The number of a database of a source."""
         number = self._numbers.get((at, db.name))
         if number is None:
             number = self._numbers[at, db.name] = len(self.databases)
-            self.databases.append(SalvagedDatabase(at, db, orphan))
+            self.databases.append(SalvagedDatabase(at, db, orphan, local))
         return number
 
     def _own(self, number: int, db_id: int, db: SalvageDb) -> SalvageDb:
@@ -209,7 +209,7 @@ class Salvage:
     def _numbered(self, number: int, db_id: int) -> int:
         """The number of a database of a node by its id."""
         at, node = self._nodes[number]
-        return self._database(at, self._own(number, db_id, node.survey.dbs[db_id]))
+        return self._database(at, self._own(number, db_id, node.survey.dbs[db_id]), local=db_id >= 0)
 
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
@@ -226,7 +226,7 @@ class Salvage:
                         max_entries=state.max_entries,
                         comparator=state.order.comparator is not None,
                     )
-                    database = self._database(at, self._own(number, state.id, found))
+                    database = self._database(at, self._own(number, state.id, found), local=state.id >= 0)
                     records: Iterator[tuple[bytes, bytes, int, int]] = self._tree_records(env, db.state)
                     if env.prepared():
                         # Slots show what is not committed, too; a cursor does not.
@@ -286,7 +286,8 @@ class Salvage:
 
     def _bins_of(self, number: int) -> NewestBins:
         node = self._nodes[number][1]
-        return NewestBins(_last_gap(node), node.survey.checkpoints, self.trees[number])
+        survey = node.survey
+        return NewestBins(_last_gap(node), survey.checkpoints, self.trees[number], survey.gap_end)
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
         """The general way: one entry that may be anything."""
@@ -305,7 +306,7 @@ class Salvage:
         survey = node.survey
         found = ln_version(item, survey)
         if found is not None:
-            database = self._database(at, self._own(number, found[0], survey.dbs[found[0]]))
+            database = self._numbered(number, found[0])
         else:
             record = decoded(item)
             if not isinstance(record, LN) or record.db_id in survey.dbs or record.db_id in survey.internal:
@@ -329,8 +330,7 @@ class Salvage:
         self._rows.add(database, key, number, ([version], None), LN_BYTES + len(version[2]))
 
     def _read_slots(self, number: int, item: LogEntry) -> None:
-        at, node = self._nodes[number]
-        found = node_versions(item, node.survey)
+        found = node_versions(item, self._nodes[number][1].survey)
         if found is None:
             return
         if found.main_key is not None:
@@ -342,7 +342,7 @@ class Salvage:
         if found.is_whole:
             self._takers[number].bins.take(found.node, item.lsn, found.keys)
         for key, slot in found.rows:
-            database = self._database(at, self._own(number, found.db_id, node.survey.dbs[found.db_id]))
+            database = self._numbered(number, found.db_id)
             self._rows.add(database, key, number, ([], slot), SLOT_BYTES + len(slot[2]))
 
 

@@ -45,6 +45,7 @@ class NameChange(NamedTuple):
     Attributes:
         txn: None outside transactions.
         deleted: the name was taken away from the database.
+        truncated: the database that had the name, which it lost with its records; None for other changes.
     """
 
     lsn: int
@@ -52,6 +53,7 @@ class NameChange(NamedTuple):
     db_id: int
     txn: int | None
     deleted: bool
+    truncated: int | None = None
 
 
 class LogDatabases(NamedTuple):
@@ -204,7 +206,8 @@ class DatabaseLedger:
             if not self._counts(change):
                 continue
             name, db_id = change.name, change.db_id
-            before = holders.get(name)
+            # Its own NameLN may be lost.
+            before = holders.get(name) if change.truncated is None else change.truncated
             if change.deleted:
                 if before == db_id:
                     del holders[name]
@@ -212,9 +215,9 @@ class DatabaseLedger:
                     names.pop(db_id, None)
                     gone.add(db_id)
                 continue
-            if before is not None and before != db_id and names.get(before) == name:
+            if before is not None and before != db_id and names.get(before, name) == name:
                 # A truncation: the name goes over to an empty database.
-                del names[before]
+                names.pop(before, None)
                 gone.add(before)
             holders[name] = db_id
             names[db_id] = name

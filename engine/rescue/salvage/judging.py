@@ -11,6 +11,7 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import TxnLsns
+from engine.rescue.salvage.coverage import covered_from
 from engine.rescue.salvage.extinct import EXTINCT, ExtinctRange, word_for
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.sorting import SortedVersions
@@ -63,11 +64,19 @@ class Judge:
         nodes = [node for source in sources for node in source.nodes]
         self._envs = [node.env for node in nodes]
         self._last_vlsns = [node.survey.last_vlsn for node in nodes]
+        members: list[range] = []
+        for source in sources:
+            first = members[-1].stop if members else 0
+            members.append(range(first, first + len(source.nodes)))
+        self._members = [members[database.source] for database in databases]
         self._bins = [taker.bins for taker in takers]
         self._old_duplicates = [taker.old_duplicates for taker in takers]
         # By database: the VLSN up to which the base of its source gives all; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
+        # By database: the VLSN from which on the nodes of its source have every one.
+        covered = [covered_from(vlsns for node in source.nodes for vlsns in node.survey.vlsns) for source in sources]
+        self._covered = [covered[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
@@ -78,11 +87,13 @@ class Judge:
         self.below: Counter[int] = Counter()
         self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
+        # Nothing shows that such a database had not been removed.
+        self._orphan = [database.orphan for database in databases]
         self._fates = fates
         self._commits = commits
         self._counts = counts
         self._now_ms = now_ms
-        self._plain_records = self._plain_deletions = 0
+        self._plain_records = self._plain_deletions = self._plain_unconfirmed = 0
 
     def batches(self, rows: SortedVersions) -> Iterator[list[Salvaged]]:
         """Records in order, each after what is to be said of it; those of a batch are of one database."""
@@ -113,7 +124,8 @@ class Judge:
     def _count_plain(self) -> None:
         self._counts["records"] += self._plain_records
         self._counts["deleted"] += self._plain_deletions
-        self._plain_records = self._plain_deletions = 0
+        self._counts["unconfirmed"] += self._plain_unconfirmed
+        self._plain_records = self._plain_deletions = self._plain_unconfirmed = 0
 
     def _take_plain(
         self, database: int, key: bytes, node: int, versions: KeyVersions, batch: list[Salvaged]
@@ -155,9 +167,12 @@ class Judge:
             return 0
         self._plain_records += 1
         data, in_txn = best[2], best[1] & IN_TXN
+        # As ``confirm``, without the call for what stands after the damage.
+        confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._orphan[database]
+        self._plain_unconfirmed += not confirmed
         fields = (
             database, key, data, 0, self._envs[node], LOG, newest, best[4], best[3] if in_txn else None,
-            newest_ms or None, False,
+            newest_ms or None, False, confirmed,
         )  # fmt: skip
         # As its constructor does, in half the time.
         batch.append(_new_tuple(SalvagedRecord, fields))
@@ -170,6 +185,7 @@ class Judge:
             chosen = found[0][0]
             verdict = self._verdict(database, key, chosen, found[0][1])
             lost = verdict.lost_lsn != NULL_LSN
+            confirmed = verdict.confirmed
         else:
             verdicts = {node: self._verdict(database, key, node, versions) for node, versions in found}
             if floor is not None:
@@ -178,6 +194,7 @@ class Judge:
                     return []
             chosen, lost = choose(verdicts, self._last_vlsns)
             verdict = verdicts[chosen]
+            confirmed = self._is_confirmed(database, verdicts, chosen)
         said: list[Salvaged] = []
         if lost:
             self._counts["lost"] += 1
@@ -190,7 +207,8 @@ class Judge:
             self._counts["in-doubt"] += 1
             data = None if doubt.deleted else doubt.data
             said.append(DoubtfulVersion(database, key, self._envs[chosen], doubt.lsn, doubt.txn or 0, data))
-        record = self._live(database, key, chosen, verdict, lost)
+        confirmed = confirmed and not (lost or self._orphan[database])
+        record = self._live(database, key, chosen, verdict, lost, confirmed)
         if record is not None:
             said.append(record)
         return said
@@ -206,18 +224,33 @@ class Judge:
             self._counts.update(verdict.passed_over)
         return verdict
 
+    def _is_confirmed(self, database: int, verdicts: dict[int, Verdict], chosen: int) -> bool:
+        """Whether one of several nodes shows that there is no newer version, or all of them together."""
+        vlsn = verdicts[chosen].vlsn
+        if vlsn == NULL_VLSN or self._databases[database].local:
+            return verdicts[chosen].confirmed
+        if NULL_VLSN != self._covered[database] <= vlsn + 1:
+            return True
+        nodes = self._members[database]
+        last = max(self._last_vlsns[node] for node in nodes)
+        return any(
+            one.confirmed and one.vlsn == vlsn and self._last_vlsns[node] >= last for node, one in verdicts.items()
+        )
+
     def _extinct_word(self, database: int, key: bytes, node: int, version: SalvagedVersion) -> str:
         ranges = self._extinct.get((database, node))
         return "" if ranges is None else word_for(ranges, key, version.lsn, ordered=self._ordered[database])
 
     def _place(self, database: int, key: bytes, node: int) -> KeyPlace:
         """What the trees say of a key."""
-        if self._databases[database].orphan:
+        if self._orphan[database]:
             return UNPLACED
         branches = self._branches.get((database, node))
         return DECIDED if branches is None else branches.place(key)
 
-    def _live(self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool) -> SalvagedRecord | None:
+    def _live(
+        self, database: int, key: bytes, node: int, verdict: Verdict, lost: bool, confirmed: bool
+    ) -> SalvagedRecord | None:
         version = verdict.version
         if version is None:
             return None
@@ -244,6 +277,7 @@ class Judge:
         if word == EXTINCT:
             return None
         self._counts["records"] += 1
+        self._counts["unconfirmed"] += not confirmed
         origin = _ORIGINS[version.kind]
         txn = version.txn
         time_ms: int | None = None
@@ -253,6 +287,7 @@ class Judge:
         vlsn = NULL_VLSN if origin == TREE else version.vlsn
         fields = (
             database, key, data, expiration, self._envs[node], origin, version.lsn, vlsn, txn, time_ms, lost,
+            confirmed,
         )  # fmt: skip
         # As its constructor does, in half the time.
         return _new_tuple(SalvagedRecord, fields)

@@ -14,11 +14,13 @@ class SalvagedDatabase(NamedTuple):
         source: index of the source.
         db: what is known of it.
         orphan: no MapLN names it: its records are those of an unknown database.
+        local: it is not replicated: of the nodes of its source one has it.
     """
 
     source: int
     db: SalvageDb
     orphan: bool
+    local: bool = False
 
 
 class SalvagedRecord(NamedTuple):
@@ -31,6 +33,7 @@ class SalvagedRecord(NamedTuple):
         origin: ``tree``: recovery; ``log``: an LN; ``slot``: its BIN had the data embedded.
         lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None where not known.
         stood_in: a newer version is lost.
+        confirmed: it is the newest: no damage can hide another one, or a deletion.
     """
 
     database: int
@@ -44,6 +47,7 @@ class SalvagedRecord(NamedTuple):
     txn: int | None
     time_ms: int | None
     stood_in: bool
+    confirmed: bool
 
 
 class LostVersion(NamedTuple):

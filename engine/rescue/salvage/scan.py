@@ -16,7 +16,7 @@ from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import NAMING_DB_ID, DatabaseImpl
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.entry.ln_content import MapLN, NameLN, NameOperation
 from engine.format.entry.node import (
     EXPIRES_IN_HOURS,
     KNOWN_DELETED,
@@ -53,6 +53,7 @@ from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
+from engine.rescue.salvage.coverage import VlsnCoverage, VlsnRange, gap_end
 from engine.rescue.salvage.databases import (
     GROUP_DATABASE,
     UTILIZATION_DATABASE,
@@ -61,7 +62,17 @@ from engine.rescue.salvage.databases import (
     SalvageDb,
 )
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
-from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, NO_DATA, SINGLE, VOID, LNVersion, SlotVersion
+from engine.rescue.salvage.versions import (
+    DELETED,
+    EMBEDDED,
+    FOR_GOOD,
+    IN_TXN,
+    NO_DATA,
+    SINGLE,
+    VOID,
+    LNVersion,
+    SlotVersion,
+)
 from engine.storage.disk import DiskStorage
 
 _FEW: Final = MAP_LNS | NAME_LNS | FILE_SUMMARY_LNS | ROLLBACKS | EXTINCT_SCAN_LNS | {CKPT_END}
@@ -104,6 +115,8 @@ class LogSurvey(NamedTuple):
         named: those of ``dbs`` that exist under their name for certain, with records or without.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
         checkpoints: the legible ones, in log order.
+        gap_end: where the last gap ends (``coverage``); NULL_LSN without one.
+        vlsns: the ranges that the log has.
     """
 
     dbs: dict[int, SalvageDb]
@@ -120,6 +133,8 @@ class LogSurvey(NamedTuple):
     roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
     own_roots: Mapping[int, tuple[int, DatabaseImpl]] = MappingProxyType({})
     checkpoints: tuple[Checkpoint, ...] = ()
+    gap_end: int = NULL_LSN
+    vlsns: tuple[VlsnRange, ...] = ()
 
 
 class NodeVersions(NamedTuple):
@@ -150,8 +165,9 @@ def survey_log(env: str) -> LogSurvey:
     files = list_log_files(DiskStorage(env))
     few = _Few()
     damages: list[Damage] = []
-    last_vlsn = NULL_VLSN
+    last_vlsn, coverage = NULL_VLSN, VlsnCoverage()
     for item in _items(env, files.files, files.end_file()):
+        coverage.take(item)
         if isinstance(item, Damage):
             damages.append(item)
         elif isinstance(item, LogEntry):
@@ -185,6 +201,8 @@ def survey_log(env: str) -> LogSurvey:
         roots=databases.roots,
         own_roots=databases.own_roots,
         checkpoints=tuple(few.checkpoints),
+        gap_end=gap_end(DiskStorage(env), files, damages),
+        vlsns=coverage.ranges(),
     )
 
 
@@ -259,6 +277,7 @@ class _Few:
                     db_id=content.db_id,
                     txn=record.txn_id,
                     deleted=bool(content.deleted) or record.data is None,
+                    truncated=record.tail.truncated_db_id if isinstance(record.tail, NameOperation) else None,
                 )
             )
         elif entry.type_number in FILE_SUMMARY_LNS:
@@ -317,7 +336,8 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
         if is_null(slot.lsn):
             continue
         deleted = bool(slot.state & (KNOWN_DELETED | PENDING_DELETED))
-        flags = (DELETED if deleted else 0) | (EMBEDDED if slot.state & SLOT_EMBEDDED else 0)
+        flags = (DELETED if deleted else 0) | (FOR_GOOD if slot.state & KNOWN_DELETED else 0)
+        flags |= EMBEDDED if slot.state & SLOT_EMBEDDED else 0
         data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
         rows.append((key, (slot.lsn, flags | single, data, vlsn, expiration_of(node, slot), node.node_id, item.lsn)))

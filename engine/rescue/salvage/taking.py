@@ -32,6 +32,7 @@ from engine.rescue.salvage.verdict import NewestBins
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
+    FOR_GOOD,
     IN_TXN,
     KEY_BYTES,
     LN_BYTES,
@@ -228,7 +229,7 @@ class VersionTaker:
                 flags = EMBEDDED
                 value = values[at] or NO_DATA
             if state & (KNOWN_DELETED | PENDING_DELETED):
-                flags |= DELETED
+                flags |= DELETED | FOR_GOOD if state & KNOWN_DELETED else DELETED
                 value = NO_DATA
             if versions.slot is None:
                 rows.held += SLOT_BYTES

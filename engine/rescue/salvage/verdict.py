@@ -6,7 +6,8 @@ In one log, of the rows of one record:
    a rollback took back do not count, nor those of transactions that aborted or have no end.
 2. A slot of a BIN that leads to a newer version, which no LN in the log is, speaks for a lost LN: embedded data is the
    version, and so is the key of a database with duplicates, which holds the whole record (R-TREE-40); a deleted slot
-   removes the record; else the newest version is *lost*, and an older one, if there is one, stands in for it.
+   removes the record, unless its transaction may have been open; else the newest version is *lost*, and an older one,
+   if there is one, stands in for it.
 3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
    LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
    BIN was split; where damage may have held that node, the record is kept.
@@ -19,6 +20,12 @@ In one log, of the rows of one record:
 
 Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
 far, knows the record and has not lost it, or has a newer version than the one that would stand in.
+
+A version is *confirmed* when no damage can hide a newer one, or a deletion: it stands after the last damage, or a slot
+leads to it of a BIN that was logged after the damage, or that the trees had at a later checkpoint. A slot without its
+LN does that only where the transaction had ended. Of a group it is
+enough that one node confirms it whose log goes as far as the others', or that the nodes together have every VLSN after
+it (``coverage``).
 
 Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
 stands in.
@@ -41,6 +48,7 @@ from engine.rescue.salvage.trees import DECIDED, KeyPlace
 from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
+    FOR_GOOD,
     FROM_TREE,
     IN_TXN,
     SINGLE,
@@ -101,6 +109,7 @@ class Verdict(NamedTuple):
         lost_lsn: the newest version, which cannot be read; NULL_LSN when it can.
         doubt: a newer version whose transaction has no end in the log, or None.
         passed_over: versions that do not count, by fate: ``aborted``, ``open``, ``rolled-back``.
+        confirmed: no damage of this log can hide a newer version, or a deletion.
     """
 
     version: SalvagedVersion | None
@@ -108,6 +117,7 @@ class Verdict(NamedTuple):
     lost_lsn: int
     doubt: SalvagedVersion | None
     passed_over: dict[str, int]
+    confirmed: bool
 
     @property
     def live(self) -> bool:
@@ -129,6 +139,7 @@ class NewestBins:
 
     Arguments:
         last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
+        gap_end: where the last gap ends (``coverage``).
         checkpoints: the legible ones, in log order.
         trees: as that checkpoint left them.
 
@@ -143,8 +154,10 @@ class NewestBins:
         last_gap: int = NULL_LSN,
         checkpoints: Sequence[Checkpoint] = (),
         trees: TreeSurvey | None = None,
+        gap_end: int = NULL_LSN,
     ) -> None:
         self._last_gap = last_gap
+        self.gap_end = gap_end
         self._checkpoints = sorted(checkpoints, key=_first_active)
         self.tree_bins: Mapping[int, int] = {} if trees is None else trees.bins
         self._has_branches = trees is not None and bool(trees.lost)
@@ -161,6 +174,16 @@ class NewestBins:
             else:
                 self._ends.pop(node, None)
 
+    def has_ended(self, found: KeyVersions, lsn: int) -> bool:
+        """Whether the transaction that wrote a version had ended when the record's slot was as it is."""
+        # The first checkpoint that no longer knew the transaction.
+        at = bisect_right(self._checkpoints, lsn, key=_first_active)
+        if found.slot is None or at == len(self._checkpoints):
+            return False
+        seen = found.seen_lsn
+        # A BIN of before speaks when no later version of it can be lost.
+        return seen >= self._checkpoints[at].start_lsn or seen > self._last_gap or self.in_tree(found)
+
     def fate_of_ended(self, found: KeyVersions, lsn: int) -> str:
         """What became of a transaction without an end in the log, as the slots of a record that it wrote show (rule 4).
 
@@ -168,18 +191,12 @@ class NewestBins:
             found: of the record.
             lsn: of the LN that the transaction wrote.
         """
-        slot, seen = found.slot, found.seen_lsn
-        # The first checkpoint that no longer knew the transaction.
-        at = bisect_right(self._checkpoints, lsn, key=_first_active)
-        if slot is None or at == len(self._checkpoints):
-            return OPEN
-        is_later = seen >= self._checkpoints[at].start_lsn
-        # A BIN of before speaks when no later version of it can be lost.
-        if not (is_later or seen > self._last_gap or self.in_tree(found)):
+        slot = found.slot
+        if slot is None or not self.has_ended(found, lsn):
             return OPEN
         if slot[0] == lsn:
             return COMMITTED
-        return ABORTED if slot[0] < lsn < seen else OPEN
+        return ABORTED if slot[0] < lsn < slot[6] else OPEN
 
     def in_tree(self, found: KeyVersions) -> bool:
         """Whether a tree has a record, or a BIN that was logged after ``tree_time``."""
@@ -187,6 +204,15 @@ class NewestBins:
         if self.tree_time == NULL_LSN or seen == NULL_LSN:
             return False
         return seen >= self.tree_time or seen >= self.tree_bins.get(found.seen_node, seen + 1)
+
+    def confirm(self, found: KeyVersions, lsn: int) -> bool:
+        """Whether no damage can hide a version of a record that is newer than the one with an LSN, or a deletion."""
+        if lsn >= self.gap_end:
+            return True
+        slot = found.slot
+        if slot is None or slot[0] != lsn:
+            return False
+        return slot[6] >= self.gap_end or (self.tree_time >= self.gap_end and self.in_tree(found))
 
     def without(self, found: KeyVersions, key: bytes, newest: int, duplicates: bool, place: KeyPlace) -> bool:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
@@ -238,7 +264,7 @@ def judge(
     for row in found.lns:
         lsn, flags, _, txn, _, _ = row
         if flags & FROM_TREE:
-            return Verdict(version_of_ln(row), False, NULL_LSN, None, passed)
+            return Verdict(version_of_ln(row), False, NULL_LSN, None, passed, True)
         fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
         if fate == OPEN:
             fate = newest_bins.fate_of_ended(found, lsn)
@@ -250,6 +276,7 @@ def judge(
             if fate == OPEN and lsn > doubtful:
                 doubt, doubtful = row, lsn
     version = None if best is None else version_of_ln(best)
+    has_ended = True
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
     if not place.is_unknown and max(newest, NULL_LSN if slot is None else slot[0]) < newest_bins.tree_time:
         # Rule 5.
@@ -258,7 +285,11 @@ def judge(
         gone = newest_bins.without(found, key, newest, duplicates, place)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
         if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
-            if slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
+            has_ended = newest_bins.has_ended(found, slot[0])
+            if slot[1] & DELETED and not (has_ended or slot[1] & FOR_GOOD or version is None):
+                # A deletion that may have been taken back.
+                lost_lsn = slot[0]
+            elif slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
                 version = version_of_slot(slot)
             else:
                 lost_lsn = slot[0]
@@ -267,7 +298,9 @@ def judge(
         doubt = None
     if doubt is not None and (version is None or doubtful >= version.lsn):
         newer = version_of_ln(doubt)
-    return Verdict(version, gone, lost_lsn, newer, passed)
+    is_known = has_ended and lost_lsn == NULL_LSN and version is not None
+    confirmed = is_known and version is not None and newest_bins.confirm(found, version.lsn)
+    return Verdict(version, gone, lost_lsn, newer, passed, confirmed)
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:

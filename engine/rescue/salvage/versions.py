@@ -21,6 +21,9 @@ FROM_TREE: Final = 0x10
 # A slot with a main key of old duplicates (``old_duplicates``): the item is not known.
 SINGLE: Final = 0x20
 
+# A deleted slot (KNOWN_DELETED): no transaction can take that back.
+FOR_GOOD: Final = 0x40
+
 NO_DATA: Final = b""
 _new_tuple: Final = tuple.__new__
 

@@ -39,6 +39,7 @@ class FleetSalvage(NamedTuple):
     records: Annotated[Int, "records written"]
     lost: Annotated[Int, "records whose newest version cannot be read"]
     stood_in: Annotated[Int, "those of them for which an older version was written"]
+    unconfirmed: Annotated[Int, "records of which damage may hide a newer version, or the deletion"]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log"]
     orphans: Annotated[Int, "records of databases that nothing names"]
     sources: Annotated[Sequence[SalvagedEnvironment], "the environments"]
@@ -72,9 +73,10 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
 
     Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
     they are put together from its log: the newest legible version whose transaction committed. Nodes of one group are
-    taken together, so that one node has what another has lost. A deletion that is itself lost cannot be known: such a
-    record is there again. DIR gets four datasets: records, lost (keys whose newest version cannot be read), doubt
-    (newer versions whose transaction has no end in the log) and orphans (records of databases that nothing names).
+    taken together, so that one node has what another has lost. Where damage may hide a newer version of a record, or
+    its deletion, the column confirmed is false. DIR gets four datasets: records, lost (keys whose newest version cannot
+    be read), doubt (newer versions whose transaction has no end in the log) and orphans (records of databases that
+    nothing names).
     With --decode they have three columns more: decoded_key and decoded_data as JSON, and known; with auto these are
     null where nobody recognises what an environment belongs to. Nothing is written to the sources. What is saved is
     what jetool salvage saves.
@@ -107,6 +109,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
             records=total,
             lost=done.lost,
             stood_in=done.stood_in,
+            unconfirmed=done.unconfirmed,
             in_doubt=done.in_doubt,
             orphans=done.orphans,
             sources=sources,

@@ -57,7 +57,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
     Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
     they are put together from its log: the newest legible version whose transaction committed; what is uncommitted,
     aborted, rolled back, deleted or expired is told apart. Nodes of one replication group are taken together, by VLSN:
-    one node has what another has lost. A deletion that is itself lost cannot be known: such a record is there again.
+    one node has what another has lost. A newer version or a deletion that stood in damage cannot be known: a record of
+    which damage may hide one is saved all the same, and provenance.ndjson says so ("confirmed": false).
 
     DIR gets a new environment that JE opens (or, with --as, JE dumps, CSV or NDJSON; with ldif also the entries of an
     LDAP backend in entries.ldif), and beside it provenance.ndjson
@@ -104,6 +105,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
             lost_below=counts["lost-below"],
             lost_databases=done.lost_databases,
             stood_in=counts["stood-in"],
+            unconfirmed=counts["unconfirmed"],
             in_doubt=counts["in-doubt"],
             orphans=counts["orphans"],
             deleted=counts["deleted"],

@@ -47,7 +47,7 @@ class ProvenanceLines:
         lines = []
         for record in records:
             # A plain tuple: unpacking a named one takes an iterator.
-            _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in = record[:]
+            _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in, confirmed = record[:]
             places = self._places.get(env)
             if places is None:
                 places = self._places[env] = {}
@@ -70,7 +70,7 @@ class ProvenanceLines:
             lines.append(
                 f'{head}{key.hex()}{place}{offset},"from":"{origin}","vlsn":{"null" if vlsn == NULL_VLSN else vlsn}'
                 f',"txn":{"null" if txn is None else txn},"time":{time}'
-                f',"stood_in":{"true" if stood_in else "false"}}}\n'
+                f',"stood_in":{"true" if stood_in else "false"},"confirmed":{"true" if confirmed else "false"}}}\n'
             )
         return "".join(lines).encode("ascii", "surrogateescape")
 

@@ -72,6 +72,9 @@ class SalvageResult(NamedTuple):
     lost_below: Annotated[Int, "records that stood below them and were not saved, about"]
     lost_databases: Annotated[Sequence[Text], "databases of which nothing is left but their place in the mapping tree"]
     stood_in: Annotated[Int, "those of them for which an older version was saved"]
+    unconfirmed: Annotated[
+        Int, "records of which damage may hide a newer version, or the deletion: provenance.ndjson says which"
+    ]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log: doubt.ndjson has them"]
     orphans: Annotated[Int, "records of databases that nothing names: orphans.ndjson has them"]
     deleted: Annotated[Int, "keys that were deleted"]
@@ -116,6 +119,7 @@ class Provenance(NamedTuple):
     txn: Annotated[Int | None, "its transaction; null without one, or when recovery gave it"]
     time: Annotated[Time | None, "when that committed"]
     stood_in: Annotated[Bool, "a newer version is lost"]
+    confirmed: Annotated[Bool, "it is the newest; false: damage may hide a newer version, or that it was deleted"]
 
 
 @record("record")
@@ -134,6 +138,7 @@ class SavedRecord(NamedTuple):
     txn: Annotated[Int | None, Like(Provenance)]
     time: Annotated[Time | None, Like(Provenance)]
     stood_in: Annotated[Bool, Like(Provenance)]
+    confirmed: Annotated[Bool, Like(Provenance)]
     expiration: Annotated[Expiration | None, "when it expires; null for never"]
     decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
     decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT

@@ -205,6 +205,7 @@ class SourceFiles:
             txn=one.txn,
             time=one.time_ms,
             stood_in=one.stood_in,
+            confirmed=one.confirmed,
             expiration=one.expiration or None,
             **meaning._asdict(),
         )

@@ -1,0 +1,108 @@
+"""What a damaged log does not show: where its last gap ends, and which VLSNs it has.
+
+A gap is damage, a file that is not there, or the end that a file has lost. A version that stands before the last gap
+may not be the newest one: a newer one, or a deletion, may have stood in the gap. Most files that are not there were
+cleaned, and then the trees of a later checkpoint have what was in use (``verdict``).
+
+A torn tail is no gap: it held nothing durable. Nor is a log that has lost its last files, for nothing shows it.
+
+Example: files 0, 1 and 3, damage in file 1 at 1/0x400: the last gap is file 2, and ends at 3/0x0. The log has the VLSNs
+1 to 40 before the damage, 44 to 60 after it, and from file 3 on those from 90.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+from engine.errors import JetoolError
+from engine.format.entry_types import STREAM_LNS, TXN_ENDS
+from engine.format.fast.loops import keeping
+from engine.format.lsn import NULL_LSN, file_of, make_lsn
+from engine.format.vlsn import NULL_VLSN
+from engine.log.entry import Damage, LogEntry, Stretch
+from engine.log.files import LogFiles
+from engine.log.reader import FileReader
+from engine.log.window import LOOK_BYTES
+from engine.storage.base import Storage
+
+VlsnRange = tuple[int, int]
+_IN_STREAM = STREAM_LNS | TXN_ENDS
+
+
+def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
+    """Files that end before the entry that the next file names as their last: number, and where they end."""
+    found = {}
+    for before, after in pairwise(files.files):
+        if after.number != before.number + 1:
+            continue
+        try:
+            with FileReader(storage, after, is_last=False, window_bytes=LOOK_BYTES) as reader:
+                header = reader.header
+        except JetoolError:
+            continue
+        # In the same file the last entry begins there; where the file ends is not written down.
+        if header is not None and before.size_bytes <= header.last_entry_in_prev_file:
+            found[before.number] = before.size_bytes
+    return found
+
+
+def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
+    """The LSN at which the last gap ends; NULL_LSN without one."""
+    ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
+    # A file that cannot be read is damage of length 0 as a broken link is.
+    ends += [
+        make_lsn(file_of(one.lsn) + 1, 0) if one.reason == "unreadable" else one.end_lsn
+        for one in damages
+        if not one.is_tail
+    ]
+    return max(ends, default=NULL_LSN)
+
+
+class VlsnCoverage:
+    """Collects the ranges of VLSNs between the gaps of a log, in log order."""
+
+    def __init__(self) -> None:
+        self._ranges: list[VlsnRange] = []
+        self._first = self._last = NULL_VLSN
+        self._file = -1
+
+    def take(self, item: Stretch | LogEntry | Damage) -> None:
+        """What the log has next."""
+        file = file_of(item.lsn)
+        if isinstance(item, Damage) or file > self._file + 1:
+            self._end()
+        self._file = file
+        if isinstance(item, LogEntry):
+            if item.replicated and not item.invisible:
+                self._last = item.vlsn
+                if self._first == NULL_VLSN:
+                    self._first = item.vlsn
+        elif isinstance(item, Stretch) and item.last_vlsn != NULL_VLSN:
+            self._last = item.last_vlsn
+            if self._first == NULL_VLSN:
+                entries = map(item.entry_at, item.positions(keeping(_IN_STREAM)))
+                # Without one the stretch has its VLSNs in entries of other types.
+                self._first = next((one.vlsn for one in entries if one.replicated), item.last_vlsn)
+
+    def _end(self) -> None:
+        if self._first != NULL_VLSN:
+            self._ranges.append((self._first, self._last))
+        self._first = self._last = NULL_VLSN
+
+    def ranges(self) -> tuple[VlsnRange, ...]:
+        """First and last VLSN of each."""
+        self._end()
+        return tuple(self._ranges)
+
+
+def covered_from(ranges: Iterable[VlsnRange]) -> int:
+    """The lowest VLSN from which on ranges, of several logs, have every one up to the highest; NULL_VLSN without any.
+
+    Example: 1 to 40 and 44 to 60 of one log, 30 to 50 and 55 to 58 of another: 1.
+    """
+    found = NULL_VLSN
+    for first, last in sorted(ranges, key=lambda one: one[1], reverse=True):
+        if found == NULL_VLSN or last >= found - 1:
+            found = first if found == NULL_VLSN else min(found, first)
+    return found

@@ -1,0 +1,163 @@
+"""What a damaged log does not show, and which records of a salvage are confirmed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.format.entry_types import USER_LNS
+from engine.format.lsn import NULL_LSN, file_of, make_lsn
+from engine.format.vlsn import NULL_VLSN
+from engine.log.files import list_log_files
+from engine.rescue.salvage.collect import Salvage
+from engine.rescue.salvage.coverage import covered_from, gap_end
+from engine.rescue.salvage.results import SalvagedRecord
+from engine.rescue.salvage.scan import survey_log
+from engine.rescue.salvage.sources import look_at, sources_of
+from engine.storage.disk import DiskStorage
+from tests import corpus
+from tests.harness import run
+from tests.oracle.environments import named
+from tests.rescue.models import entries_of
+from tests.rescue.salvage_drill import damaged, judged, written
+from tests.rescue.test_salvage import flip
+
+
+@pytest.mark.parametrize(
+    ("ranges", "start"),
+    [
+        ([], NULL_VLSN),
+        ([(1, 40)], 1),
+        ([(1, 40), (44, 60)], 44),
+        ([(1, 40), (44, 60), (30, 50), (55, 58)], 1),
+        ([(1, 40), (41, 60)], 1),
+        ([(5, 60), (1, 9)], 1),
+        ([(50, 60), (1, 70), (80, 80)], 80),
+    ],
+)
+def test_vlsns_that_several_logs_have(ranges: list[tuple[int, int]], start: int) -> None:
+    assert covered_from(ranges) == start
+
+
+def test_gaps(tmp_path: Path) -> None:
+    """Damage, a file that is gone, one that is cut short; a torn tail is none."""
+    source = named("je-18.3.20/cleaned").path / "env"
+    whole = survey_log(str(source))
+    assert whole.gap_end == NULL_LSN
+    names = sorted(path.name for path in source.glob("*.jdb"))
+    assert len(names) > 3
+    last = int(names[-1][:8], 16)
+
+    env = corpus.copy(source, tmp_path / "gone")
+    (env / names[-2]).unlink()
+    assert survey_log(str(env)).gap_end == make_lsn(last, 0)
+
+    env = corpus.copy(source, tmp_path / "short")
+    entries = [one for one in entries_of(DiskStorage(env)) if file_of(one.lsn) == last - 2]
+    with (env / names[-3]).open("r+b") as file:
+        file.truncate(entries[-1].lsn & 0xFFFFFFFF)
+    assert survey_log(str(env)).gap_end == make_lsn(last - 1, 0)
+
+    env = corpus.copy(source, tmp_path / "torn")
+    with (env / names[-1]).open("ab") as file:
+        file.write(b"\xff" * 40)
+    found = survey_log(str(env))
+    assert found.damages
+    assert found.gap_end == NULL_LSN
+
+    env = corpus.copy(source, tmp_path / "damage")
+    entry = next(one for one in entries_of(DiskStorage(env)) if one.type_number in USER_LNS)
+    flip(env, entry)
+    found = survey_log(str(env))
+    assert found.gap_end == entry.lsn + entry.total_bytes
+    assert gap_end(DiskStorage(env), list_log_files(DiskStorage(env)), ()) == NULL_LSN
+
+
+def test_ranges_of_vlsns_end_at_gaps(tmp_path: Path) -> None:
+    source = named("je-18.3.20/ha-group/node1").path / "env"
+    ((first, last),) = survey_log(str(source)).vlsns
+    assert (first, last) == (1, survey_log(str(source)).last_vlsn)
+    env = corpus.copy(source, tmp_path / "env")
+    hit = [one for one in entries_of(DiskStorage(env)) if one.replicated and one.type_number in USER_LNS][30]
+    flip(env, hit)
+    assert survey_log(str(env)).vlsns == ((1, hit.vlsn - 1), (hit.vlsn + 1, last))
+
+
+def test_what_damage_may_hide_is_not_confirmed(tmp_path: Path) -> None:
+    """A record is written again and deleted, and both stand in the damage: the older one is given, not as certain."""
+    env = tmp_path / "env"
+    with Environment(str(env), EnvironmentConfig(create=True, checkpoint_bytes=0)) as opened:
+        with opened.create_database("db") as db:
+            for number in range(20):
+                db.put(b"%02d" % number, b"old")
+        opened.checkpoint(force=True)
+        with opened.open_database("db") as db:
+            db.put(b"03", b"new")
+            db.delete(b"04")
+            db.put(b"05", b"newest")
+        # Without a checkpoint.
+        corpus.copy(env, tmp_path / "halted")
+    halted = tmp_path / "halted"
+    changes = [one for one in entries_of(DiskStorage(halted)) if one.type_number in USER_LNS][-3:]
+    flip(halted, changes[0])
+    flip(halted, changes[1])
+    done = run("salvage", halted, "--to", tmp_path / "out", "--as", "ndjson", "--json")
+    assert done.code == 6
+    records = {
+        bytes.fromhex(one["key_hex"]): (bytes.fromhex(one["data_hex"]), one["confirmed"])
+        for one in map(json.loads, (tmp_path / "out" / "db.ndjson").read_text().splitlines())
+    }
+    assert records[b"05"] == (b"newest", True)
+    assert records[b"03"] == (b"old", False)
+    assert records[b"04"] == (b"old", False)
+    assert done.json()["unconfirmed"] == sum(not confirmed for _, confirmed in records.values()) == 19
+
+
+@pytest.mark.parametrize("kind", ["flip", "zero", "file"])
+def test_nothing_wrong_is_confirmed(kind: str, tmp_path: Path) -> None:
+    """A sample of the drill; the whole is in ``engine/doc/crash-points.md``."""
+    right = 0
+    for seed in range(1, 13):
+        name, files, _ = damaged(seed, kind)
+        counts, wrong = judged(name, written(tmp_path, files))
+        right += counts["right"]
+        assert not [one for one in wrong if not one.marked and one.how not in ("misnamed", "own")], seed
+    assert right > 1000
+
+
+def cut_at(env: Path, lsn: int) -> None:
+    """End the log before an entry."""
+    for path in env.glob("*.jdb"):
+        number = int(path.name[:8], 16)
+        if number > file_of(lsn):
+            path.unlink()
+        elif number == file_of(lsn):
+            with path.open("r+b") as file:
+                file.truncate(lsn & 0xFFFFFFFF)
+
+
+def given(*envs: Path) -> list[SalvagedRecord]:
+    done = Salvage(sources_of([look_at(str(env)) for env in envs]))
+    return [one for one in done.rows() if isinstance(one, SalvagedRecord)]
+
+
+def test_what_no_node_of_a_group_has_confirms_nothing(tmp_path: Path) -> None:
+    """One node is damaged, another one ends before the damage; a third one has it all."""
+    source = named("je-18.3.20/ha-group/node1").path / "env"
+    entries = [one for one in entries_of(DiskStorage(source)) if one.replicated]
+    lns = [one for one in entries if one.type_number in USER_LNS]
+    hit, damaged_one, behind = lns[-8], corpus.copy(source, tmp_path / "node1"), corpus.copy(source, tmp_path / "node2")
+    # Without the checkpoint of the close.
+    cut_at(damaged_one, entries[-1].lsn + entries[-1].total_bytes)
+    flip(damaged_one, hit)
+    cut_at(behind, lns[-20].lsn)
+    records = given(damaged_one, behind)
+    confirmed = [one.vlsn for one in records if one.confirmed]
+    unconfirmed = [one.vlsn for one in records if not one.confirmed]
+    assert min(confirmed) > hit.vlsn > max(unconfirmed)
+    whole = named("je-18.3.20/ha-group/node3").path / "env"
+    assert all(one.confirmed for one in given(damaged_one, behind, whole))
