@@ -88,8 +88,8 @@ def truth(name: str) -> frozenset[Record] | None:
             Environment(str(written(Path(room), files_of(name))), EnvironmentConfig(read_only=True)) as env,
         ):
             survey = survey_log(f"{room}/env")
-            if any(not damage.is_tail for damage in survey.damages):
-                # Recovery itself may stand before some of it.
+            if any(not damage.is_tail for damage in survey.damages) or env.engine.recovery.fate.prepared:
+                # Recovery itself may stand before some of it; trees hold what prepared transactions wrote.
                 return None
             found = set()
             for db_name in env.database_names():

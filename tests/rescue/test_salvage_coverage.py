@@ -161,3 +161,32 @@ def test_what_no_node_of_a_group_has_confirms_nothing(tmp_path: Path) -> None:
     assert min(confirmed) > hit.vlsn > max(unconfirmed)
     whole = named("je-18.3.20/ha-group/node3").path / "env"
     assert all(one.confirmed for one in given(damaged_one, behind, whole))
+
+
+def test_what_is_prepared_is_in_doubt(tmp_path: Path) -> None:
+    """A healthy environment of real JE with prepared transactions: their changes are no records, and are told."""
+    env = corpus.copy(named("je-18.3.20/xa-prepared").path / "env", tmp_path / "env")
+    with Environment(str(corpus.copy(env, tmp_path / "decided")), EnvironmentConfig()) as opened:
+        prepared = set(opened.engine.recovery.fate.prepared)
+        for txn in opened.prepared().values():
+            txn.abort()
+        committed = dict(opened.open_database("transfers").items())
+    assert len(prepared) == 2
+    done = run("salvage", env, "--to", tmp_path / "out", "--as", "ndjson", "--json")
+    assert done.code == 6
+    assert "2 transactions are prepared" in done.json()["environments"][0]["problem"]
+    doubt = [json.loads(line) for line in (tmp_path / "out" / "doubt.ndjson").read_text().splitlines()]
+    assert {one["txn"] for one in doubt} == prepared
+    records = [json.loads(line) for line in (tmp_path / "out" / "transfers.ndjson").read_text().splitlines()]
+    assert {bytes.fromhex(one["key_hex"]): bytes.fromhex(one["data_hex"]) for one in records} == committed
+    assert all(one["confirmed"] for one in records)
+
+
+def test_a_lost_database_of_je_stops_no_salvage(tmp_path: Path) -> None:
+    """The MapLN of a database of JE's own is in a file that is gone; every record is there."""
+    source = named("je-25.3.17/torn-base").path / "env"
+    env = corpus.copy(source, tmp_path / "env")
+    (env / "00000005.jdb").unlink()
+    done = run("salvage", env, "--to", tmp_path / "out", "--json")
+    assert done.code in (0, 6), done.err
+    assert done.json()["records"] > 0

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from engine.db.environment import Environment
-from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.scan import key_and_data
 from engine.errors import JetoolError
 from engine.events import SILENT, Listener, heard
@@ -27,12 +26,12 @@ from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.databases import SalvageDb
-from engine.rescue.salvage.extinct import ExtinctRange, range_of
+from engine.rescue.salvage.extinct import ExtinctRange
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
 from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_versions
 from engine.rescue.salvage.sorting import SortedVersions
-from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource
+from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource, unfinished_tasks
 from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
 from engine.rescue.salvage.tree_survey import TreeSurvey, survey_trees
 from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches
@@ -215,7 +214,7 @@ class Salvage:
         """Records of recovery, with the last VLSN of their node."""
         vlsn = node.survey.last_vlsn
         with Environment(node.env, READER, self._listener) as env:
-            self._unfinished[number] = _tasks(env)
+            self._unfinished[number] = unfinished_tasks(env)
             for name in env.database_names():
                 with env.open_database(name) as db:
                     state = db.state
@@ -227,10 +226,7 @@ class Salvage:
                         comparator=state.order.comparator is not None,
                     )
                     database = self._database(at, self._own(number, state.id, found), local=state.id >= 0)
-                    records: Iterator[tuple[bytes, bytes, int, int]] = self._tree_records(env, db.state)
-                    if env.prepared():
-                        # Slots show what is not committed, too; a cursor does not.
-                        records = ((key, data, 0, NULL_LSN) for key, data in db.items())
+                    records = self._tree_records(env, db.state)
                     for key, data, expiration, lsn in heard(records, self._listener, "take records"):
                         stored = join_two_part_key(key, data) if db.duplicates else key
                         kept = NO_DATA if db.duplicates else data
@@ -344,15 +340,6 @@ class Salvage:
         for key, slot in found.rows:
             database = self._numbered(number, found.db_id)
             self._rows.add(database, key, number, ([], slot), SLOT_BYTES + len(slot[2]))
-
-
-def _tasks(env: Environment) -> list[ExtinctRange]:
-    """Ranges whose tasks have committed, and are not finished."""
-    if EXTINCTIONS not in env.database_names(internal=True):
-        return []
-    with env.open_database(EXTINCTIONS) as db:
-        found = [range_of(data, env.end_lsn, None) for _, data in db.items()]
-    return [one for one in found if one is not None]
 
 
 def _last_gap(node: SalvageNode) -> int:

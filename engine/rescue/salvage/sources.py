@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.errors import JetoolError, UsageError, plural
 from engine.events import SILENT, Listener, heard
 from engine.format.vlsn import NULL_VLSN
@@ -24,6 +25,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.log.tail import Tail, find_end
 from engine.rescue.salvage import scan
+from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.streams import sample_stream
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -96,6 +98,12 @@ def problem_of(env: str, listener: Listener = SILENT) -> str:
         if tail.damage is not None and _is_cut_off(storage, tail):
             return "records without transactions, or a checkpoint, stand after damage in the last file"
         with Environment(env, READER, listener) as opened:
+            recovery = opened.engine.recovery
+            prepared = len(recovery.fate.prepared)
+            if prepared:
+                # What they wrote is in doubt, which the log shows and the trees do not.
+                return plural(prepared, "transaction is", "transactions are") + " prepared and not decided"
+            unfinished_tasks(opened)
             for name in opened.database_names():
                 with opened.open_database(name) as db:
                     # Reads every record: damage below any node shows here.
@@ -103,6 +111,22 @@ def problem_of(env: str, listener: Listener = SILENT) -> str:
     except JetoolError as error:
         return str(error)
     return ""
+
+
+def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
+    """Ranges whose tasks have committed, and are not finished.
+
+    Raises:
+        JetoolError: they cannot be read. What else JE keeps for itself does not matter here.
+    """
+    engine = env.engine
+    with engine.latch:
+        names = engine.catalog.names(internal=True)
+        if all(name != EXTINCTIONS for name, _ in names):
+            return []
+    with env.open_database(EXTINCTIONS) as db:
+        found = [range_of(data, env.end_lsn, None) for _, data in db.items()]
+    return [one for one in found if one is not None]
 
 
 def _is_cut_off(storage: Storage, tail: Tail) -> bool:
