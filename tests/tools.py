@@ -73,6 +73,7 @@ TOOLS = {
     "Java": Tool(_java, "pip install '.[spark]', or a Java runtime of 17 or later"),
     "JDK": Tool(_program("javac"), "apt-get install default-jdk-headless"),
     "Derby": Tool(DERBY_JAR.exists, "apt-get install libderby-java, or DERBY_JAR"),
+    "Derby's languages": Tool(DERBY_JAR.with_name("derbyLocale_ja_JP.jar").exists, "apt-get install libderby-java"),
     "browser": Tool(_program(*BROWSERS), "apt-get install chromium-headless-shell"),
     "native build": Tool(_native_build, "a wheel built where there is a C compiler"),
     "atheris": Tool(_modules("atheris"), "pip install '.[dev]'"),

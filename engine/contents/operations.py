@@ -11,8 +11,9 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
-# The newest release that the tables have operations of (fe-journals.md 4); they need not have all of them.
-NEWEST_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
+# About which releases the tables were made from (fe-journals.md 4). No source says in which release a code came: the
+# tables have some operations of later releases, and lack some of these.
+SOURCE_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """
 0 SAVE_NEXTID 1 CREATE_DB 2 DROP_DB 3 ALTER_DB 4 ERASE_DB 5 RECOVER_DB 6 RENAME_DB 10 CREATE_TABLE 11 DROP_TABLE
@@ -143,10 +144,10 @@ def operation_name(product: str | None, code: int) -> str | None:
     return NAMES[product].get(code)
 
 
-def known_releases(product: str | None) -> str:
-    """The releases that the table of operations covers, in words; of both products when it is not known which."""
+def source_releases(product: str | None) -> str:
+    """The releases that the table of operations was made from, in words; of both products without one."""
     named = PRODUCTS if product is None else {product: PRODUCTS[product]}
-    return " and ".join(f"{title} up to {NEWEST_RELEASES[key]}" for key, title in named.items())
+    return " and ".join(f"{title} {SOURCE_RELEASES[key]}" for key, title in named.items())
 
 
 def codes_of(product: str | None, name: str) -> frozenset[int]:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.contents.base import parse_json
 from engine.contents.journals import BYTES, STAR_MANAGER, decode_journal
-from engine.contents.operations import NAMES, known_releases, may_skip
+from engine.contents.operations import NAMES, may_skip, source_releases
 from engine.db.environment import Environment
 from engine.errors import FormatError, JetoolError, plural
 from engine.events import SILENT, Listener, Progress
@@ -252,8 +252,8 @@ def _read_all(
                         _padding(tally, database, raw, value[end:], product)
             if codes is not None and code not in codes and len(value) > 1:
                 text = (
-                    f"journal {raw.id} has operation {code}, which is not known (the table has "
-                    f"{known_releases(product)}; a later release may have it)"
+                    f"journal {raw.id} has operation {code}, which is not in the table (made from sources of about "
+                    f"{source_releases(product)}; it is not complete, so this or another release may have the code)"
                 )
                 tally.add(_finding(OPERATION, text, database, raw.id, raw.id, code=code))
     except JetoolError as error:

@@ -20,7 +20,7 @@ from engine.format.lsn import file_of, format_lsn, make_lsn
 from engine.rescue.messages.bare import FRAMES, ILLEGAL_STATE, JAVA_IN_DERBY, JAVA_IN_JE, TRACE
 from engine.rescue.messages.record import INVALID, NOT_OPEN, KnownMessage
 from engine.rescue.messages.table import BY_WORD, REASON_WORDS, REFINEMENTS, REPORTS, has, shown_by
-from engine.rescue.pasted import Incident, incidents
+from engine.rescue.pasted import JAVA_FRAMES, Incident, Text, incidents
 from engine.storage.base import Storage
 
 UNKNOWN: Final = "unknown"
@@ -41,6 +41,12 @@ _OPENING: Final = (
     "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
 )
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
+# Derby's own classes that the table has; others wrap a message with a code.
+_DERBY_CLASSES: Final = frozenset(("ShutdownException",))
+# JE's own words after a class of Java, where no frames stand below.
+_CLOSED: Final = re.compile(
+    r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
+)
 _JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
 # In front of a code of digits alone stands ERROR, in any language, or SQLState; those with letters are Derby's own.
 _DERBY_CODE: Final = re.compile(
@@ -197,13 +203,14 @@ def _worse(first: str | None, second: str | None) -> str | None:
 
 def _verdict(incident: Incident) -> _Verdict | None:
     """The message of an incident; None if it has none of JE, Derby or a frontend."""
-    if not any(len(one.lines) > 1 or _HINT.search(one.lines[0]) or shown_by(one.lines[0]) for one in incident.texts):
+    if not any(_may_show(one) for one in incident.texts):
         return _by_frames(incident)
     spelled = [text.spellings() for text in incident.texts]
     met: dict[str, bool] = {}
-    for spellings in spelled:
+    for text, spellings in zip(incident.texts, spelled, strict=True):
         for spelling in spellings:
-            met.update((word, met.get(word, False) or strong) for word, strong in _words(spelling))
+            words = _words(spelling, of_derby=text.thrown_by.startswith(_DERBY))
+            met.update((word, met.get(word, False) or strong) for word, strong in words)
     if not met:
         return _by_frames(incident) or _unknown(incident)
     rows = [BY_WORD[word] for word in met]
@@ -212,6 +219,13 @@ def _verdict(incident: Incident) -> _Verdict | None:
     refined = _refined(chosen, rows if chosen.wrapper else [chosen], whole, incident)
     others = tuple(word for word in met if word != refined.word)
     return _Verdict(refined.word, refined, _environment(refined, rows, whole, incident), others, any(met.values()))
+
+
+def _may_show(text: Text) -> bool:
+    """Whether a text needs a closer look; most lines of a log file need none."""
+    if len(text.lines) > 1 or _HINT.search(text.lines[0]):
+        return True
+    return bool(shown_by(text.lines[0], of_derby=text.thrown_by.startswith(_DERBY)))
 
 
 def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str, incident: Incident) -> str | None:
@@ -230,17 +244,19 @@ def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str
     return environment
 
 
-def _words(text: str) -> Iterator[tuple[str, bool]]:
+def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
     """The known words of one text, outermost first, and whether each stands there as a word."""
     # What JE says inside of a reason is more precise than the reason.
-    shown = shown_by(text)
+    shown = shown_by(text, of_derby=of_derby)
     yield from ((known.word, False) for known in shown if known.signs)
     # JE writes what it wraps in front of its own reason: the last is the outermost.
     reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
     yield from ((_instead(word, text), True) for word in reversed(reasons))
     for found in _EXCEPTION.finditer(text):
         known_class = BY_WORD.get(found[2])
-        if known_class is not None and (found[1].startswith(_JE) or (not found[1] and not known_class.wrapper)):
+        if known_class is None or (found[2] in _DERBY_CLASSES) != found[1].startswith(_DERBY):
+            continue
+        if found[1].startswith((_JE, _DERBY)) or (not found[1] and not known_class.wrapper):
             yield found[2], bool(found[1])
     codes = [code for code in (found[1] or found[2] for found in _DERBY_CODE.finditer(text)) if code in BY_WORD]
     # Other databases use the codes of digits, too.
@@ -268,7 +284,7 @@ def _refined(chosen: KnownMessage, rows: list[KnownMessage], whole: str, inciden
 def _row_of_frame(incident: Incident) -> KnownMessage | None:
     """The row of the uppermost frame that is not Java's own, if the table has that place."""
     for frame in incident.frames:
-        if frame.startswith(("java.", "javax.", "jdk.", "sun.")):
+        if frame.startswith(JAVA_FRAMES):
             continue
         return next((BY_WORD[word] for start, word in FRAMES if frame.startswith(start)), None)
     return None
@@ -276,7 +292,10 @@ def _row_of_frame(incident: Incident) -> KnownMessage | None:
 
 def _by_frames(incident: Incident) -> _Verdict | None:
     """The message of an incident without a known word: by the frames of JE or Derby at its top."""
-    own = [frame for frame in incident.frames if not frame.startswith(("java.", "javax.", "jdk.", "sun."))]
+    own = [frame for frame in incident.frames if not frame.startswith(JAVA_FRAMES)]
+    if not own and any(_CLOSED.search(text.joined()) for text in incident.texts):
+        row = _illegal_state(" ".join(text.joined() for text in incident.texts))
+        return _Verdict(row.word, row, row.environment, (), False)
     if not own or not own[0].startswith((_JE, _DERBY)):
         return None
     thrown = " ".join(text.joined() for text in incident.texts)
@@ -284,13 +303,18 @@ def _by_frames(incident: Incident) -> _Verdict | None:
         if _FOREIGN.search(thrown):
             return None
         return _known(TRACE) if not incident.stamped else None
-    row = _row_of_frame(incident)
-    if row is None and "IllegalStateException" in thrown:
-        texts = REFINEMENTS.get(ILLEGAL_STATE.word, ())
-        row = next((known for known in texts if has(thrown, known.signs)), ILLEGAL_STATE)
-    if row is None:
-        row = TRACE if not incident.texts else JAVA_IN_JE if own[0].startswith(_JE) else JAVA_IN_DERBY
-    return _known(row)
+    row_of_frame = _row_of_frame(incident)
+    if row_of_frame is not None:
+        return _known(row_of_frame)
+    if "IllegalStateException" in thrown:
+        return _known(_illegal_state(thrown))
+    return _known(TRACE if not incident.texts else JAVA_IN_JE if own[0].startswith(_JE) else JAVA_IN_DERBY)
+
+
+def _illegal_state(text: str) -> KnownMessage:
+    """The row for an IllegalStateException of JE with some text."""
+    texts = REFINEMENTS.get(ILLEGAL_STATE.word, ())
+    return next((known for known in texts if has(text, known.signs)), ILLEGAL_STATE)
 
 
 def _known(row: KnownMessage) -> _Verdict:

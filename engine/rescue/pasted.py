@@ -44,6 +44,7 @@ _CODE: Final = re.compile(r"[^\W\d_]{2,7} [0-9A-Z]{5} ?[:\uff1a]")
 # Widths of terminals; a line this long that others continue was broken without regard to words.
 _WIDTHS: Final = frozenset((72, 79, 80, 100, 120, 132, 160))
 _SHORTEST_BROKEN: Final = 60
+JAVA_FRAMES: Final = ("java.", "javax.", "jdk.", "sun.")
 # What ends a value of several lines begins no message.
 _CLOSING: Final = frozenset("\"'/>)]},;")
 
@@ -54,11 +55,13 @@ class Text:
     Attributes:
         number: of its first line, from 1.
         lines: the lines.
+        thrown_by: the uppermost frame after it that is not Java's own; empty without one.
     """
 
     def __init__(self, number: int, line: str) -> None:
         self.number = number
         self.lines = [line]
+        self.thrown_by = ""
         self._room = _MOST_CHARACTERS
 
     def add(self, line: str) -> None:
@@ -88,6 +91,7 @@ class Incident:
 
     Attributes:
         texts: the messages, outermost first.
+        latest: the message that was read last.
         frames: methods of the stack trace, uppermost first, as ``package.Class.method``.
         first_line, last_line: numbers of lines, from 1.
         stamped: whether it began as a record of a log.
@@ -95,12 +99,21 @@ class Incident:
 
     def __init__(self, number: int) -> None:
         self.texts: list[Text] = []
+        self.latest: Text | None = None
         self.frames: list[str] = []
         self.first_line = self.last_line = number
         self.stamped = False
 
+    def add(self, text: Text, *, outermost: bool = False) -> None:
+        """Add a message: the innermost one, or the outermost."""
+        self.texts.insert(0 if outermost else len(self.texts), text)
+        self.latest = text
+
     def add_frames(self, line: str) -> None:
         """Note the frames that a line holds."""
+        if self.latest is not None and not self.latest.thrown_by:
+            own = (found for found in _FRAME.findall(line) if found and not found.startswith(JAVA_FRAMES))
+            self.latest.thrown_by = next(own, "")
         if len(self.frames) < _MOST_FRAMES:
             self.frames.extend(found for found in _FRAME.findall(line) if found)
 
@@ -134,7 +147,7 @@ class _Reader:
             ended, current = current, Incident(number)
             self.open = current
             current.stamped = _STAMP.match(line) is not None
-            current.texts.append(Text(number, line))
+            current.add(Text(number, line))
             # A log of one line a record has the frames in it.
             if frame is not None:
                 current.add_frames(line)
@@ -151,10 +164,10 @@ class _Reader:
         if stamped and not marked:
             return False
         if marked and _WRAPPED_BY.search(line):
-            current.texts.insert(0, Text(number, line))
+            current.add(Text(number, line), outermost=True)
         elif (marked and _CAUSE.search(line)) or (not stamped and self._is_next(current, line)):
             if len(current.texts) < _MOST_TEXTS:
-                current.texts.append(Text(number, line))
+                current.add(Text(number, line))
         elif not stamped and self._in_text and current.texts and self._is_rest(current.texts[-1], line):
             current.texts[-1].add(line)
             return True

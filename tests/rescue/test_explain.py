@@ -64,6 +64,8 @@ def text_of(known: KnownMessage) -> str:
         return f"{base} {' x 0x2 '.join(known.signs)}"
     if word in REASONS:
         return f"com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) /data {word}: What it says. Environment ..."
+    if word == "ShutdownException":
+        return f"org.apache.derby.iapi.error.{word}: what it says"
     if word.endswith("Exception"):
         return f"com.sleepycat.je.{word}: (JE 18.3.20) what it says"
     return f"ERROR {word}: What it says. Derby-10.14.2.0"

@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.rescue.explaining import ExplainedMessage, explain
-from engine.rescue.messages.derby_asian import ASIAN
-from engine.rescue.messages.derby_english import ENGLISH
-from engine.rescue.messages.derby_european import EUROPEAN
 from engine.rescue.messages.record import CHECK, DATA, GOES_ON, INVALID, NODE, NONE, NOT_OPEN
-from engine.rescue.messages.table import BY_WORD
 
 EFE = "com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) "
 INVALID_END = " Environment is invalid and must be closed."
@@ -293,20 +289,6 @@ def test_the_line_of_a_frontend_and_its_exception() -> None:
 )  # fmt: skip
 def test_codes_of_derby(text: str, expected: tuple[str, str, str]) -> None:
     assert verdict(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("code", "piece"),
-    [
-        *ENGLISH.items(),
-        *((code, piece) for table in (EUROPEAN, ASIAN) for code, pieces in table.items() for piece in pieces),
-    ],
-)
-def test_texts_of_derby_without_a_code(code: str, piece: str) -> None:
-    found = only(f"java.sql.SQLException: {piece.replace(chr(0x2026), ' x ')}.")
-    assert code in (found.word, *found.others)
-    assert found.known is not None
-    assert found.known.risk == BY_WORD[code].risk
 
 
 @pytest.mark.parametrize(

@@ -364,7 +364,7 @@ LOG_CODES: Final = (
     ),
     KnownMessage(
         word="40XT2",
-        cause="an exception while a transaction committed",
+        cause="an exception while a transaction was rolled back to a savepoint",
         risk=CHECK,
         next=VERIFY,
         environment=GOES_ON,
@@ -372,15 +372,14 @@ LOG_CODES: Final = (
     ),
     KnownMessage(
         word="40XT4",
-        cause="an exception while a transaction was rolled back",
+        cause="a transaction was closed while it was active, and was rolled back",
         risk=CHECK,
         next=VERIFY,
         environment=GOES_ON,
-        wrapper=True,
     ),
     KnownMessage(
         word="40XT5",
-        cause="an exception while the resources of a transaction were given back",
+        cause="an exception in a transaction that Derby made for itself",
         risk=CHECK,
         next=VERIFY,
         environment=GOES_ON,
@@ -468,10 +467,10 @@ LOG_CODES: Final = (
     ),
     KnownMessage(
         word="XJ081",
-        cause="the attributes that restore or recover a database contradict each other",
+        cause="the attributes that create, restore or recover a database contradict each other, or an argument of a "
+        "method is invalid",
         risk=NONE,
         next=APPLICATION,
-        environment=NOT_OPEN,
     ),
     KnownMessage(
         word="25502",

@@ -1,10 +1,21 @@
-"""Derby's codes of starting: services, properties, modules."""
+"""Derby's codes of starting: services, properties, modules; and its class of a shutdown."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from engine.rescue.messages.record import APPLICATION, CHECK, DATA, INFO, NODE, NONE, NOT_OPEN, VERIFY, KnownMessage
+from engine.rescue.messages.record import (
+    APPLICATION,
+    CHECK,
+    DATA,
+    INFO,
+    INVALID,
+    NODE,
+    NONE,
+    NOT_OPEN,
+    VERIFY,
+    KnownMessage,
+)
 
 START_CODES: Final = (
     KnownMessage(
@@ -251,5 +262,14 @@ START_CODES: Final = (
         risk=CHECK,
         next=INFO,
         environment=NOT_OPEN,
+    ),
+    KnownMessage(
+        word="ShutdownException",
+        cause="a thread met an engine that was being shut down, or was interrupted: what shut Derby down or "
+        "interrupted the thread stands in the messages before this one; it puts no data at risk by itself",
+        risk=NODE,
+        next=INFO,
+        environment=INVALID,
+        wrapper=True,
     ),
 )

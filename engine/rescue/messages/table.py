@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.rescue.messages.bare import BARE
-from engine.rescue.messages.derby_asian import ASIAN
-from engine.rescue.messages.derby_english import ENGLISH
-from engine.rescue.messages.derby_european import EUROPEAN
+from engine.rescue.messages.derby_asian import ASIAN, ASIAN_OF_SQL
+from engine.rescue.messages.derby_english import ENGLISH, OF_DERBY_ALONE, OF_SQL
+from engine.rescue.messages.derby_european import EUROPEAN, EUROPEAN_OF_SQL
 from engine.rescue.messages.derby_log import LOG_CODES
 from engine.rescue.messages.derby_start import START_CODES
 from engine.rescue.messages.derby_store import STORE_CODES
@@ -26,13 +26,39 @@ OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES)
 BY_WORD: Final = {known.word: known for known in (*OF_JE, *OF_DERBY, *BARE)}
 REASON_WORDS: Final = frozenset(known.word for known in REASONS)
 WITH_SIGNS: Final = tuple(known for known in OF_JE if known.signs)
+
+
+class Sign(NamedTuple):
+    """Pieces of text that show a message without its word.
+
+    Attributes:
+        pieces: they stand in this order.
+        known: the message.
+        place: where they count: one of ``ANYWHERE``, ``IN_SQL`` and ``IN_DERBY``.
+    """
+
+    pieces: tuple[str, ...]
+    known: KnownMessage
+    place: int
+
+
+# Where a sign counts: in any text; where an SQLException of Java begins its message; where Derby is named.
+ANYWHERE: Final = 0
+IN_SQL: Final = 1
+IN_DERBY: Final = 2
 PHRASES: Final = tuple(
-    (tuple(piece.split("\u2026")), BY_WORD[code])
-    for code, piece in (
-        *ENGLISH.items(),
-        *((code, piece) for code, pieces in EUROPEAN.items() for piece in pieces),
-        *((code, piece) for code, pieces in ASIAN.items() for piece in pieces),
+    Sign(tuple(sign.split("\u2026")), BY_WORD[code], place)
+    for place, table in (
+        (ANYWHERE, ENGLISH),
+        (IN_SQL, OF_SQL),
+        (IN_DERBY, OF_DERBY_ALONE),
+        (ANYWHERE, EUROPEAN),
+        (IN_SQL, EUROPEAN_OF_SQL),
+        (ANYWHERE, ASIAN),
+        (IN_SQL, ASIAN_OF_SQL),
     )
+    for code, signs in table.items()
+    for sign in signs
 )
 # Rows that make a word more precise, by that word: reports of other messages, and all others.
 REPORTS: Final[dict[str, list[KnownMessage]]] = {}
@@ -43,39 +69,78 @@ for _known in WITH_SIGNS:
 
 _PART: Final = re.compile(r"\w+")
 
-# Pieces of text with their message, by the longest word of the longest piece: no line is compared with all of them.
-_Pieces = tuple[tuple[str, ...], KnownMessage]
-_BY_PART: Final[dict[str, list[_Pieces]]] = {}
-_OTHERS: Final[list[_Pieces]] = []
+# Signs by the longest word of their longest piece: no line is compared with all of them.
+_BY_PART: Final[dict[str, list[Sign]]] = {}
+_OTHERS: Final[list[Sign]] = []
+_SQL_EXCEPTION: Final = re.compile(r"\bjava\.sql\.(?:\w*\.)*SQL\w*Exception: ")
+_DERBY_CLASS: Final = "org.apache.derby."
 
 
 def _index() -> None:
-    every = [(known.signs, known) for known in WITH_SIGNS if not known.refines] + list(PHRASES)
-    for pieces, known in every:
-        if "".join(pieces).isascii():
-            part = max(_PART.findall(max(pieces, key=len)), key=len)
-            _BY_PART.setdefault(part, []).append((pieces, known))
+    plain = [Sign(known.signs, known, ANYWHERE) for known in WITH_SIGNS if not known.refines]
+    for sign in (*plain, *PHRASES):
+        if "".join(sign.pieces).isascii():
+            part = max(_PART.findall(max(sign.pieces, key=len)), key=len)
+            _BY_PART.setdefault(part, []).append(sign)
         else:
-            _OTHERS.append((pieces, known))
+            _OTHERS.append(sign)
 
 
 _index()
 
 
-def shown_by(text: str) -> list[KnownMessage]:
-    """The messages that a text shows without their words; those of JE and the frontends come first."""
+def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
+    """The messages that a text shows without their words; those of JE and the frontends come first.
+
+    Args:
+        text: a message.
+        of_derby: Derby threw it, by the frames that follow it.
+    """
     near = [one for part in dict.fromkeys(_PART.findall(text)) for one in _BY_PART.get(part, ())]
     if not text.isascii():
         near += _OTHERS
-    return [known for pieces, known in near if has(text, pieces)]
+    if not near:
+        return []
+    of_derby = of_derby or _DERBY_CLASS in text
+    starts = [found.end() for found in _SQL_EXCEPTION.finditer(text)]
+    spans: list[tuple[int, int, KnownMessage]] = []
+    shown = []
+    for sign in near:
+        span = _span_of(sign, text, of_derby, starts)
+        if span is None:
+            continue
+        if sign.known.signs:
+            shown.append(sign.known)
+        else:
+            spans.append((*span, sign.known))
+    # A message that begins with the words of another is not the other.
+    return shown + [
+        known
+        for first, last, known in spans
+        if not any(start <= first and last <= end and start - end < first - last for start, end, _ in spans)
+    ]
+
+
+def _span_of(sign: Sign, text: str, of_derby: bool, starts: list[int]) -> tuple[int, int] | None:
+    """Where a text has a sign that counts there, or None."""
+    if sign.place == ANYWHERE or of_derby:
+        return _span(text, sign.pieces, 0)
+    if sign.place == IN_SQL:
+        return next((_span(text, sign.pieces, at) for at in starts if text.startswith(sign.pieces[0], at)), None)
+    return None
+
+
+def _span(text: str, pieces: tuple[str, ...], at: int) -> tuple[int, int] | None:
+    first = -1
+    for piece in pieces:
+        at = text.find(piece, at)
+        if at < 0:
+            return None
+        first = at if first < 0 else first
+        at += len(piece)
+    return first, at
 
 
 def has(text: str, pieces: tuple[str, ...]) -> bool:
     """Whether a text has some pieces in their order."""
-    at = 0
-    for piece in pieces:
-        at = text.find(piece, at)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
+    return _span(text, pieces, 0) is not None
