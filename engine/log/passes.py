@@ -270,6 +270,20 @@ def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:
     return [file for file in found if file.number < file_of(extent.end) or offset_of(extent.end) > FILE_HEADER_BYTES]
 
 
+def require_end(access: LogAccess, last_file: int) -> None:
+    """Check that the file after the last one that holds entries, which has none, is the next one.
+
+    It is made when the one before is full. Where its number is higher, files with entries are gone, and the log only
+    seems to end before them. JE goes on without a word (D-18).
+
+    Raises:
+        DamageError: a file is missing.
+    """
+    after = next((file for file in access.files() if file.number > last_file), None)
+    if after is not None and after.number != last_file + 1:
+        raise _missing(access, last_file + 1)
+
+
 def _missing(access: LogAccess, number: int) -> DamageError:
     return DamageError(
         f"log file {number:08x}.jdb is missing",

@@ -29,7 +29,7 @@ from engine.format.entry.txn_end import Prepare
 from engine.format.entry_types import COMMIT, TXN_ENDS
 from engine.format.fast.txn_end import ended_transaction
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.log.passes import LogRange, RawEntry, backward, verify
+from engine.log.passes import LogRange, RawEntry, backward, require_end, verify
 from engine.log.tail import Tail, find_last_checkpoint
 from engine.recovery.ahead import Fork, can_fork
 from engine.recovery.analysis import ENDS, Analysis
@@ -200,6 +200,7 @@ class Recovery:
         Passes skip entries by their headers and compute no checksum: nothing counts before all are known to be right.
         """
         first, last = self._first_file(), self._tail.last_file.number
+        require_end(self._ctx.access, last)
         size_bytes = sum(file.size_bytes for file in self._ctx.access.files() if first <= file.number < last)
         if not 0 < self._read_ahead_bytes <= size_bytes or not can_fork():
             self._verify(self._listener)

@@ -19,6 +19,8 @@ from engine.format.versions import WRITTEN_VERSION
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
 from tests.oracle.environments import Environment, environments, named
+from tests.rescue.salvage_drill import written
+from tests.verify.mutations import files_of
 
 CORRUPT = "je-18.3.20/corrupt-middle"
 TORN = "je-18.3.20/torn-garbage-tail"
@@ -285,3 +287,21 @@ def test_records_of_no_user_after_damage(tmp_path: Path) -> None:
     env, _ = flipped("je-18.3.20/cleaned-closed", tmp_path, ("DbTree",), back=0)
     done = run("recover", env)
     assert (done.code, "given up" in done.err) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["je-healthy/header-only", "je-healthy/killed-1"])
+def test_a_file_missing_before_a_stub(name: str, tmp_path: Path) -> None:
+    """The last file holds no entry and the one before it is gone: the log only seems to end earlier (D-18)."""
+    env = written(tmp_path, files_of(name))
+    assert run("recover", env, "-n").code == 0
+    last, before = sorted(env.glob("*.jdb"), reverse=True)[:2]
+    assert int(last.stem, 16) == int(before.stem, 16) + 1
+    before.unlink()
+    files = contents(env)
+    for command in (("recover",), ("recover", "-n"), ("checkpoint",), ("dbs", "--count")):
+        done = run(command[0], env, *command[1:])
+        assert done.code == 7
+        assert f"{before.name} is missing" in done.err
+    assert contents(env) == files
+    assert run("verify", env).code == 1
+    assert run("salvage", env, "--to", tmp_path / "saved", "-n").code == 6

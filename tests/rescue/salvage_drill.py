@@ -184,7 +184,7 @@ def main(words: list[str]) -> int:
                 whole, theirs = truth(name) or frozenset(), of_je(env, options.je)
                 counts += Counter({"JE right": len(theirs & whole), "JE wrong": len(theirs - whole)})
             sums += counts
-            bad = [one for one in wrong if not one.marked and one.how not in ("misnamed", "own")]
+            bad = [one for one in wrong if not one.marked and one.how != "misnamed"]
             unmarked += len(bad)
             if wrong:
                 print(seed, name, what, dict(counts), bad[:2], flush=True)

@@ -125,7 +125,7 @@ def test_nothing_wrong_is_confirmed(kind: str, tmp_path: Path) -> None:
         name, files, _ = damaged(seed, kind)
         counts, wrong = judged(name, written(tmp_path, files))
         right += counts["right"]
-        assert not [one for one in wrong if not one.marked and one.how not in ("misnamed", "own")], seed
+        assert not [one for one in wrong if not one.marked and one.how != "misnamed"], seed
     assert right > 1000
 
 

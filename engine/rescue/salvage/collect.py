@@ -25,7 +25,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
-from engine.rescue.salvage.databases import SalvageDb
+from engine.rescue.salvage.databases import SalvageDb, nameless_name
 from engine.rescue.salvage.extinct import ExtinctRange
 from engine.rescue.salvage.judging import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
@@ -190,12 +190,14 @@ class Salvage:
         for taker in self._takers:
             yield from taker.bins.lsns.values()
 
-    def _database(self, at: int, db: SalvageDb, *, orphan: bool = False, local: bool = False) -> int:
+    def _database(
+        self, at: int, db: SalvageDb, *, orphan: bool = False, local: bool = False, nameless: bool = False
+    ) -> int:
         """The number of a database of a source."""
         number = self._numbers.get((at, db.name))
         if number is None:
             number = self._numbers[at, db.name] = len(self.databases)
-            self.databases.append(SalvagedDatabase(at, db, orphan, local))
+            self.databases.append(SalvagedDatabase(at, db, orphan, local, nameless))
         return number
 
     def _own(self, number: int, db_id: int, db: SalvageDb) -> SalvageDb:
@@ -208,7 +210,10 @@ class Salvage:
     def _numbered(self, number: int, db_id: int) -> int:
         """The number of a database of a node by its id."""
         at, node = self._nodes[number]
-        return self._database(at, self._own(number, db_id, node.survey.dbs[db_id]), local=db_id >= 0)
+        db = node.survey.dbs[db_id]
+        # Another node of the group may have the name.
+        nameless = db_id in node.survey.nameless and db.name == nameless_name(db_id)
+        return self._database(at, self._own(number, db_id, db), local=db_id >= 0, nameless=nameless)
 
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
@@ -311,7 +316,7 @@ class Salvage:
                 self.counts["removed"] += 1
                 return
             # No MapLN of this database is legible.
-            name = survey.names.get(record.db_id, f"database {record.db_id}")
+            name = survey.names.get(record.db_id, nameless_name(record.db_id))
             unknown = SalvageDb(name, duplicates=False)
             found = ln_version(item, survey._replace(dbs={record.db_id: unknown}))
             assert found is not None

@@ -78,6 +78,11 @@ class LogDatabases(NamedTuple):
     own_roots: dict[int, tuple[int, DatabaseImpl]]
 
 
+def nameless_name(db_id: int) -> str:
+    """What a database is called whose name is lost."""
+    return f"database {db_id}"
+
+
 class DatabaseLedger:
     """Collects MapLNs and NameLNs in log order, and says at the end which databases there are.
 
@@ -161,7 +166,7 @@ class DatabaseLedger:
         for db_id in sorted(self._maps, key=lambda one: (one not in sure, -self._maps[one][0])):
             _, content, is_deletion = self._maps[db_id]
             found = content.database
-            name = names.get(db_id) or found.name or f"database {db_id}"
+            name = names.get(db_id) or found.name or nameless_name(db_id)
             if 0 <= db_id < _LEAST_USER_DB or name.startswith(OWN_PREFIX) or found.temporary or db_id in self._own:
                 internal.add(db_id)
             elif content.deleted or is_deletion:

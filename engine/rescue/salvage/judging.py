@@ -87,8 +87,9 @@ class Judge:
         self.below: Counter[int] = Counter()
         self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
-        # Nothing shows that such a database had not been removed.
         self._orphan = [database.orphan for database in databases]
+        # Nothing shows that such a database had not been removed, or is none of JE's own.
+        self._unknown = [database.orphan or database.nameless for database in databases]
         self._fates = fates
         self._commits = commits
         self._counts = counts
@@ -168,7 +169,7 @@ class Judge:
         self._plain_records += 1
         data, in_txn = best[2], best[1] & IN_TXN
         # As ``confirm``, without the call for what stands after the damage.
-        confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._orphan[database]
+        confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._unknown[database]
         self._plain_unconfirmed += not confirmed
         fields = (
             database, key, data, 0, self._envs[node], LOG, newest, best[4], best[3] if in_txn else None,
@@ -207,7 +208,7 @@ class Judge:
             self._counts["in-doubt"] += 1
             data = None if doubt.deleted else doubt.data
             said.append(DoubtfulVersion(database, key, self._envs[chosen], doubt.lsn, doubt.txn or 0, data))
-        confirmed = confirmed and not (lost or self._orphan[database])
+        confirmed = confirmed and not (lost or self._unknown[database])
         record = self._live(database, key, chosen, verdict, lost, confirmed)
         if record is not None:
             said.append(record)

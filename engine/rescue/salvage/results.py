@@ -14,6 +14,7 @@ class SalvagedDatabase(NamedTuple):
         source: index of the source.
         db: what is known of it.
         orphan: no MapLN names it: its records are those of an unknown database.
+        nameless: its name is lost, so that it may be one of JE's own.
         local: it is not replicated: of the nodes of its source one has it.
     """
 
@@ -21,6 +22,7 @@ class SalvagedDatabase(NamedTuple):
     db: SalvageDb
     orphan: bool
     local: bool = False
+    nameless: bool = False
 
 
 class SalvagedRecord(NamedTuple):
@@ -33,7 +35,7 @@ class SalvagedRecord(NamedTuple):
         origin: ``tree``: recovery; ``log``: an LN; ``slot``: its BIN had the data embedded.
         lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None where not known.
         stood_in: a newer version is lost.
-        confirmed: it is the newest: no damage can hide another one, or a deletion.
+        confirmed: it is the newest: no damage can hide another one, or a deletion; and its database has a name.
     """
 
     database: int

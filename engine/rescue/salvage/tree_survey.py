@@ -19,7 +19,7 @@ from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import BY_SIZE_CHAIN, Damage
 from engine.log.files import LogFiles
-from engine.rescue.salvage.databases import OWN_PREFIX
+from engine.rescue.salvage.databases import OWN_PREFIX, nameless_name
 from engine.rescue.salvage.scan import Checkpoint, LogSurvey
 from engine.rescue.salvage.trees import Branch, TreeWalk, index_nodes
 from engine.storage.base import Storage
@@ -229,7 +229,7 @@ class TreeCatalog:
         names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
         names = sorted((name for name in names if not name.startswith(OWN_PREFIX)), key=self.names.__getitem__)
         for db_id in ids:
-            yield log.names.get(db_id) or (names.pop(0) if names else f"database {db_id}")
+            yield log.names.get(db_id) or (names.pop(0) if names else nameless_name(db_id))
 
     def _slots(self, impl: DatabaseImpl) -> Iterator[tuple[bytes, int]]:
         for node in self._walk.walk(impl):

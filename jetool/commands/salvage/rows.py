@@ -119,7 +119,9 @@ class Provenance(NamedTuple):
     txn: Annotated[Int | None, "its transaction; null without one, or when recovery gave it"]
     time: Annotated[Time | None, "when that committed"]
     stood_in: Annotated[Bool, "a newer version is lost"]
-    confirmed: Annotated[Bool, "it is the newest; false: damage may hide a newer version, or that it was deleted"]
+    confirmed: Annotated[
+        Bool, "it is the newest; false: damage may hide a newer version, its deletion or the database's name"
+    ]
 
 
 @record("record")
