@@ -11,8 +11,8 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
-# About which releases the tables were made from (fe-journals.md 4). No source says in which release a code came: the
-# tables have some operations of later releases, and lack some of these.
+# The approximate releases whose sources the tables were made from (fe-journals.md 4). No source says in which release
+# a code appeared: the tables have some operations of later releases and lack some of these releases.
 SOURCE_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """

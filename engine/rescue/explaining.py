@@ -19,7 +19,16 @@ from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
 from engine.rescue.messages.bare import FRAMES, ILLEGAL_STATE, JAVA_IN_DERBY, JAVA_IN_JE, TRACE
 from engine.rescue.messages.record import INVALID, NOT_OPEN, KnownMessage
-from engine.rescue.messages.table import BY_WORD, REASON_WORDS, REFINEMENTS, REPORTS, has, shown_by
+from engine.rescue.messages.table import (
+    BY_WORD,
+    DERBY_CLASSES,
+    DERBY_PACKAGE,
+    REASON_WORDS,
+    REFINEMENTS,
+    REPORTS,
+    has,
+    shown_by,
+)
 from engine.rescue.pasted import JAVA_FRAMES, Incident, Text, incidents
 from engine.storage.base import Storage
 
@@ -35,14 +44,11 @@ _PASTED_LINES: Final = 50
 _REASON: Final = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+|WEDGED): ")
 _EXCEPTION: Final = re.compile(r"(?<![\w.$])((?:[A-Za-z_][\w$]*\.)*)([A-Z]\w*Exception)\b")
 _JE: Final = "com.sleepycat."
-_DERBY: Final = "org.apache.derby."
 _OPENING: Final = (
     "com.sleepycat.je.recovery.RecoveryManager.recover",
     "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
 )
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
-# Derby's own classes that the table has; others wrap a message with a code.
-_DERBY_CLASSES: Final = frozenset(("ShutdownException",))
 # JE's own words after a class of Java, where no frames stand below.
 _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
@@ -209,7 +215,7 @@ def _verdict(incident: Incident) -> _Verdict | None:
     met: dict[str, bool] = {}
     for text, spellings in zip(incident.texts, spelled, strict=True):
         for spelling in spellings:
-            words = _words(spelling, of_derby=text.thrown_by.startswith(_DERBY))
+            words = _words(spelling, of_derby=text.thrown_by.startswith(DERBY_PACKAGE))
             met.update((word, met.get(word, False) or strong) for word, strong in words)
     if not met:
         return _by_frames(incident) or _unknown(incident)
@@ -225,7 +231,7 @@ def _may_show(text: Text) -> bool:
     """Whether a text needs a closer look; most lines of a log file need none."""
     if len(text.lines) > 1 or _HINT.search(text.lines[0]):
         return True
-    return bool(shown_by(text.lines[0], of_derby=text.thrown_by.startswith(_DERBY)))
+    return bool(shown_by(text.lines[0], of_derby=text.thrown_by.startswith(DERBY_PACKAGE)))
 
 
 def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str, incident: Incident) -> str | None:
@@ -254,9 +260,9 @@ def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
     yield from ((_instead(word, text), True) for word in reversed(reasons))
     for found in _EXCEPTION.finditer(text):
         known_class = BY_WORD.get(found[2])
-        if known_class is None or (found[2] in _DERBY_CLASSES) != found[1].startswith(_DERBY):
+        if known_class is None or (found[2] in DERBY_CLASSES) != found[1].startswith(DERBY_PACKAGE):
             continue
-        if found[1].startswith((_JE, _DERBY)) or (not found[1] and not known_class.wrapper):
+        if found[1].startswith((_JE, DERBY_PACKAGE)) or (not found[1] and not known_class.wrapper):
             yield found[2], bool(found[1])
     codes = [code for code in (found[1] or found[2] for found in _DERBY_CODE.finditer(text)) if code in BY_WORD]
     # Other databases use the codes of digits, too.
@@ -296,7 +302,7 @@ def _by_frames(incident: Incident) -> _Verdict | None:
     if not own and any(_CLOSED.search(text.joined()) for text in incident.texts):
         row = _illegal_state(" ".join(text.joined() for text in incident.texts))
         return _Verdict(row.word, row, row.environment, (), False)
-    if not own or not own[0].startswith((_JE, _DERBY)):
+    if not own or not own[0].startswith((_JE, DERBY_PACKAGE)):
         return None
     thrown = " ".join(text.joined() for text in incident.texts)
     if incident.texts and not _JAVA.search(thrown):
@@ -324,7 +330,7 @@ def _known(row: KnownMessage) -> _Verdict:
 def _unknown(incident: Incident) -> _Verdict | None:
     """The class or code of an exception of JE or Derby that the table does not have."""
     named = any("derby" in line.lower() for text in incident.texts for line in text.lines)
-    named = named or any(frame.startswith(_DERBY) for frame in incident.frames)
+    named = named or any(frame.startswith(DERBY_PACKAGE) for frame in incident.frames)
     for text in incident.texts:
         joined = text.joined()
         code = _DERBY_CODE.search(joined)

@@ -181,12 +181,61 @@ def test_words_where_they_do_not_count(table: dict[str, tuple[str, ...]]) -> Non
         "java.sql.SQLFeatureNotSupportedException: Feature not implemented.", "XA protocol violation",
         "Connection refused : localhost", "Login timeout exceeded.", "ShutdownException: the pool is shut down",
         "org.example.ShutdownException: x", "com.example.db.ShutdownException: agentThread",
+        # A lock, a pool, a backup, a replica of any program.
+        "lock could not be obtained within the timeout of 30 s", "Failed to acquire resources for sort of 2 GB",
+        "Cannot start replication slave mode for channel 'group_replication_applier'",
+        "Failover performed successfully for cluster prod-1, the database has been promoted",
+        "Error while performing failover for database 'orders' by patroni", "Replicated database 'a' shutdown complete",
+        "Connection lost for replicated database 'orders', retrying", "Expected log record length 48, got 12",
+        "Error: Error connecting to server db1 on port 5432 with message Connection refused",
+        "error while writing to the backup container https://blob.example: 403", "Cannot redo operation 5 in the log.",
+        "Dropped 3 indexes on the table. Index ix_a remains", "Creating database with logging disabled",
+        "Connection authentication failure occurred for user root", "log factory has been stopped",
+        "Replication stopped because it is in replication slave mode",
+        # In other languages.
+        "Impossibile modificare le informazioni del profilo",
+        "Errore rilevato durante il tentativo di accesso a Tomcat",
+        "Não foi possível encontrar o arquivo /etc/hosts", "Nie można zapisać lub zaktualizować profilu",
+        "Container web kann nicht geöffnet werden", "Datenbank 'mysql' konnte nicht erstellt werden",
+        "Transaktion 17 kann nicht zurückgesetzt werden", "Les informations relatives au conteneur web sont absentes",
+        "La información del contenedor no se ha encontrado", "Odtwarzanie nie powiodło się z powodu braku miejsca",
+        "El archivo de control en /u01/control.ctl no se puede abrir", "データベース・リカバリ中に停止しました",
+        "トランザクション・リカバリを開始します", "データベース・ディレクトリ'/var/lib/mysql'が存在します",
+        "日志已损坏，日志流中具有多个错误", "启动失败。没有正确的引导文件", "在数据库恢复期间尝试将数据写入",
+        "로그 파일 /var/log/messages을(를) 찾을 수 없습니다",
+        # Other drivers of JDBC: the words of a message of Derby's, but not from its beginning.
+        "java.sql.SQLException: ORA-01130: fichier créé par une version ultérieure",
+        "java.sql.SQLException: ORA-00210: el disco o sistema de archivos ha fallado",
+        "java.sql.SQLException: ORA-19870: 文件 7 无法访问",
+        "java.sql.SQLException: Seite 3: die Datenbank wurde mit der Version 8",
+        "java.sql.SQLException: Não foi possível criar o arquivo de controle",
+        "java.sql.SQLException: Não foi possível encontrar o arquivo de controle",
     ],
 )  # fmt: skip
 def test_lines_of_other_programs(line: str) -> None:
     assert explain([line]) == []
     assert explain([line, "\tat org.example.Main.main(Main.java:1)"]) == []
     assert explain([f"2026-11-22 03:00:00 ERROR [main] {line}"]) == []
+
+
+@pytest.mark.parametrize("table", [EUROPEAN, ASIAN])
+def test_words_that_count_anywhere_have_a_name_of_derby(table: dict[str, tuple[str, ...]]) -> None:
+    for signs in table.values():
+        for sign in signs:
+            assert re.search(r"Derby|(?:Page|Container)\(|[ck]onglom|конгломерат", sign, re.IGNORECASE), sign
+
+
+def test_only_a_message_that_begins_with_an_argument_has_words_that_do_not_begin_it() -> None:
+    needs("Derby", "Derby's languages")
+    jars = [DERBY_JAR, *(DERBY_JAR.with_name(f"derbyLocale_{language}.jar") for language in LANGUAGES)]
+    every = [messages_of(jar) for jar in jars]
+    for table in (OF_SQL, EUROPEAN_OF_SQL, ASIAN_OF_SQL):
+        for code, signs in table.items():
+            texts = [text for messages in every for text in of_code(code, messages).values()]
+            for sign in signs:
+                if sign.startswith("\u2026"):
+                    first = re.escape(sign.split("\u2026")[1]).replace("'", "''?")
+                    assert any(re.match(r"\{\d\}.*" + first, text, re.DOTALL) for text in texts), (code, sign)
 
 
 SHUTDOWN = "org.apache.derby.iapi.error.ShutdownException: agentThread[DRDAConnThread_5,5,derby.daemons]"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from engine.rescue.messages.bare import BARE
@@ -23,6 +25,9 @@ from engine.rescue.messages.record import KnownMessage
 
 OF_JE: Final = (*REASONS, *EXCEPTIONS, *TEXTS, *STREAM_TEXTS, *STORE_TEXTS, *OPEN_TEXTS, *FRONTEND_TEXTS)
 OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES)
+# Derby's own classes with a row; its other exceptions have a message with a code.
+DERBY_CLASSES: Final = frozenset(known.word for known in OF_DERBY if known.word.endswith("Exception"))
+DERBY_PACKAGE: Final = "org.apache.derby."
 BY_WORD: Final = {known.word: known for known in (*OF_JE, *OF_DERBY, *BARE)}
 REASON_WORDS: Final = frozenset(known.word for known in REASONS)
 WITH_SIGNS: Final = tuple(known for known in OF_JE if known.signs)
@@ -68,25 +73,50 @@ for _known in WITH_SIGNS:
         (REPORTS if _known.wrapper else REFINEMENTS).setdefault(_refined, []).append(_known)
 
 _PART: Final = re.compile(r"\w+")
+# Shorter words are in most lines.
+_SHORTEST_WORD: Final = 5
 
-# Signs by the longest word of their longest piece: no line is compared with all of them.
-_BY_PART: Final[dict[str, list[Sign]]] = {}
-_OTHERS: Final[list[Sign]] = []
 _SQL_EXCEPTION: Final = re.compile(r"\bjava\.sql\.(?:\w*\.)*SQL\w*Exception: ")
-_DERBY_CLASS: Final = "org.apache.derby."
 
 
-def _index() -> None:
-    plain = [Sign(known.signs, known, ANYWHERE) for known in WITH_SIGNS if not known.refines]
-    for sign in (*plain, *PHRASES):
-        if "".join(sign.pieces).isascii():
-            part = max(_PART.findall(max(sign.pieces, key=len)), key=len)
-            _BY_PART.setdefault(part, []).append(sign)
-        else:
-            _OTHERS.append(sign)
+def _whole_words(piece: str) -> list[str]:
+    """Words that a text has whole if it has the piece, whose ends may be in the middle of a word; the longer ones."""
+    words = [found[0] for found in _PART.finditer(piece) if found.start() > 0 and found.end() < len(piece)]
+    words = words or _PART.findall(piece)
+    return [word for word in words if len(word) >= _SHORTEST_WORD] or [max(words, key=len)]
 
 
-_index()
+class _Signs:
+    """Signs by a word of their longest piece, so that no line is compared with all of them.
+
+    The word is the one that the fewest signs have, and the longest of these.
+    """
+
+    def __init__(self, signs: Iterable[Sign]) -> None:
+        self._by_part: dict[str, list[Sign]] = {}
+        self._others: list[Sign] = []
+        ascii_signs: list[Sign] = []
+        for sign in signs:
+            (ascii_signs if "".join(sign.pieces).isascii() else self._others).append(sign)
+        words = [_whole_words(max(sign.pieces, key=len)) for sign in ascii_signs]
+        counts = Counter(word for some in words for word in some)
+        for sign, some in zip(ascii_signs, words, strict=True):
+            part = min(some, key=lambda word: (counts[word], -len(word)))
+            self._by_part.setdefault(part, []).append(sign)
+
+    def near(self, text: str, parts: Iterable[str]) -> list[Sign]:
+        """The signs that a text with these words may have."""
+        near = [one for part in parts for one in self._by_part.get(part, ())]
+        return near if text.isascii() else near + self._others
+
+
+_ANYWHERE: Final = _Signs(
+    (
+        *(Sign(known.signs, known, ANYWHERE) for known in WITH_SIGNS if not known.refines),
+        *(sign for sign in PHRASES if sign.place == ANYWHERE),
+    )
+)
+_IN_PLACES: Final = _Signs(sign for sign in PHRASES if sign.place != ANYWHERE)
 
 
 def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
@@ -96,13 +126,12 @@ def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
         text: a message.
         of_derby: Derby threw it, by the frames that follow it.
     """
-    near = [one for part in dict.fromkeys(_PART.findall(text)) for one in _BY_PART.get(part, ())]
-    if not text.isascii():
-        near += _OTHERS
-    if not near:
-        return []
-    of_derby = of_derby or _DERBY_CLASS in text
-    starts = [found.end() for found in _SQL_EXCEPTION.finditer(text)]
+    of_derby = of_derby or DERBY_PACKAGE in text
+    starts = [found.end() for found in _SQL_EXCEPTION.finditer(text)] if "java.sql." in text else []
+    parts = dict.fromkeys(_PART.findall(text))
+    near = _ANYWHERE.near(text, parts)
+    if of_derby or starts:
+        near += _IN_PLACES.near(text, parts)
     spans: list[tuple[int, int, KnownMessage]] = []
     shown = []
     for sign in near:
