@@ -202,10 +202,11 @@ class Checkpointer:
         writer = self._ctx.writer
         if writer is None:
             raise RefusedError("the environment is read-only", consequence="no checkpoint was taken")
-        # One checkpoint at a time.
-        if not self._running.acquire(blocking=wait):
+        if not wait and self._running.locked():
             return None
-        try:
+        # One checkpoint at a time. No interruption leaves a ``with`` statement without the release, as it could leave
+        # the block after an ``acquire``: then every later checkpoint would wait for ever.
+        with self._running:
             if not force and not self._due(writer, kbytes, minutes):
                 return None
             try:
@@ -215,8 +216,6 @@ class Checkpointer:
                 raise
             finally:
                 self._end_map()
-        finally:
-            self._running.release()
 
     def sync_database(self, db: DatabaseState) -> None:
         """Log all of a deferred-write database up to its root (R-TREE-60); the caller syncs the log.

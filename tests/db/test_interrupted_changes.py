@@ -3,7 +3,7 @@
 A trace function raises at the n-th statement of the engine. Where the environment goes on it must be whole; where a
 change may have ended half way it refuses everything from then on, and recovery makes good what was acknowledged before.
 A ``with`` statement is no place for it: an exception between the end of its block and the release of its lock is none
-that Python itself could raise there.
+that Python itself could raise there; nor is a ``try``, which does nothing.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Statements:
     def _statement(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":
             line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-            if not line.startswith(("with ", "finally")):
+            if not line.startswith(("with ", "finally", "try:")):
                 self.count += 1
                 if self.count == self.at:
                     sys.settrace(None)
