@@ -226,7 +226,8 @@ UNCOMMITTED_BEHIND: Final = Rule(
     "JE-TAIL-003",
     NOTE,
     "damage in the last file, only uncommitted work after it",
-    "none for committed work: JE cuts the log off here when it opens it for writing",
+    "JE cuts the log off here when it opens it for writing; after the damage that loses no commit. A Commit that stood "
+    "in the damaged bytes is lost if it had been synced",
     "nothing; copy the last file first if the bytes are of interest",
 )
 TORN_COMMIT: Final = Rule(

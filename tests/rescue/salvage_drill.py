@@ -13,7 +13,11 @@ flipped, a stretch is zeroed, a file is removed. The truth is what recovery find
 there must be none. What recovery gives is told apart (``recovered``): a log that only seems to end earlier shows
 nothing. So a last file is not removed here.
 
+The fourth kind takes one to three nodes of a real group and damages each in one of these ways, or leaves it whole. The
+truth is what any node has. A record that all nodes have is *missing* when a node is whole and the union lacks it.
+
     python -m tests.rescue.salvage_drill 1 600 flip
+    python -m tests.rescue.salvage_drill 1 400 group
     python -m tests.rescue.salvage_drill 1 100 flip --je /path/to/classes
 """
 
@@ -43,6 +47,7 @@ from tests.verify.logs import Files
 from tests.verify.mutations import files_of, sources
 
 KINDS: Final = ("flip", "zero", "file")
+GROUP: Final = "group"
 Record = tuple[str, bytes, bytes]
 
 
@@ -60,23 +65,48 @@ def damaged(seed: int, kind: str) -> tuple[str, Files, str]:
     rng = random.Random(seed)
     while True:
         name = rng.choice(sorted(sources()))
+        if truth(name) is None:
+            continue
         files = dict(files_of(name))
-        if truth(name) is None or (kind == "file" and len(files) < 2):
-            continue
-        path = rng.choice(sorted(files)[: -1 if kind == "file" else None])
-        data = bytearray(files[path])
-        if not data:
-            continue
-        if kind == "file":
-            del files[path]
-            return name, files, f"{path} removed"
-        at = rng.randrange(len(data))
-        if kind == "flip":
-            data[at] ^= 1 << rng.randrange(8)
-        else:
-            data[at : at + 512] = bytes(min(512, len(data) - at))
-        files[path] = bytes(data)
-        return name, files, f"{path} at 0x{at:x}"
+        what = damage(rng, files, kind)
+        if what:
+            return name, files, what
+
+
+def damage(rng: random.Random, files: Files, kind: str) -> str:
+    """Damage one file, and say how; an empty text when these files cannot be damaged so."""
+    if kind == "file" and len(files) < 2:
+        return ""
+    path = rng.choice(sorted(files)[: -1 if kind == "file" else None])
+    data = bytearray(files[path])
+    if not data:
+        return ""
+    if kind == "file":
+        del files[path]
+        return f"{path} removed"
+    at = rng.randrange(len(data))
+    if kind == "flip":
+        data[at] ^= 1 << rng.randrange(8)
+    else:
+        data[at : at + 512] = bytes(min(512, len(data) - at))
+    files[path] = bytes(data)
+    return f"{path} at 0x{at:x}"
+
+
+def damaged_group(seed: int) -> list[tuple[str, Files, str]]:
+    """Nodes of a group: the name of each, its files and its damage (an empty text: it is whole)."""
+    rng = random.Random(seed)
+    nodes_of: dict[str, list[str]] = {}
+    for name in sorted(sources()):
+        group, _, node = name.rpartition("/")
+        if node.startswith("node") and truth(name) is not None:
+            nodes_of.setdefault(group, []).append(name)
+    nodes = nodes_of[rng.choice(sorted(nodes_of))]
+    made = []
+    for name in rng.sample(nodes, rng.randint(1, len(nodes))):
+        files = dict(files_of(name))
+        made.append((name, files, damage(rng, files, rng.choice(KINDS)) if rng.random() < 0.75 else ""))
+    return made
 
 
 @cache
@@ -119,27 +149,29 @@ def written(place: Path, files: Files) -> Path:
     return env
 
 
-def salvaged(env: Path) -> Iterator[tuple[Record, SalvagedRecord]]:
+def salvaged(*envs: Path) -> Iterator[tuple[Record, SalvagedRecord]]:
     """What ``salvage`` gives as records, with the databases that nothing names."""
-    done = Salvage(sources_of([look_at(str(env))]))
+    done = Salvage(sources_of([look_at(str(env)) for env in envs]))
     for one in done.rows():
         if isinstance(one, SalvagedRecord):
             yield (done.databases[one.database].db.name, one.key, one.data), one
 
 
-def judged(name: str, env: Path) -> tuple[Counter[str], list[Wrong]]:
-    """Records of a salvage by how they stand to the truth."""
-    whole = truth(name)
-    assert whole is not None
+def judged(names: list[str], *envs: Path) -> tuple[Counter[str], list[Wrong], set[Record]]:
+    """Records of a salvage by how they stand to the truth; those that were found."""
+    whole = frozenset[Record]().union(*(truth(name) or () for name in names))
+    internal = frozenset[str]().union(*(own(name) for name in names))
     data_of = {(db, key): data for db, key, data in whole}
     bare = {(key, data) for _, key, data in whole}
     counts: Counter[str] = Counter()
     wrong = []
-    for record, one in salvaged(env):
+    found = set()
+    for record, one in salvaged(*envs):
+        found.add(record)
         if record in whole:
             counts["right" if one.confirmed else "right marked"] += 1
             continue
-        if record[0] in own(name):
+        if record[0] in internal:
             how = "own"
         elif record[1:] in bare and record[0] not in {db for db, _, _ in whole}:
             how = "misnamed"
@@ -148,7 +180,20 @@ def judged(name: str, env: Path) -> tuple[Counter[str], list[Wrong]]:
         marked = not one.confirmed or one.origin == "tree"
         counts[f"{how} recovered" if one.origin == "tree" else f"{how} marked" if marked else how] += 1
         wrong.append(Wrong(how, marked, record[0], record[1]))
-    return counts, wrong
+    return counts, wrong, found
+
+
+def judged_group(seed: int, room: Path) -> tuple[str, Counter[str], list[Wrong]]:
+    """What was done to the nodes of a seed, and the records of their union."""
+    nodes = damaged_group(seed)
+    names = [name for name, _, _ in nodes]
+    envs = [written(room / str(number), files) for number, (_, files, _) in enumerate(nodes)]
+    counts, wrong, found = judged(names, *envs)
+    if any(not what for _, _, what in nodes):
+        everywhere = frozenset.intersection(*(truth(name) or frozenset() for name in names))
+        wrong += [Wrong("missing", False, db, key) for db, key, _ in everywhere - found]
+        counts["missing"] += len(everywhere - found)
+    return f"{len(nodes)} nodes " + "; ".join(f"{name} {what}" for name, _, what in nodes), counts, wrong
 
 
 def of_je(env: Path, classes: str) -> frozenset[Record]:
@@ -170,17 +215,21 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
-    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("kind", choices=(*KINDS, GROUP))
     parser.add_argument("--je")
     options = parser.parse_args(words)
     sums: Counter[str] = Counter()
     unmarked = 0
     with tempfile.TemporaryDirectory(prefix="jetool-salvage-") as room:
         for seed in range(options.first, options.last + 1):
-            name, files, what = damaged(seed, options.kind)
-            env = written(Path(room), files)
-            counts, wrong = judged(name, env)
-            if options.je:
+            if options.kind == GROUP:
+                name, counts, wrong = judged_group(seed, Path(room))
+                what = ""
+            else:
+                name, files, what = damaged(seed, options.kind)
+                env = written(Path(room), files)
+                counts, wrong, _ = judged([name], env)
+            if options.je and options.kind != GROUP:
                 whole, theirs = truth(name) or frozenset(), of_je(env, options.je)
                 counts += Counter({"JE right": len(theirs & whole), "JE wrong": len(theirs - whole)})
             sums += counts

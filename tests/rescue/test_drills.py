@@ -104,7 +104,7 @@ def mutations(seed: int, rounds: int, tmp_path: Path, monkeypatch: pytest.Monkey
         for _, state in made.marks for name, records in state.items() for key, data in records.items()
     }  # fmt: skip
     with monkeypatch.context() as patched:
-        patched.setattr("engine.rescue.salvage.sources.problem_of", lambda *_: "not asked")
+        patched.setattr("engine.rescue.salvage.sources.recover_whole", lambda *_: ("not asked", 0))
         intact = Intact(made.files, write(made.files, tmp_path / f"whole{seed}"))
     counts: Counter[str] = Counter()
     for number in range(rounds):

@@ -127,7 +127,7 @@ def test_the_log_alone_says_the_same(name: str, monkeypatch: pytest.MonkeyPatch)
     with Environment(str(env), EnvironmentConfig(read_only=True)) as opened:
         said = contents(opened)
         ours = {db for db in opened.database_names() if not opened.open_database(db).state.order.learned}
-    monkeypatch.setattr("engine.rescue.salvage.sources.problem_of", lambda *_: "not asked")
+    monkeypatch.setattr("engine.rescue.salvage.sources.recover_whole", lambda *_: ("not asked", 0))
     found = Found(env)
     assert {db: found.records.get(db, {}) for db in ours} == {db: said[db] for db in ours}
     assert {one.origin for one in found.given} <= {"log", "slot"}
@@ -384,7 +384,7 @@ GENERALLY = ("je-18.3.20/dups", "je-18.3.20/ttl", "je-18.3.20/ha-rollback/node1"
 @pytest.mark.parametrize("start", GENERALLY)
 def test_the_fast_way_takes_what_the_general_one_takes(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways over the same logs, without recovery: the same records, and the same said of them."""
-    monkeypatch.setattr("engine.rescue.salvage.sources.problem_of", lambda *_: "not asked")
+    monkeypatch.setattr("engine.rescue.salvage.sources.recover_whole", lambda *_: ("not asked", 0))
     envs = sorted({path.parent for path in (corpus.path() / "je").glob(f"{start}/**/*.jdb")})
     assert envs
     fast = [(found.given, found.lost, found.doubt, found.counts) for found in map(Found, envs)]

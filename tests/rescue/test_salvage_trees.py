@@ -64,7 +64,7 @@ def cleaned(seed: int, *, halted: bool, steps: int = 160) -> dict[str, bytes]:
 @pytest.fixture
 def from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recovery is not asked: everything comes from the log."""
-    monkeypatch.setattr("engine.rescue.salvage.sources.problem_of", lambda *_: "not asked")
+    monkeypatch.setattr("engine.rescue.salvage.sources.recover_whole", lambda *_: ("not asked", 0))
 
 
 @pytest.mark.usefixtures("from_the_log")

@@ -217,7 +217,7 @@ class Salvage:
 
     def _read_tree(self, number: int, at: int, node: SalvageNode) -> None:
         """Records of recovery, with the last VLSN of their node."""
-        vlsn = node.survey.last_vlsn
+        vlsn = node.recovered_vlsn
         with Environment(node.env, READER, self._listener) as env:
             self._unfinished[number] = unfinished_tasks(env)
             for name in env.database_names():

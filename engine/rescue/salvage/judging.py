@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from engine.errors import FormatError
@@ -18,7 +18,7 @@ from engine.rescue.salvage.sorting import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.taking import VersionTaker
 from engine.rescue.salvage.trees import DECIDED, UNPLACED, DatabaseBranches, KeyPlace
-from engine.rescue.salvage.verdict import TxnFates, Verdict, choose, judge
+from engine.rescue.salvage.verdict import ABORTED, TxnFates, Verdict, choose, judge
 from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion, SalvagedVersion
 from engine.tree.bin_node import is_expired
 
@@ -188,7 +188,8 @@ class Judge:
             lost = verdict.lost_lsn != NULL_LSN
             confirmed = verdict.confirmed
         else:
-            verdicts = {node: self._verdict(database, key, node, versions) for node, versions in found}
+            aborted = self._aborted(found)
+            verdicts = {node: self._verdict(database, key, node, versions, aborted) for node, versions in found}
             if floor is not None:
                 verdicts = _after_base(floor, verdicts)
                 if not verdicts:
@@ -214,12 +215,23 @@ class Judge:
             said.append(record)
         return said
 
-    def _verdict(self, database: int, key: bytes, node: int, versions: KeyVersions) -> Verdict:
+    def _aborted(self, found: list[tuple[int, KeyVersions]]) -> set[int]:
+        """VLSNs of versions whose transaction aborted: a slot of another node may still have one as it was open."""
+        return {
+            row[4]
+            for node, versions in found
+            for row in versions.lns
+            if row[4] != NULL_VLSN and row[1] & IN_TXN and self._fates.fate(node, row[3]) == ABORTED
+        }
+
+    def _verdict(
+        self, database: int, key: bytes, node: int, versions: KeyVersions, aborted: Collection[int] = ()
+    ) -> Verdict:
         if self._duplicates[database]:
             self._old_duplicates[node].complete(database, key, _main_key(key), versions)
         duplicates = self._duplicates[database]
         verdict = judge(
-            versions, node, self._fates, self._bins[node], key, duplicates, self._place(database, key, node)
+            versions, node, self._fates, self._bins[node], key, duplicates, self._place(database, key, node), aborted
         )
         if verdict.passed_over:
             self._counts.update(verdict.passed_over)
@@ -230,7 +242,7 @@ class Judge:
         vlsn = verdicts[chosen].vlsn
         if vlsn == NULL_VLSN or self._databases[database].local:
             return verdicts[chosen].confirmed
-        if NULL_VLSN != self._covered[database] <= vlsn + 1:
+        if NULL_VLSN != self._covered[database] <= vlsn + 1 and verdicts[chosen].ended:
             return True
         nodes = self._members[database]
         last = max(self._last_vlsns[node] for node in nodes)

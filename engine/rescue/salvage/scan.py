@@ -43,6 +43,7 @@ from engine.format.entry_types import (
     NAME_LNS,
     ROLLBACKS,
     STREAM_LNS,
+    STREAM_RECORDS,
     TXN_ENDS,
 )
 from engine.format.fast.loops import keeping
@@ -204,6 +205,25 @@ def survey_log(env: str) -> LogSurvey:
         gap_end=gap_end(DiskStorage(env), files, damages),
         vlsns=coverage.ranges(),
     )
+
+
+def last_vlsn_before(env: str, files: LogFiles, end_lsn: int, hidden: frozenset[int]) -> int:
+    """The last visible VLSN of the entries below an LSN; NULL_VLSN without one.
+
+    Arguments:
+        hidden: LSNs of entries that a rollback will make invisible.
+    """
+    last = NULL_VLSN
+    for item in _items(env, files.files, files.end_file()):
+        if item.lsn >= end_lsn:
+            break
+        if isinstance(item, Stretch):
+            entries = map(item.entry_at, item.positions(keeping(TXN_ENDS | STREAM_RECORDS)))
+            shown = [one.vlsn for one in entries if one.replicated and one.lsn < end_lsn and one.lsn not in hidden]
+            last = shown[-1] if shown else last
+        elif isinstance(item, LogEntry) and item.replicated and not item.invisible and item.lsn not in hidden:
+            last = item.vlsn
+    return last
 
 
 def _naming_tree(env: str, files: LogFiles) -> dict[str, int]:

@@ -46,12 +46,15 @@ class SalvageNode(NamedTuple):
         files: its log files.
         survey: what is few in its log.
         problem: why the records of recovery are not all; empty when they are.
+        recovered_vlsn: the last VLSN whose records recovery gives; NULL_VLSN without a stream, or with a problem.
+            The log may go on: after damage in its last file, or with records that recovery rolls back.
     """
 
     env: str
     files: LogFiles
     survey: scan.LogSurvey
     problem: str
+    recovered_vlsn: int = NULL_VLSN
 
 
 class SalvageSource(NamedTuple):
@@ -70,7 +73,7 @@ class SalvageSource(NamedTuple):
     @property
     def floor(self) -> int:
         """The VLSN up to which the base gives all records; NULL_VLSN without a stream."""
-        return NULL_VLSN if self.base is None else self.nodes[self.base].survey.last_vlsn
+        return NULL_VLSN if self.base is None else self.nodes[self.base].recovered_vlsn
 
 
 def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
@@ -83,34 +86,41 @@ def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
     files = list_log_files(DiskStorage(env))
     survey = scan.survey_log(env)
     listener.step("look", 1, 1)
-    return SalvageNode(env, files, survey, problem_of(env, listener))
-
-
-def problem_of(env: str, listener: Listener = SILENT) -> str:
-    """Why the records of recovery are not all; empty when they are."""
-    storage = DiskStorage(env)
     try:
-        # Before recovery, which would take its time to come to the same.
-        tail = find_end(storage, list_log_files(storage))
-        if tail.commits_at_risk:
-            stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
-            return f"{stand} after damage in the last file"
-        if tail.damage is not None and _is_cut_off(storage, tail):
-            return "records without transactions, or a checkpoint, stand after damage in the last file"
-        with Environment(env, READER, listener) as opened:
-            recovery = opened.engine.recovery
-            prepared = len(recovery.fate.prepared)
-            if prepared:
-                # What they wrote is in doubt, which the log shows and the trees do not.
-                return plural(prepared, "transaction is", "transactions are") + " prepared and not decided"
-            unfinished_tasks(opened)
-            for name in opened.database_names():
-                with opened.open_database(name) as db:
-                    # Reads every record: damage below any node shows here.
-                    deque(heard(db.items(), listener, "read records"), maxlen=0)
+        problem, vlsn = recover_whole(env, files, survey, listener)
     except JetoolError as error:
-        return str(error)
-    return ""
+        problem, vlsn = str(error), NULL_VLSN
+    return SalvageNode(env, files, survey, problem, vlsn)
+
+
+def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: Listener) -> tuple[str, int]:
+    """Recover and read every record: why these are not all, or else the last VLSN that recovery gives.
+
+    Raises:
+        JetoolError: the environment does not recover, or a record cannot be read.
+    """
+    storage = DiskStorage(env)
+    # Before recovery, which would take its time to come to the same.
+    tail = find_end(storage, files)
+    if tail.commits_at_risk:
+        stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+        return f"{stand} after damage in the last file", NULL_VLSN
+    if tail.damage is not None and _is_cut_off(storage, tail):
+        return "records without transactions, or a checkpoint, stand after damage in the last file", NULL_VLSN
+    with Environment(env, READER, listener) as opened:
+        recovery = opened.engine.recovery
+        prepared = len(recovery.fate.prepared)
+        if prepared:
+            # What they wrote is in doubt, which the log shows and the trees do not.
+            return plural(prepared, "transaction is", "transactions are") + " prepared and not decided", NULL_VLSN
+        unfinished_tasks(opened)
+        for name in opened.database_names():
+            with opened.open_database(name) as db:
+                # Reads every record: damage below any node shows here.
+                deque(heard(db.items(), listener, "read records"), maxlen=0)
+    if not recovery.rolled_back and all(one.lsn < recovery.end_lsn for one in survey.damages):
+        return "", survey.last_vlsn
+    return "", scan.last_vlsn_before(env, files, recovery.end_lsn, frozenset(recovery.rolled_back))
 
 
 def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
@@ -155,7 +165,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
             name += "_"
         names.add(name)
         whole = [at for at, node in enumerate(members) if not node.problem]
-        base = max(whole, key=lambda at: (members[at].survey.last_vlsn, -at), default=None)
+        base = max(whole, key=lambda at: (members[at].recovered_vlsn, -at), default=None)
         found.append(SalvageSource(name, tuple(_with_databases_of_others(members)), base))
     return found
 

@@ -34,7 +34,7 @@ stands in.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
@@ -110,6 +110,7 @@ class Verdict(NamedTuple):
         doubt: a newer version whose transaction has no end in the log, or None.
         passed_over: versions that do not count, by fate: ``aborted``, ``open``, ``rolled-back``.
         confirmed: no damage of this log can hide a newer version, or a deletion.
+        ended: the transaction of the newest slot had ended when the slot was logged.
     """
 
     version: SalvagedVersion | None
@@ -118,6 +119,7 @@ class Verdict(NamedTuple):
     doubt: SalvagedVersion | None
     passed_over: dict[str, int]
     confirmed: bool
+    ended: bool = True
 
     @property
     def live(self) -> bool:
@@ -246,6 +248,7 @@ def judge(
     key: bytes,
     duplicates: bool = False,
     place: KeyPlace = DECIDED,
+    aborted: Collection[int] = (),
 ) -> Verdict:
     """What one log says of one record.
 
@@ -256,6 +259,7 @@ def judge(
         newest_bins: of this log.
         key, duplicates: of the record.
         place: what the trees say of keys like this.
+        aborted: VLSNs of versions of the record that aborted, as other nodes of the group show.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -284,7 +288,7 @@ def judge(
     if slot is not None and not gone:
         gone = newest_bins.without(found, key, newest, duplicates, place)
         # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
-        if not gone and slot[0] > newest and all(row[0] != slot[0] for row in found.lns):
+        if not gone and slot[0] > newest and slot[3] not in aborted and all(row[0] != slot[0] for row in found.lns):
             has_ended = newest_bins.has_ended(found, slot[0])
             if slot[1] & DELETED and not (has_ended or slot[1] & FOR_GOOD or version is None):
                 # A deletion that may have been taken back.
@@ -300,7 +304,7 @@ def judge(
         newer = version_of_ln(doubt)
     is_known = has_ended and lost_lsn == NULL_LSN and version is not None
     confirmed = is_known and version is not None and newest_bins.confirm(found, version.lsn)
-    return Verdict(version, gone, lost_lsn, newer, passed, confirmed)
+    return Verdict(version, gone, lost_lsn, newer, passed, confirmed, has_ended)
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:
