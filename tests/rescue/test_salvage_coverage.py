@@ -10,6 +10,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.entry_types import USER_LNS
+from engine.format.header import INVISIBLE
 from engine.format.lsn import NULL_LSN, file_of, make_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
@@ -23,7 +24,7 @@ from tests import corpus
 from tests.harness import run
 from tests.oracle.environments import named
 from tests.rescue.models import entries_of
-from tests.rescue.salvage_drill import damaged, judged, judged_group, truth, written
+from tests.rescue.salvage_drill import damaged, judged, judged_group, salvaged, truth, written
 from tests.rescue.test_salvage import flip
 from tests.verify.mutations import files_of
 
@@ -155,6 +156,19 @@ def test_nodes_of_a_group_complete_each_other(group: str, zeroed: dict[str, int 
     whole = frozenset.intersection(*(truth(name) or frozenset() for name in names))
     assert whole
     assert whole <= found
+
+
+def test_a_hidden_entry_is_given_and_not_confirmed(tmp_path: Path) -> None:
+    """The checksum leaves the invisible flag out; without a rollback period nothing explains it."""
+    name = "je/je-7.5.11/ha-rollback/node2"
+    data = bytearray(files_of(name)["00000000.jdb"])
+    # The flags of the UPD_LN_TX at 0x0/0x46a2.
+    data[0x46A7] ^= INVISIBLE
+    env = written(tmp_path, {"00000000.jdb": bytes(data)})
+    assert look_at(str(env)).problem == "1 invisible entry stands outside every rollback period"
+    records = {record: one.confirmed for record, one in salvaged(env)}
+    assert records.keys() == truth(name)
+    assert [record[:2] for record, confirmed in records.items() if not confirmed] == [("images", b"user00000062")]
 
 
 def test_no_node_of_a_group_is_wrong(tmp_path: Path) -> None:

@@ -19,7 +19,16 @@ from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.taking import VersionTaker
 from engine.rescue.salvage.trees import DECIDED, UNPLACED, DatabaseBranches, KeyPlace
 from engine.rescue.salvage.verdict import ABORTED, TxnFates, Verdict, choose, judge
-from engine.rescue.salvage.versions import DELETED, FROM_TREE, IN_TXN, VOID, KeyVersions, LNVersion, SalvagedVersion
+from engine.rescue.salvage.versions import (
+    DELETED,
+    FROM_TREE,
+    HIDDEN,
+    IN_TXN,
+    VOID,
+    KeyVersions,
+    LNVersion,
+    SalvagedVersion,
+)
 from engine.tree.bin_node import is_expired
 
 TREE: Final = "tree"
@@ -144,7 +153,7 @@ class Judge:
         for row in versions.lns:
             lsn, flags, _, txn, _, expiration = row
             # The Commit of a replicated transaction may stand in the log of another node.
-            if flags & (VOID | FROM_TREE) or expiration or (txn < 0 and len(self._commits) > 1):
+            if flags & (VOID | FROM_TREE | HIDDEN) or expiration or (txn < 0 and len(self._commits) > 1):
                 return -1
             time_ms = 0
             if flags & IN_TXN:

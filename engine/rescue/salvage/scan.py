@@ -67,6 +67,7 @@ from engine.rescue.salvage.versions import (
     DELETED,
     EMBEDDED,
     FOR_GOOD,
+    HIDDEN,
     IN_TXN,
     NO_DATA,
     SINGLE,
@@ -118,6 +119,7 @@ class LogSurvey(NamedTuple):
         checkpoints: the legible ones, in log order.
         gap_end: where the last gap ends (``coverage``); NULL_LSN without one.
         vlsns: the ranges that the log has.
+        hidden: LSNs of invisible entries outside every rollback period.
     """
 
     dbs: dict[int, SalvageDb]
@@ -136,6 +138,7 @@ class LogSurvey(NamedTuple):
     checkpoints: tuple[Checkpoint, ...] = ()
     gap_end: int = NULL_LSN
     vlsns: tuple[VlsnRange, ...] = ()
+    hidden: frozenset[int] = frozenset()
 
 
 class NodeVersions(NamedTuple):
@@ -167,12 +170,15 @@ def survey_log(env: str) -> LogSurvey:
     few = _Few()
     damages: list[Damage] = []
     last_vlsn, coverage = NULL_VLSN, VlsnCoverage()
+    invisible: list[int] = []
     for item in _items(env, files.files, files.end_file()):
         coverage.take(item)
         if isinstance(item, Damage):
             damages.append(item)
         elif isinstance(item, LogEntry):
-            if item.replicated and not item.invisible:
+            if item.invisible:
+                invisible.append(item.lsn)
+            elif item.replicated:
                 last_vlsn = item.vlsn
             few.take(item)
             few.take_end(item)
@@ -204,6 +210,7 @@ def survey_log(env: str) -> LogSurvey:
         checkpoints=tuple(few.checkpoints),
         gap_end=gap_end(DiskStorage(env), files, damages),
         vlsns=coverage.ranges(),
+        hidden=frozenset(lsn for lsn in invisible if not any(low < lsn < high for low, high, _ in few.periods)),
     )
 
 
@@ -324,7 +331,8 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
         return None
     txn, key, data = record.txn_id, record.key, record.data
     flags = 0 if txn is None else IN_TXN
-    if item.invisible or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
+    hidden = item.lsn in known.hidden
+    if (item.invisible and not hidden) or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
         # A slot that leads here leads to nothing, and to nothing that is lost.
         return record.db_id, key, (item.lsn, flags | VOID, NO_DATA, txn or 0, NULL_VLSN, 0)
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
@@ -335,7 +343,7 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
             key, data = join_two_part_key(key, data), NO_DATA
         else:
             flags |= SINGLE
-    flags |= DELETED if data is None else 0
+    flags |= (DELETED if data is None else 0) | (HIDDEN if hidden else 0)
     return record.db_id, key, (item.lsn, flags, data or NO_DATA, txn or 0, item.vlsn, record.expiration)
 
 

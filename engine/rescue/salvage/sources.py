@@ -100,6 +100,10 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
         JetoolError: the environment does not recover, or a record cannot be read.
     """
     storage = DiskStorage(env)
+    if survey.hidden:
+        # Recovery skips them.
+        entries = plural(len(survey.hidden), "invisible entry stands", "invisible entries stand")
+        return f"{entries} outside every rollback period", NULL_VLSN
     # Before recovery, which would take its time to come to the same.
     tail = find_end(storage, files)
     if tail.commits_at_risk:

@@ -50,6 +50,7 @@ from engine.rescue.salvage.versions import (
     EMBEDDED,
     FOR_GOOD,
     FROM_TREE,
+    HIDDEN,
     IN_TXN,
     SINGLE,
     VOID,
@@ -302,7 +303,7 @@ def judge(
         doubt = None
     if doubt is not None and (version is None or doubtful >= version.lsn):
         newer = version_of_ln(doubt)
-    is_known = has_ended and lost_lsn == NULL_LSN and version is not None
+    is_known = has_ended and lost_lsn == NULL_LSN and not (best is not None and best[1] & HIDDEN)
     confirmed = is_known and version is not None and newest_bins.confirm(found, version.lsn)
     return Verdict(version, gone, lost_lsn, newer, passed, confirmed, has_ended)
 

@@ -23,6 +23,8 @@ SINGLE: Final = 0x20
 
 # A deleted slot (KNOWN_DELETED): no transaction can take that back.
 FOR_GOOD: Final = 0x40
+# Invisible, outside every rollback period: the flag is damaged, or the RollbackStart is lost.
+HIDDEN: Final = 0x80
 
 NO_DATA: Final = b""
 _new_tuple: Final = tuple.__new__
