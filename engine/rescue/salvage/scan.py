@@ -119,7 +119,7 @@ class LogSurvey(NamedTuple):
         checkpoints: the legible ones, in log order.
         gap_end: where the last gap ends (``coverage``); NULL_LSN without one.
         vlsns: the ranges that the log has.
-        hidden: LSNs of invisible entries outside every rollback period.
+        hidden: LSNs of invisible entries after the last gap, outside every rollback period.
     """
 
     dbs: dict[int, SalvageDb]
@@ -193,6 +193,7 @@ def survey_log(env: str) -> LogSurvey:
     if few.ledger.nameless():
         few.ledger.take_slots(_naming_tree(env, files))
     databases = few.ledger.databases()
+    gap = gap_end(DiskStorage(env), files, damages)
     return LogSurvey(
         dbs=databases.users,
         removed=databases.removed,
@@ -208,9 +209,11 @@ def survey_log(env: str) -> LogSurvey:
         roots=databases.roots,
         own_roots=databases.own_roots,
         checkpoints=tuple(few.checkpoints),
-        gap_end=gap_end(DiskStorage(env), files, damages),
+        gap_end=gap,
         vlsns=coverage.ranges(),
-        hidden=frozenset(lsn for lsn in invisible if not any(low < lsn < high for low, high, _ in few.periods)),
+        hidden=frozenset(
+            lsn for lsn in invisible if lsn >= gap and not any(low < lsn < high for low, high, _ in few.periods)
+        ),
     )
 
 
