@@ -305,7 +305,15 @@ def judge(
         newer = version_of_ln(doubt)
     is_known = has_ended and lost_lsn == NULL_LSN and not (best is not None and best[1] & HIDDEN)
     confirmed = is_known and version is not None and newest_bins.confirm(found, version.lsn)
-    return Verdict(version, gone, lost_lsn, newer, passed, confirmed, has_ended)
+    return Verdict(
+        version=version,
+        gone=gone,
+        lost_lsn=lost_lsn,
+        doubt=newer,
+        passed_over=passed,
+        confirmed=confirmed,
+        ended=has_ended,
+    )
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:
