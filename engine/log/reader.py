@@ -54,6 +54,8 @@ from engine.storage.base import Storage
 
 # Below every VLSN.
 _LEAST_VLSN: Final = -(1 << 63)
+# JE counts log versions one by one: 26 after twenty years.
+_NEWEST_CREDIBLE: Final = 256
 
 
 class FileReader:
@@ -229,9 +231,7 @@ class FileReader:
                 expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
                 found=str(version),
                 consequence="nothing of this file was read",
-                hint="it is older than what can be read; jetool --version names the log versions"
-                if version < OLDEST_VERSION
-                else "it may need a newer release of jetool; see jetool --version",
+                hint=_version_hint(version),
             )
         # Right type and checksum, but a size or link that is not a file header's.
         if look(self.window, 0, version, 0).verdict != GOOD:
@@ -361,6 +361,14 @@ def _compared(examined: EntryCheck) -> tuple[str, str]:
         expected = f"version {examined.expected} in the flags" if examined.expected else "a known entry type"
         return expected, str(examined.found)
     return "0 or more", str(examined.found)
+
+
+def _version_hint(version: int) -> str:
+    if 0 < version < OLDEST_VERSION:
+        return "it is older than what can be read; jetool --version names the log versions"
+    if NEWEST_VERSION < version < _NEWEST_CREDIBLE:
+        return "it may need a newer release of jetool; see jetool --version"
+    return "no release of JE has that version: restore the file from a backup or a replica"
 
 
 def _header_sum_matches(start: bytes, version: int) -> bool:

@@ -170,7 +170,8 @@ def test_unsupported_version(version: int) -> None:
     assert (caught.value.expected, caught.value.found) == ("6 to 26", str(version))
     assert "memory:/00000000.jdb" in str(caught.value)
     assert caught.value.hint is not None
-    assert ("older than" in caught.value.hint) is (version < 6)
+    assert ("older than" in caught.value.hint) is (version == 5)
+    assert ("newer release" in caught.value.hint) is (version == 27)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -33,7 +33,7 @@ from engine.verify.environment import (
     last_files,
     verify_environment,
 )
-from engine.verify.log import check_all
+from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.app import exits
@@ -162,7 +162,7 @@ def _checked(
         recovered=replication,
     )
     if replication is not None:
-        report = replication.added_to(report)
+        report = replication.added_to(report, storage, files)
     entries = None
     if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
@@ -226,7 +226,7 @@ class _Replication:
             # What the trees have shown is said all the same.
             self._problem = error
 
-    def added_to(self, report: Report) -> Report:
+    def added_to(self, report: Report, storage: Storage, files: LogFiles) -> Report:
         """The report with what is wrong.
 
         Raises:
@@ -236,6 +236,10 @@ class _Replication:
 
         found = self._found
         if found is None:
+            if isinstance(self._problem, UnsupportedError):
+                named = {one.file for one in report.findings if one.code == UNSUPPORTED.code}
+                more = (one for one in unsupported_findings(storage, files) if one.file not in named)
+                report = report._replace(findings=(*report.findings, *more))
             if self._problem is not None and not report.count(ERROR):
                 raise self._problem
             reason = "recovery fails" if self._problem is None else self._problem.what
