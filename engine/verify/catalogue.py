@@ -110,7 +110,9 @@ class Catalogue:
         if not names:
             # A name that cannot be read is not one that was removed.
             rule = rules.NAME_LOST if self._names_lost else rules.NO_NAME
-            self._findings.add(rule, f"database {state.id}, once {impl.name or 'nameless'}", lsn=lsn, db=state)
+            # Other levels may have given it the name that one of JE's own databases always has.
+            label = f"database {state.id}"
+            self._findings.add(rule, f"{label}, once {impl.name or 'nameless'}", lsn=lsn, db=state, label=label)
         elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:
             message = f"{name!r} and {names[0]!r}"
             self._findings.add(rules.OTHER_NAME, message, lsn=lsn, db=state)

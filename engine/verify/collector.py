@@ -51,6 +51,7 @@ class Collector:
         file: str = "",
         db: DatabaseState | None = None,
         key: Key = _NO_KEY,
+        label: str = "",
     ) -> None:
         """Take one finding.
 
@@ -58,8 +59,9 @@ class Collector:
             lsn: where the damage is.
             file: the file concerned, when it is not the one of the LSN.
             db, key: the database and the key, in comparable form, that are concerned.
+            label: what the database is called, when that is not its name in memory.
         """
-        label = db.label if db is not None else ""
+        label = label or (db.label if db is not None else "")
         kept, seen = self._part
         seen[rule, label] += 1
         if seen[rule, label] > _KEPT:

@@ -236,7 +236,9 @@ class TreeWalk:
             message = f"slot {index} of the node {at(parent.full_lsn)}"
             self._findings.add(rules.NO_LSN, message, lsn=parent.full_lsn, db=db, key=parent.keys[index])
             return None
-        child = child if child is not None else self._reader.read(db, lsn)
+        if child is None or (isinstance(child, BIN) and not child.dirty and not is_null(lsn)):
+            # A BIN that recovery has not changed is judged by its log entry, also when a lookup has read it before.
+            child = self._reader.read(db, lsn)
         if child is None:
             return None
         if child.level != parent.level - 1:

@@ -38,6 +38,7 @@ MENDED = {
     "records in a file of an unknown log version": 12540,
     "a database without a name in an unknown order": 16314,
     "the same in a log of version 6": 18165,
+    "a delta of the naming tree whose full version is another node": 33034,
     "the stream cannot be read for a file of an unknown log version": 31420,
 }
 
