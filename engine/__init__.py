@@ -48,7 +48,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.catalog.naming import DatabaseOptions
+    from engine.catalog.name_operations import DatabaseOptions
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
     from engine.db.database import Database
@@ -83,7 +83,7 @@ __all__ = [
 _WHERE = {
     "Cursor": "engine.db.cursor",
     "Database": "engine.db.database",
-    "DatabaseOptions": "engine.catalog.naming",
+    "DatabaseOptions": "engine.catalog.name_operations",
     "Durability": "engine.txn.txn",
     "Environment": "engine.db.environment",
     "EnvironmentConfig": "engine.db.config",

@@ -3,6 +3,6 @@
 Modules:
 
 * ``catalog``: databases by id and by name
-* ``naming``: creating, removing, renaming and truncating databases
-* ``naming_replay``: naming operations of a replication stream, done again on a replica
+* ``name_operations``: creating, removing, renaming and truncating databases
+* ``name_replay``: naming operations of a replication stream, done again on a replica
 """

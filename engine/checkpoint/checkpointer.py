@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import NamingOperations
+from engine.catalog.name_operations import NamingOperations
 from engine.checkpoint.dirty_map import DirtyMap, SelectedNode, checkpoint_provisional
 from engine.errors import RefusedError
 from engine.events import SILENT, Listener

@@ -5,9 +5,9 @@ Modules:
 * ``cleaner``: the cleaner: chooses files, cleans them, and lets them go at checkpoints
 * ``offline``: cleaning as much as is worth it while nobody else has the environment open
 * ``selection``: which file is cleaned next
-* ``processing``: cleaning one file: whatever the trees still need of it is logged again
+* ``file_processor``: cleaning one file: whatever the trees still need of it is logged again
 * ``file_report``: what was found in one file, and what its summary should say then
-* ``sieve``: what of a file's entries has to be looked at
+* ``migration_candidates``: what of a file's entries has to be looked at
 * ``migration``: writing a record again, as it is, because its file is to go
 * ``file_states``: where each file stands on its way from the live log to its deletion
 * ``deletion``: from reserved to deleted, and who needs which reserved files

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 
 from engine.cleaner.deletion import DeletionSettings, FileDeletion, FileProtector, Protection, StreamHead
 from engine.cleaner.expiration import ExpirationProfile, expired_bytes
+from engine.cleaner.file_processor import CleaningParts, process_file, process_pending
 from engine.cleaner.file_records import FileRecords
 from engine.cleaner.file_report import FileReport
 from engine.cleaner.file_states import FileState
 from engine.cleaner.file_summary import obsolete_bytes
-from engine.cleaner.processing import CleaningParts, process_file, process_pending
 from engine.cleaner.selection import Choice, CleaningLimits, FileFacts, Selection, choose, last_candidate
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError, plural
 from engine.events import SILENT, Listener

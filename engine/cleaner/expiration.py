@@ -25,7 +25,7 @@ from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
 from engine.format.entry_types import BOTTOM_NODES
-from engine.format.fast import expiring
+from engine.format.fast import expiration_scan
 from engine.format.fast.bin import NO_BASE
 from engine.format.header import is_invisible
 from engine.format.lsn import file_of, make_lsn, offset_of
@@ -51,7 +51,7 @@ DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
 _HOUR_MS: Final = 3_600_000
-_sift: Final = expiring.sift if expirations is None else expirations.sift
+_sift: Final = expiration_scan.sift if expirations is None else expirations.sift
 
 
 class Lockers(Protocol):
@@ -157,10 +157,10 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
     found: dict[int, int] = {}
     version = access.version_of(number)
     if version >= EXPIRATION:
-        layout = expiring.head_layout(version)
+        layout = expiration_scan.head_layout(version)
 
         def pick(data: bytes, lengths: list[int], places: list[int]) -> int:
-            return _sift(data, expiring.KINDS, layout, lengths, places)
+            return _sift(data, expiration_scan.KINDS, layout, lengths, places)
 
         for piece, places in picked_pieces(access, LogRange(make_lsn(number, 0), make_lsn(number + 1, 0)), pick):
             for pos in places:

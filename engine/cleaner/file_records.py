@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import DatabaseOptions, NamingOperations
+from engine.catalog.name_operations import DatabaseOptions, NamingOperations
 from engine.cleaner import expiration, tracker
 from engine.errors import DamageError, FormatError
 from engine.format import tuples

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import DatabaseOptions, NamingOperations
+from engine.catalog.name_operations import DatabaseOptions, NamingOperations
 from engine.cleaner.file_summary import Counters
 from engine.format.entry.ln import EMBEDDED, HAS_PRIOR_SIZE, LN
 from engine.format.entry.ln_content import FileSummaryLN

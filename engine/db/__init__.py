@@ -12,14 +12,14 @@ Modules:
 * ``environment``: an environment as applications see it: the databases in it, transactions, checkpoints, closing
 * ``extinction``: ranges of records that go without a deletion for each; databases that JE left half removed
 * ``memory``: how much memory there is, and how much of it the cache of an environment takes where nobody has said so
-* ``opening``: opening an environment: from the files of a directory to connected parts
+* ``startup``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
 * ``scan``: walking records in key order, under locks or without; keys and records as applications know them
 * ``secondary``: records of a primary, found by other keys; foreign keys
 * ``secondary_cursor``: a cursor over a secondary; joins
 * ``sequence``: numbers that are given out once, in JE's record
 * ``stream``: the replication stream of an open environment
-* ``stream_listening``: the replication stream of a part of the log, told to a listener
+* ``stream_replay``: the replication stream of a part of the log, told to a listener
 * ``transaction``: the handle of a transaction
 * ``vlsn_head``: the head of the VLSN index where reserved files are missing
 * ``vlsn_store``: the VLSN index of a replicated environment in its database, and what recovery tells it

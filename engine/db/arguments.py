@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import ArgumentError
 from engine.tree.database_state import MOST_ENTRIES
 from engine.txn.payload import PutMode

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engine.catalog.naming_replay import await_end
+from engine.catalog.name_replay import await_end
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
-from engine.db.opening import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
+from engine.db.startup import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
 from engine.errors import RefusedError, UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.format.bytecursor import sorted_unpack

@@ -1,6 +1,6 @@
 """An environment as applications see it: the databases in it, transactions, checkpoints, closing.
 
-Behind it stands ``engine.db.engine.Engine``: ``engine.db.opening`` says what happens when it is opened,
+Behind it stands ``engine.db.engine.Engine``: ``engine.db.startup`` says what happens when it is opened,
 ``engine.db.parts`` what it is made of.
 
 Example::
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.cleaner.cleaner import CleanerStats
 from engine.db.arguments import bytes_of, check_options, name_of

@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import DatabaseOptions, NamingOperations
+from engine.catalog.name_operations import DatabaseOptions, NamingOperations
 from engine.checkpoint.checkpointer import Checkpointer
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.config import ExtinctionStatus

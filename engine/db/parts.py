@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 
 from engine.catalog.catalog import Catalog
-from engine.catalog.naming import NamingOperations
+from engine.catalog.name_operations import NamingOperations
 from engine.checkpoint.checkpointer import Checkpointer, LastIds
 from engine.cleaner.cleaner import Cleaner, CleanerSettings
 from engine.cleaner.deletion import DeletionSettings
 from engine.cleaner.disk_limits import DiskLimits
 from engine.cleaner.expiration import ExpirationProfile
+from engine.cleaner.file_processor import CleaningParts
 from engine.cleaner.file_records import FileRecords
 from engine.cleaner.file_states import FileStates
-from engine.cleaner.processing import CleaningParts
 from engine.cleaner.selection import CleaningLimits, parse_file_ranges
 from engine.cleaner.tracker import UtilizationTracker
 from engine.db.compressor import Compressor

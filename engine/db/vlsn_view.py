@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
-from engine.db.stream_listening import tell_stream
+from engine.db.stream_replay import tell_stream
 from engine.db.vlsn_head import cut_missing
 from engine.db.vlsn_store import StoredIndex
 from engine.errors import DamageError

@@ -10,7 +10,7 @@ one would cost more than the second process gains on a small log. Results come i
   worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
   with the log.
 
-Tasks are given away by number (``engine.storage.tickets``); of many tasks a number stands for several.
+Tasks are given away by number (``engine.storage.work_queue``); of many tasks a number stands for several.
 
 Where there is no fork, all work is done in this process.
 """
@@ -27,7 +27,7 @@ from struct import Struct
 from typing import Any, Final, TypeVar
 
 from engine.errors import JetoolError
-from engine.storage.tickets import MOST_TICKETS, Tickets
+from engine.storage.work_queue import MOST_TICKETS, Tickets
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ Modules:
 * ``compare``: several nodes side by side: where their journals part, and which of them to start from
 * ``extents``: the journal databases, from the keys of their bottom nodes alone
 * ``metadata``: the frontend's files beside the environment
-* ``reading``: journals by id, with their place in the log and the time of their commit
+* ``reader``: journals by id, with their place in the log and the time of their commit
 * ``summary``: the journals in a few numbers, for reports over many nodes
 * ``unseen``: journals that the log holds after damage, which recovery does not see
 * ``usage``: what fills the environment: journals and bytes by operation and by hour

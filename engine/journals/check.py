@@ -18,7 +18,7 @@ from engine.errors import FormatError, JetoolError, plural
 from engine.events import SILENT, Listener, Progress
 from engine.format.lsn import format_lsn
 from engine.journals.extents import IdRange, JournalExtent, JournalExtents, Passage
-from engine.journals.reading import JournalReader, RawJournal
+from engine.journals.reader import JournalReader, RawJournal
 
 # Kinds of findings, and whether replay stops there.
 HOLE: Final = "hole"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from engine.events import SILENT, Listener, heard
-from engine.journals.reading import JournalReader, RawJournal
+from engine.journals.reader import JournalReader, RawJournal
 
 
 class NodeJournals(NamedTuple):

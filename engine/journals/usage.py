@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from engine.contents.journals import journal_code, timestamp_of
 from engine.contents.operations import TIMESTAMPS
 from engine.events import SILENT, Listener, Progress
-from engine.journals.reading import JournalReader
+from engine.journals.reader import JournalReader
 
 BY_OPERATION: Final = "operation"
 BY_HOUR: Final = "hour"

@@ -12,7 +12,7 @@ Rules:
 shares out files.
 
 ``java`` finds a Java runtime, ``settings`` decides the configuration, ``scratch`` keeps what a session writes in one
-directory, ``failures`` turns what the JVM throws into errors of ours, ``running`` runs one job with progress.
+directory, ``failures`` turns what the JVM throws into errors of ours, ``job_run`` runs one job with progress.
 
 Also here:
 
@@ -32,7 +32,7 @@ Also here:
 * ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
   them
 * ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
-* ``shipping``: the package as a zip, for executors that do not have it
+* ``package_archive``: the package as a zip, for executors that do not have it
 * ``tables``: small tables as a Parquet dataset
 * ``worker``: what a Python worker of Spark does once, before its first task
 """

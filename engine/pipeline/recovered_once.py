@@ -2,7 +2,7 @@
 
 A task shares no memory with others, so it recovers what it reads. After a checkpoint that takes no time. Without one it
 takes as long as the log that follows the last one: then the driver recovers the environment and takes the checkpoint
-that it lacks, into a directory of Spark's (``engine.storage.cover``), and tasks read log and directory as one
+that it lacks, into a directory of Spark's (``engine.storage.copy_on_write``), and tasks read log and directory as one
 environment. The environment itself is not changed. The directory goes when the application ends; a later query finds it
 again as long as the log is the same.
 
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.opening import files_kept
+from engine.db.startup import files_kept
 from engine.errors import JetoolError
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.log.access import LogAccess
@@ -29,7 +29,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.rescue.points import as_of
 from engine.storage.base import Storage
-from engine.storage.cover import CoverStorage
+from engine.storage.copy_on_write import CoverStorage
 from engine.storage.disk import DiskStorage
 
 # Less than that is recovered in a fraction of a second.

@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import engine
 from engine.errors import JobError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
-from engine.pipeline import failures, java, running, settings, shipping
+from engine.pipeline import failures, java, job_run, package_archive, settings
 from engine.pipeline.class_archive import ClassArchive, archive_for
 from engine.pipeline.installed import require
-from engine.pipeline.running import Tally
+from engine.pipeline.job_run import Tally
 from engine.pipeline.scratch import Scratch
 from engine.pipeline.settings import Settings
 
@@ -119,7 +119,7 @@ class Session:
             KeyboardInterrupt: after the jobs have been cancelled.
             Exception: whatever ``action`` raises; see ``failures.explained``.
         """
-        return running.run(self.context, action, step, listener, records)
+        return job_run.run(self.context, action, step, listener, records)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
         return
     scratch = Scratch()
     try:
-        with running.waiting("start spark", listener):
+        with job_run.waiting("start spark", listener):
             started = _start(wanted, scratch.path)
         archive = started.archive
         try:
@@ -158,7 +158,7 @@ def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Sess
         if not archive.is_written:
             _stop(started.context, _STOP_WAIT_S)
             return
-        with running.waiting("make later starts faster", listener):
+        with job_run.waiting("make later starts faster", listener):
             ended_well = _stop(started.context, _WRITE_WAIT_S)
             # What a JVM left that was killed may be half of an archive.
             if ended_well:
@@ -217,7 +217,7 @@ def _start(wanted: Settings, scratch: Path) -> _Started:
             launch: Callable[..., Any] = java_gateway.launch_gateway
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
         if settings.needs_package(conf.get("spark.master", "")):
-            context.addPyFile(str(shipping.package_zip(scratch)))
+            context.addPyFile(str(package_archive.package_zip(scratch)))
         return _Started(context, archive)
     except Exception as error:
         # Before the JVM is stopped: the causes are asked of it.

@@ -31,12 +31,12 @@ from engine.format.fast.txn_end import ended_transaction
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.log.passes import LogRange, RawEntry, backward, require_end, verify
 from engine.log.tail import Tail, find_last_checkpoint
-from engine.recovery.ahead import Fork, can_fork
 from engine.recovery.analysis import ENDS, Analysis
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses
+from engine.recovery.redo_worker import Fork, can_fork
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import leaf_of, redo_ln
@@ -195,7 +195,7 @@ class Recovery:
         )
 
     def _look_at_log(self) -> None:
-        """Verify the range, and walk over it, in two processes where it is long (``ahead``).
+        """Verify the range, and walk over it, in two processes where it is long (``redo_worker``).
 
         Passes skip entries by their headers and compute no checksum: nothing counts before all are known to be right.
         """

@@ -38,11 +38,11 @@ from engine.log.passes import (
     positions,
     raw_at,
 )
-from engine.recovery.ahead import Shared, can_fork, shares_of
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional, passes_over
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
+from engine.recovery.redo_worker import Shared, can_fork, shares_of
 from engine.recovery.result import TXN_BITS, PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.storage.scratch import ScratchFile
@@ -134,7 +134,7 @@ class LNPasses:
         self.replicated = False
 
     def begin(self, read_ahead_bytes: int) -> None:
-        """Begin to read for redo, in a process of its own (``ahead``), if the range has so many bytes.
+        """Begin to read for redo, in a process of its own (``redo_worker``), if the range has so many bytes.
 
         Arguments:
             read_ahead_bytes: 0 for never. ``close`` has to be called in every case.

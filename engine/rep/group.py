@@ -19,7 +19,7 @@ from __future__ import annotations
 import uuid
 from typing import Final, NamedTuple
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate

@@ -21,7 +21,7 @@ import threading
 import time
 from typing import Final, NamedTuple
 
-from engine.catalog.naming_replay import replay_name
+from engine.catalog.name_replay import replay_name
 from engine.db.engine import Engine
 from engine.errors import DamageError
 from engine.format.codecs import Record, encode_body

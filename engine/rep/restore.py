@@ -2,7 +2,7 @@
 
 A node begins a new log file and sends all files before it (``engine.rep.serving.copies``). The other, closed meanwhile:
 
-1. receives them into ``restore/`` (``engine.rep.joined.restoring``), and fsyncs them;
+1. receives them into ``restore/`` (``engine.rep.joined.network_restore``), and fsyncs them;
 2. writes the marker ``7fffffff.jdb`` (RestoreRequired), so that neither JE nor jetool opens what is half replaced;
 3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
 4. moves the new files to their places, and removes the marker.

@@ -18,8 +18,8 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.rescue.points import Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
-from engine.storage.cut import CutStorage
-from engine.verify.lost import LostFile
+from engine.storage.truncated_view import CutStorage
+from engine.verify.missing_file_refs import LostFile
 from engine.verify.trees import walk_trees
 
 

@@ -55,7 +55,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.storage.base import Storage
-from engine.storage.cut import CutStorage
+from engine.storage.truncated_view import CutStorage
 
 LSN: Final = "lsn"
 VLSN: Final = "vlsn"

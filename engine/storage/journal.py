@@ -33,7 +33,7 @@ Order, each step durable before the next:
 So without a marker the files are whole: as before, or as the repair left them. With one the manifest says what was
 going on, and undo, which only puts absolute bytes at absolute places, can be run again from the start.
 
-``undo`` reads what is written here; ``explained`` tells it whether somebody else has written since.
+``undo`` reads what is written here; ``repair_audit`` tells it whether somebody else has written since.
 """
 
 from __future__ import annotations

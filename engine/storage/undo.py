@@ -5,7 +5,7 @@ one finishes it. It is journalled as the repair is: the marker stands and the ma
 byte changes, and both go when all are durable.
 
 Nothing that somebody else wrote is taken back. After a finished repair the digests tell, after an interrupted one
-``explained``: JE may open what is left, and go on from there.
+``repair_audit``: JE may open what is left, and go on from there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 
 from engine.errors import RefusedError
 from engine.storage.base import ReadFile, Storage
-from engine.storage.explained import unexplained
 from engine.storage.journal import (
     CREATED,
     DONE,
@@ -38,6 +37,7 @@ from engine.storage.journal import (
     unmark,
     write_manifest,
 )
+from engine.storage.repair_audit import unexplained
 from engine.storage.room import require_room
 
 

@@ -29,12 +29,12 @@ from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles, list_log_files
 from engine.storage.base import Storage
-from engine.storage.cut import CutStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.truncated_view import CutStorage
 from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, unsupported_findings, verify_log
-from engine.verify.lost import LostFile
+from engine.verify.missing_file_refs import LostFile
 from engine.verify.missing_files import missing_findings
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs

@@ -9,8 +9,8 @@ What is checked, in this order:
    is what a kill leaves that came between the header of a file and its first entry: JE goes on in the file before.
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
-   the log says neither, or counts the file as in use, the trees decide (``engine.verify.lost``): the summaries of a
-   file that JE deletes outlive it when a crash follows.
+   the log says neither, or counts the file as in use, the trees decide (``engine.verify.missing_file_refs``): the
+   summaries of a file that JE deletes outlive it when a crash follows.
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
    else finds a flipped one.
    Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
@@ -59,7 +59,7 @@ from engine.log.reader import FileReader
 from engine.log.tail import find_end
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
-from engine.verify.lost import LostFile
+from engine.verify.missing_file_refs import LostFile
 from engine.verify.report import ERROR, Finding, Report, Rule, finding
 
 LEVELS: Final = ("log", "tail")

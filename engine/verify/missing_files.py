@@ -2,8 +2,8 @@
 
 The numbers of files show that some are gone. The last checkpoint says from which file on recovery reads, and its trees,
 read from the log without a recovery, say whether a missing file still has a summary. Only where one has, or where that
-cannot be read, the environment is recovered and its trees are walked over (``engine.verify.lost``). So a server whose
-cleaner deletes files pays for a few reads.
+cannot be read, the environment is recovered and its trees are walked over (``engine.verify.missing_file_refs``). So a
+server whose cleaner deletes files pays for a few reads.
 
 What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` goes by the
 gaps themselves, and says of a file that is found here what is said here.
@@ -26,7 +26,7 @@ from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.base import Storage
 from engine.tree.context import TreeContext
 from engine.verify.log_rules import MISSING_NEEDED
-from engine.verify.lost import OF_RECOVERY, LostFile
+from engine.verify.missing_file_refs import OF_RECOVERY, LostFile
 from engine.verify.obsolete import next_summary
 from engine.verify.report import Finding, finding
 from engine.verify.space import UTILIZATION

@@ -24,7 +24,7 @@ from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import apply_delta, apply_old_delta, decode_usual, node_from
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
-from engine.verify.lost import LostFiles
+from engine.verify.missing_file_refs import LostFiles
 
 _DOES_NOT_FIT: Final = (FormatError, LookupError, ValueError, OverflowError, struct.error)
 

@@ -31,7 +31,7 @@ from engine.tree.keys import Key
 from engine.tree.spill import is_spilled
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, FoundPart, at
-from engine.verify.lost import LostFile
+from engine.verify.missing_file_refs import LostFile
 from engine.verify.node_reader import NodeReader
 from engine.verify.space import SpaceTally
 

@@ -40,7 +40,7 @@ from engine.log.files import LogFiles
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
-from engine.storage.piles import Piles
+from engine.storage.spill_file import Piles
 from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -51,7 +51,7 @@ from engine.verify import tree_rules as rules
 from engine.verify.catalogue import Catalogue
 from engine.verify.collector import Collector, FoundPart
 from engine.verify.log import FileResult
-from engine.verify.lost import OF_RECOVERY, LostFile, LostFiles
+from engine.verify.missing_file_refs import OF_RECOVERY, LostFile, LostFiles
 from engine.verify.node_reader import NodeReader
 from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck

@@ -2,15 +2,15 @@
 
 ``cli`` finds the command in ``table`` and runs it; ``command``, ``groups`` and ``options`` are what commands are
 declared with; ``verbs`` says by the kind of the environment (``kinds``) whether the command's own function serves it,
-or Derby's; ``params`` and ``addresses`` read what the user typed; ``opening``, ``repairs`` and ``node_stream`` open
-what the user named; ``exits`` turns whatever ends a run into an exit code and a message. ``schemas`` and ``manpages``
-describe it all.
+or Derby's; ``params`` and ``addresses`` read what the user typed; ``environments``, ``repairs`` and ``node_stream``
+open what the user named; ``exits`` turns whatever ends a run into an exit code and a message. ``schemas`` and
+``manpages`` describe it all.
 
 Also here:
 
-* ``completing``: the databases that the shell is offered
+* ``shell_completion``: the databases that the shell is offered
 * ``crash_report``: the report file of an internal error
-* ``decoding``: records as their application means them: the option ``--decode``
+* ``decode_option``: records as their application means them: the option ``--decode``
 * ``interrupted``: repairs that were interrupted: what the next command does about one
 * ``log_damage``: what commands that read the whole log say about damage in it
 * ``manual``: the pages of man5 and man7

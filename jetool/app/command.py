@@ -322,7 +322,7 @@ def _log_size(env: str) -> int:
 
 def _require_places(run: Run, values: Mapping[str, Any]) -> None:
     """Refuse directories that could not be made. StorageError."""
-    from jetool.app.opening import require_place
+    from jetool.app.environments import require_place
 
     if run.backup_dir not in (None, "none"):
         require_place(str(run.backup_dir), "--backup-dir")

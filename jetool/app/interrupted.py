@@ -20,10 +20,10 @@ from engine.errors import JetoolError, RefusedError
 from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.storage import journal, undo
 from engine.storage.base import Storage
-from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.journal import MARKER, Pending
 from engine.storage.overlay import OverlayStorage
+from engine.storage.sidecar import DirectoryBeside
 from jetool.app import kinds
 from jetool.app.options import Run
 
@@ -162,7 +162,7 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
     if kinds.kind_of(disk) == kinds.DERBY:
         from engine.derby.database import DerbyDatabase
         from engine.derby.recovery.manager import unlock
-        from jetool.derby.locking import wait_for_lock
+        from jetool.derby.database_lock import wait_for_lock
 
         database = DerbyDatabase(disk)
         wait_for_lock(run, database)
@@ -172,9 +172,9 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
         finally:
             unlock(disk, lock)
         return
-    from jetool.app import opening
+    from jetool.app import environments
 
-    opening.wait_for_lock(run, disk)
+    environments.wait_for_lock(run, disk)
     # A lock needs a file; an environment that JE never opened for writing has none.
     disk.open_rw(LOCK_FILE, create=True).close()
     lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)

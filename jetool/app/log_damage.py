@@ -14,7 +14,7 @@ from jetool.app.options import Run
 if TYPE_CHECKING:
     from engine.log.files import LogFiles
     from engine.storage.base import Storage
-    from engine.verify.lost import LostFile
+    from engine.verify.missing_file_refs import LostFile
 
 _MOST_NAMED: Final = 8
 # More than this is not read byte by byte where a command is not about it: some seconds.

@@ -118,7 +118,7 @@ class DatabaseType(click.ParamType[str]):
         """The databases of the environment that stands on the line."""
         from click.shell_completion import CompletionItem
 
-        from jetool.app.completing import database_names
+        from jetool.app.shell_completion import database_names
 
         # The option has no value yet, so that Click has left the words of the line where they were.
         words = [*ctx.args, os.environ.get("JETOOL_HOME")]

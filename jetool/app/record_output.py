@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from engine.fields import Bool, Int, Like, Named, Row, Text, record, row_of
-from jetool.app.decoding import decoded_shape
+from jetool.app.decode_option import decoded_shape
 from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.rows.record_rows import PrintedRecord, text_line, write_records
@@ -87,7 +87,7 @@ def print_range(
 
     Arguments:
         unseen: what of the log was not seen, for which records may be missing.
-        db: the database, for ``decoding``.
+        db: the database, for ``decode_option``.
         decoding: how records are decoded; None: they are not.
     """
     with run.out.stream(decoded_shape(PrintedRecord, decoding), line=text_line) as stream:

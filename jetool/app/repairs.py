@@ -18,8 +18,7 @@ from engine.log.files import LOCK_FILE
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app.kinds import require_je
-from jetool.app.opening import (
+from jetool.app.environments import (
     backup_directory,
     full_backup_named,
     leaving_no_lock_file,
@@ -27,6 +26,7 @@ from jetool.app.opening import (
     with_orders,
     writer_of,
 )
+from jetool.app.kinds import require_je
 from jetool.app.options import Run
 
 

@@ -17,7 +17,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, open_to_write
+from jetool.app.environments import WRITE_EXITS, open_to_write
 from jetool.app.options import Run
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 import click
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError, UsageError

@@ -15,7 +15,7 @@ from engine.inspect.key_ranges import count_records
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
+from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.record_output import TableEnd, completeness
 

@@ -10,7 +10,7 @@ from engine.errors import NotFoundError
 from engine.fields import Bool, Int, Key, Lsn, Text, record
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
+from jetool.app.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 
 

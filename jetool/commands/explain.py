@@ -11,8 +11,8 @@ import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
 from engine.fields import Bool, Choices, Int, Lsn, Named, Text, record
-from engine.rescue.explaining import ExplainedMessage, PlaceLook, look_at_places
-from engine.rescue.explaining import explain as read_messages
+from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_places
+from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params

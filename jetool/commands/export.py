@@ -9,8 +9,8 @@ import click
 from engine.fields import Bool, Choices, Int, Named, SizeBytes, Text, record
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for
-from jetool.app.opening import READ_EXITS, open_to_read, reading_code
+from jetool.app.decode_option import decode_option, decoding_for
+from jetool.app.environments import READ_EXITS, open_to_read, reading_code
 from jetool.app.options import Run
 
 FORMS: Final = ("parquet", "csv", "json", "orc")

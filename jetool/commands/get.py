@@ -10,8 +10,8 @@ from engine.rescue.points import Point
 from engine.tree.keys import UnknownOrderError
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoded_shape, decoding_for
-from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code
+from jetool.app.decode_option import decode_option, decoded_shape, decoding_for
+from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.app.record_output import TableEnd, completeness
 from jetool.rows.record_rows import PrintedRecord, printed

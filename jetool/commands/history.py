@@ -18,7 +18,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import Decoded, decode_option, decoded, decoded_shape, decoding_for_log
+from jetool.app.decode_option import Decoded, decode_option, decoded, decoded_shape, decoding_for_log
 from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run

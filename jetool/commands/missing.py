@@ -12,7 +12,7 @@ import click
 from engine.errors import UsageError, plural
 from engine.fields import Bool, Choices, Int, Key, Lsn, Row, Text, record, shape_of
 from engine.format.lsn import NULL_LSN
-from engine.rescue.missing import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
+from engine.rescue.missing_files import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -185,7 +185,7 @@ def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
     from engine.pipeline.tables import new_directory
     from engine.rescue.salvage.collect import Salvage
     from engine.rescue.salvage.sources import look_at, sources_of
-    from jetool.commands.salvage.saving import save
+    from jetool.commands.salvage.salvage_run import save
 
     sources = sources_of([look_at(env, run.listener)])
     done = Salvage(sources, run.listener)

@@ -13,7 +13,7 @@ from engine.format.lsn import NULL_LSN
 from engine.txn.payload import PutMode
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
+from jetool.app.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.app.record_output import read_data
 

@@ -8,8 +8,8 @@ from engine.errors import UsageError
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for
-from jetool.app.opening import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
+from jetool.app.decode_option import decode_option, decoding_for
+from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
 from jetool.app.record_output import ScanEnd, end_of_range, print_range
 from jetool.rows.record_rows import PrintedRecord

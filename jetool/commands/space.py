@@ -14,8 +14,8 @@ from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport,
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import writer_of
 from jetool.app.kinds import require_je
-from jetool.app.opening import writer_of
 from jetool.app.options import Run
 from jetool.output.shape import Style, to_text
 

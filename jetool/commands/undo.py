@@ -12,12 +12,12 @@ from engine.errors import NotFoundError, RefusedError
 from engine.fields import Bool, Int, Text, record
 from engine.storage import journal
 from engine.storage.base import Storage
-from engine.storage.beside import DirectoryBeside
 from engine.storage.overlay import OverlayStorage
+from engine.storage.sidecar import DirectoryBeside
 from engine.storage.undo import undo as take_back
 from jetool.app import exits, interrupted
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, backups_of
+from jetool.app.environments import WRITE_EXITS, backups_of
 from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import COMMAND
 

@@ -24,8 +24,8 @@ from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.crash.rows import CrashSummary
 from jetool.derby.crash_rows import DerbyCrash, RecoveryCrash, text_line
-from jetool.derby.locking import wait_for_lock
-from jetool.derby.saving import backup_of
+from jetool.derby.database_lock import wait_for_lock
+from jetool.derby.saved_bytes import backup_of
 
 _NUMBERED: Final = re.compile(r"(entry|type|step|write):([A-Za-z_.-]+|\d+)(?::(\d+))?")
 

@@ -25,11 +25,11 @@ from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.dump_log.modes import refuse_together
 from jetool.commands.dump_log.rows import DumpSummary
-from jetool.derby import counting, operations
+from jetool.derby import log_statistics, operations
 from jetool.derby.ends import find_ends, is_harmful, note_holder, warn_of_ends
 from jetool.derby.log_rows import ENTRY, BadPlace, bad_place, entry_row
+from jetool.derby.log_selection import refuse_foreign, selection
 from jetool.derby.log_text import heading, text_line
-from jetool.derby.selecting import refuse_foreign, selection
 from jetool.output.base import OutputStream
 
 _BATCH: Final = 500
@@ -96,12 +96,12 @@ class _Dump:
     def count(self) -> int:
         """Count records and print a table."""
         refuse_together(self._options, "stats", ("limit", "tail", "reverse", "explain"))
-        totals: counting.Counts = {}
+        totals: log_statistics.Counts = {}
         for item in self._forward():
             self._note(item)
             if isinstance(item, Record):
-                counting.add(totals, self._options["stats"], item)
-        counting.print_counts(self._run, totals, self._summary())
+                log_statistics.add(totals, self._options["stats"], item)
+        log_statistics.print_counts(self._run, totals, self._summary())
         return self._code()
 
     def _summary(self) -> DumpSummary:

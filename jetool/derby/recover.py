@@ -14,17 +14,17 @@ from engine.derby.textbook import compare
 from engine.derby.timeline import timeline
 from engine.fields import Bool, Choices, Int, Text, record
 from engine.storage.base import Storage
-from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
+from engine.storage.sidecar import DirectoryBeside
 from engine.storage.undo import undo
 from jetool.app import exits, interrupted
 from jetool.app.options import Run
+from jetool.derby.database_lock import wait_for_lock
 from jetool.derby.ends import note_holder
 from jetool.derby.explain_rows import textbook_report
-from jetool.derby.locking import wait_for_lock
 from jetool.derby.recover_rows import DerbyRecovered, derby_recovered
-from jetool.derby.saving import backup_of, has_saved, last_backup
+from jetool.derby.saved_bytes import backup_of, has_saved, last_backup
 from jetool.derby.timeline_rows import drawing, timeline_report
 from jetool.output.shape import check_fields
 

@@ -20,14 +20,14 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits, kinds, params
-from jetool.app.decoding import decoded_shape
+from jetool.app.decode_option import decoded_shape
 from jetool.app.options import Run
 from jetool.app.record_output import completeness
 from jetool.commands.load.dump_reader import DumpReader
+from jetool.derby.database_lock import wait_for_lock
 from jetool.derby.ends import note_holder
-from jetool.derby.locking import wait_for_lock
 from jetool.derby.record_rows import CreatedStore, DeletedRow, StoredTable, WrittenRow
-from jetool.derby.saving import backup_of, has_saved
+from jetool.derby.saved_bytes import backup_of, has_saved
 from jetool.rows.record_rows import PrintedRecord, printed
 
 _ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.fields import ABSENT, Absent, Bool, Data, Json, Key, Like, Row, named_row, record
-from jetool.app.decoding import Decoded, decoded, decoded_line, decoded_shape
+from jetool.app.decode_option import Decoded, decoded, decoded_line, decoded_shape
 from jetool.output.base import OutputStream
 from jetool.output.columns import rendered
 from jetool.output.shape import Style, to_text

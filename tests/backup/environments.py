@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.backup.checking import BackupCheckup, check_backups
+from engine.backup.check import BackupCheckup, check_backups
 from engine.backup.manifest import Manifest
 from engine.backup.repository import Repository
 from engine.backup.view import BackupView

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from engine.backup.backup_run import take
 from engine.backup.manifest import Manifest
 from engine.backup.repository import Repository
 from engine.backup.retention import NEWEST, kept, parse_rule, plan_prune, prune
-from engine.backup.taking import take
 from engine.errors import DamageError, NotFoundError, StorageError, UsageError
 from engine.storage.memory import MemoryStorage
 from tests.backup.environments import problems_of, state_in

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.backup.checking import check_backups
-from engine.backup.choosing import choose
+from engine.backup.backup_run import take
+from engine.backup.check import check_backups
+from engine.backup.point_lookup import choose
 from engine.backup.repository import Repository
-from engine.backup.restoring import finish, plan_restore, put_files
-from engine.backup.taking import take
+from engine.backup.restore import finish, plan_restore, put_files
 from engine.storage.disk import DiskStorage
 from tests.bench.generate import generate
 

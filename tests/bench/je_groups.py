@@ -24,7 +24,7 @@ from typing import Final
 
 from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address, SocketNetwork
-from engine.rep.client.looking import GroupLook, look
+from engine.rep.client.group_state import GroupLook, look
 from engine.rep.joined.node import JoinedNode
 from engine.rep.leading.term import LeadConfig
 from engine.rep.wire.feeder import NO_SYNC, SYNC

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.contents.journals import EPOCHS, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment

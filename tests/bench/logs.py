@@ -124,7 +124,7 @@ def make(directory: Path, records: int, class_path: str) -> None:
 
 
 def _by_the_engine(directory: Path, records: int) -> str:
-    from engine.catalog.naming import DatabaseOptions
+    from engine.catalog.name_operations import DatabaseOptions
     from engine.db.config import EnvironmentConfig
     from engine.db.environment import Environment
     from engine.storage.disk import DiskStorage

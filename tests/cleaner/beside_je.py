@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.cleaner.selection import percent
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment

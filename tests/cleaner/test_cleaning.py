@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.disk_limits import DiskLimitError, DiskLimits, DiskUse, available, needed, violation
 from engine.cleaner.file_report import FileReport

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from engine.rep.client.looking import GroupLook, NodeLook
-from engine.rep.wire.copying import FileListReq
+from engine.rep.client.group_state import GroupLook, NodeLook
+from engine.rep.wire.log_file_feeder import FileListReq
 from engine.rep.wire.node_state import NodeStateResponse
 from jetool.app import exits
-from jetool.commands.backup import taking
+from jetool.commands.backup import take
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
 from tests.oracle.environments import named
 from tests.rep.client.copy_server import CopyServer
-from tests.rep.client.test_copying import contents
+from tests.rep.client.test_hot_copy import contents
 
 ENV = named("je-18.3.20/torn-base").path / "env"
 FILES = {path.name: path.read_bytes() for path in sorted(ENV.glob("*.jdb"))}
@@ -36,11 +36,11 @@ def node(name: str, state: str, release: str) -> NodeLook:
 def server(monkeypatch: pytest.MonkeyPatch) -> CopyServer:
     """A master n1 and a replica n2, which serves copies."""
     serving = CopyServer(dict(FILES))
-    monkeypatch.setattr(taking, "network_of", lambda _: serving)
+    monkeypatch.setattr(take, "network_of", lambda _: serving)
     found: list[Any] = [node("n1", "MASTER", "18.3.20"), node("n2", "REPLICA", "18.3.20")]
     looked = GroupLook("G", None, tuple(found), "")  # type: ignore[arg-type]
-    monkeypatch.setattr(taking, "look", lambda *_: looked)
-    monkeypatch.setattr("engine.rep.client.copying._FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(take, "look", lambda *_: looked)
+    monkeypatch.setattr("engine.rep.client.hot_copy._FIRST_PAUSE_S", 0.0)
     return serving
 
 
@@ -74,7 +74,7 @@ def test_it_goes_on(server: CopyServer, tmp_path: Path) -> None:
 
 def test_only_the_master_is_there(server: CopyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = GroupLook("G", None, (node("n1", "MASTER", "18.3.20"),), "")  # type: ignore[arg-type]
-    monkeypatch.setattr(taking, "look", lambda *_: looked)
+    monkeypatch.setattr(take, "look", lambda *_: looked)
     assert run("backup", "n1:5001", tmp_path / "copy").code == exits.REFUSED
     assert run("backup", "n1:5001", tmp_path / "copy", "--from-master").code == exits.DONE
     assert run("backup", "n1:5001", tmp_path / "again", "--node", "n1").code == exits.DONE
@@ -83,7 +83,7 @@ def test_only_the_master_is_there(server: CopyServer, tmp_path: Path, monkeypatc
 
 def test_a_release_that_nobody_tried(server: CopyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = GroupLook("G", None, (node("n2", "REPLICA", "26.1.2"),), "")  # type: ignore[arg-type]
-    monkeypatch.setattr(taking, "look", lambda *_: looked)
+    monkeypatch.setattr(take, "look", lambda *_: looked)
     assert run("backup", "n1:5001", tmp_path / "copy").code == exits.UNSUPPORTED
     assert server.connections == []
     assert run("backup", "n1:5001", tmp_path / "copy", "--force").code == exits.DONE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app.completing import database_names
+from jetool.app.shell_completion import database_names
 from tests import harness
 from tests.harness import run
 from tests.support.waiting import PATIENCE_S

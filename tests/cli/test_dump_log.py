@@ -26,7 +26,7 @@ from engine.format.lsn import NULL_LSN
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.json_lines import JsonLines
-from jetool.commands.dump_log.rendering import LineRenderer
+from jetool.commands.dump_log.renderer import LineRenderer
 from jetool.commands.dump_log.rows import ENTRY, View, entry_row
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engine.rep.wire import copying as c
+from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import NodeGroupInfo, NodeGroupInfoReject
 from engine.rep.wire.group_lines import Members
 from jetool.app import exits
-from jetool.commands.backup import taking
+from jetool.commands.backup import take
 from tests.harness import Result, run
 from tests.oracle.environments import named
 from tests.rep.changes.group_double import GroupDouble, NodeDouble
@@ -33,9 +33,9 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "_LEAST_COPY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(take, "_LEAST_COPY_TIMEOUT_S", 0.3)
     monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("engine.rep.client.copying._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("engine.rep.client.hot_copy._FIRST_PAUSE_S", 0.01)
 
 
 def node() -> NodeDouble:

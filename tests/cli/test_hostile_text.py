@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment

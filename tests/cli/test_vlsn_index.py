@@ -18,8 +18,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
+from jetool.app.environments import open_to_read
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN

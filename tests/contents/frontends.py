@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.contents.journals import EPOCHS, encode_json_journal, journal_id, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment

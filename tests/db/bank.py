@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction

@@ -25,7 +25,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment

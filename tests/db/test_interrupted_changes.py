@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment

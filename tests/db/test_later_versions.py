@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import UnsupportedError
 from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord

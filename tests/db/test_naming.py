@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate

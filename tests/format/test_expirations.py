@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.format.fast import expiring
+from engine.format.fast import expiration_scan
 from engine.format.fast.header import header_lengths
 from tests.golden_logs import GOLDEN
 from tests.tools import needs
@@ -32,12 +32,12 @@ def entries(path: Path) -> bytes:
     return path.read_bytes()[FILE_HEADER_BYTES:]
 
 
-def agree(data: bytes, version: int, kinds: bytes = expiring.KINDS) -> bool:
+def agree(data: bytes, version: int, kinds: bytes = expiration_scan.KINDS) -> bool:
     """Both find the same places and stop at the same one."""
-    layout, lengths = expiring.head_layout(version), header_lengths(version)
+    layout, lengths = expiration_scan.head_layout(version), header_lengths(version)
     found: list[int] = []
     others: list[int] = []
-    one = expiring.sift(data, kinds, layout, lengths, found)
+    one = expiration_scan.sift(data, kinds, layout, lengths, found)
     return one == expirations.sift(data, kinds, layout, lengths, others) and found == others
 
 
@@ -55,16 +55,16 @@ def test_damaged_and_cut_logs(source: st.DataObject) -> None:
         data[source.draw(st.integers(0, len(data) - 1))] = source.draw(st.integers(0, 255))
     cut = bytes(data[: source.draw(st.integers(0, len(data)))])
     # Also with all entries read as nodes, so that heads are of any bytes.
-    kinds = source.draw(st.sampled_from((expiring.KINDS, bytes((expiring.BY_HEAD,)) * 256)))
+    kinds = source.draw(st.sampled_from((expiration_scan.KINDS, bytes((expiration_scan.BY_HEAD,)) * 256)))
     assert agree(cut, source.draw(st.sampled_from((version, 12, 20, 26))), kinds)
 
 
 def test_what_it_cannot_take_is_refused() -> None:
-    layout, lengths = expiring.head_layout(17), header_lengths(17)
+    layout, lengths = expiration_scan.head_layout(17), header_lengths(17)
     with pytest.raises(TypeError):
         expirations.sift(b"\0" * 40, b"", layout, lengths, [])
     with pytest.raises(TypeError):
-        expirations.sift(b"\0" * 40, expiring.KINDS, layout, [1], [])
+        expirations.sift(b"\0" * 40, expiration_scan.KINDS, layout, [1], [])
     with pytest.raises(TypeError):
-        expirations.sift(bytearray(40), expiring.KINDS, layout, lengths, [])  # type: ignore[arg-type]
-    assert expirations.sift(b"", expiring.KINDS, layout, lengths, []) == 0
+        expirations.sift(bytearray(40), expiration_scan.KINDS, layout, lengths, [])  # type: ignore[arg-type]
+    assert expirations.sift(b"", expiration_scan.KINDS, layout, lengths, []) == 0

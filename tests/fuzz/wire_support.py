@@ -10,13 +10,13 @@ from engine.rep.changes.database_names import DatabaseNames
 from engine.rep.changes.position import Torn
 from engine.rep.changes.transactions import Transaction, name_records
 from engine.rep.peers import PeerError
-from engine.rep.wire.copying import LOG_FILES
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER
 from engine.rep.wire.entries import WireEntry, meaning
 from engine.rep.wire.feeder import FEEDER, AlternateMatchpoint, Commit, Entry
 from engine.rep.wire.group_lines import GROUP, MONITOR, STATE
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import TextMessage
+from engine.rep.wire.log_file_feeder import LOG_FILES
 from engine.rep.wire.messages import Message, encode_frame
 from engine.rep.wire.node_state import NODE_STATE
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.inspect.fates import ABORTED, COMMITTED, OPEN, PREPARED, LogFates, read_fates, read_history

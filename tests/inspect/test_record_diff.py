@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.events import PARTS
 from engine.format.entry.ln_content import DatabaseConfig

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.log_output import shares, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
 from engine.pipeline.load.runs import LAST, SCHEMA, RunWriter, SortedRun, cuts_of
@@ -49,7 +49,7 @@ def session_on(storage: Storage, name: str, options: DatabaseOptions | None = No
 def staged(
     storage: Storage, target: Target, records: Records, *, parts: int = 1, run_bytes: int = 20_000
 ) -> list[TaskOutput]:
-    directory = staging.make(storage)
+    directory = stage.make(storage)
     runs = runs_of(directory, records, run_bytes=run_bytes)
     work = shares([run.path for run in runs], cuts_of(runs, parts), LAST)
     return [write_share(target, share) for share in work] if runs else []
@@ -62,7 +62,7 @@ def load(
     with session_on(storage, name, options) as session:
         done = staged(storage, session.target, records, parts=parts)
         stitch(session, done)
-        staging.clean(storage)
+        stage.clean(storage)
     return done
 
 

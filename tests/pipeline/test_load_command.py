@@ -22,7 +22,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JobError
 from engine.format.tuples import long_key
-from engine.pipeline.load import database_merge, staging
+from engine.pipeline.load import database_merge, stage
 from engine.pipeline.session import Session
 from tests.golden_logs import GOLDEN
 from tests.harness import Result, run
@@ -199,7 +199,7 @@ def test_a_file_that_is_cut_off(env: Path, tmp_path: Path, started: str, name: s
     assert result.code == 7
     assert f"a file of the source cannot be read in {tmp_path / name}: " in result.err
     assert "the environment is as it was" in result.err
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
 
 
 @pytest.mark.xdist_group("spark")
@@ -242,7 +242,7 @@ def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytes
     assert result.code == 0
     assert result.json()["records"] == 100
     assert len(contents(env, "d")) == 100
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
 
 
 def test_sizes_from_nothing_to_megabytes(env: Path, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pyarrow import parquet
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from tests import harness
 from tests.harness import run
 from tests.pipeline.loads import contents
@@ -83,7 +83,7 @@ def check_rerun(source: Path, env: Path) -> None:
     assert result.code == 0, result.err
     assert result.json()["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
 
 
 @pytest.mark.parametrize("step", ["read", "write"])
@@ -91,7 +91,7 @@ def test_the_driver_is_killed(env: Path, source: Path, step: str) -> None:
     before = files_of(env)
     with started(words(source, env, "local", "--jobs", "1")) as process:
         wait_for(process, step)
-    assert (env / staging.DIRECTORY).exists()
+    assert (env / stage.DIRECTORY).exists()
     check_unharmed(env, before)
     check_rerun(source, env)
 
@@ -104,7 +104,7 @@ def test_an_interrupt_cleans_up(env: Path, source: Path, step: str) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 130
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
     check_unharmed(env, before)
 
 
@@ -121,7 +121,7 @@ def test_a_full_disk(env: Path, source: Path) -> None:
     assert done.returncode == 7
     assert "the environment is as it was" in done.stderr
     assert "run the same command again" in done.stderr
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
     check_unharmed(env, before)
     check_rerun(source, env)
 
@@ -147,7 +147,7 @@ def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: 
         assert process.returncode == (-9 if number == signal.SIGKILL else 130)
     check_unharmed(env, before)
     if number == signal.SIGINT:
-        assert not (env / staging.DIRECTORY).exists()
+        assert not (env / stage.DIRECTORY).exists()
     check_rerun(source, env)
 
 
@@ -164,7 +164,7 @@ def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, 
     )
     assert done.returncode == code, done.stderr
     assert len(list((tmp_path / "deaths").iterdir())) >= min(deaths, 4)
-    assert not (env / staging.DIRECTORY).exists()
+    assert not (env / stage.DIRECTORY).exists()
     if code:
         assert "the log files could not be written: a Python worker was killed, each time" in done.stderr
         assert "see whether memory ran out" in done.stderr

@@ -12,12 +12,12 @@ from tests.tools import needs
 
 needs("Spark")
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import RefusedError, StorageError
 from engine.format.entry.file_header import FILE_HEADER_BYTES
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.plan import TaskOutput
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import WriteFile
@@ -144,9 +144,9 @@ def test_death_between_two_renames(env: Path, tmp_path: Path, renames: int) -> N
             opened.open_database("old").put(b"more", b"%d" % again)
     assert contents(copy, "old") == {b"kept": b"as it was", b"more": b"1"}
     # What was written after the files of the dead load stays.
-    staging.clean(DiskStorage(copy))
+    stage.clean(DiskStorage(copy))
     assert contents(copy, "old") == {b"kept": b"as it was", b"more": b"1"}
-    assert staging.clean(storage)
+    assert stage.clean(storage)
     assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
     records = records_of(500, [40])
     load(env, "new", records, parts=2)
@@ -196,9 +196,9 @@ def test_what_a_dead_load_leaves_is_ignored_and_removed(env: Path) -> None:
         staged(storage, session.target, records_of(100, [40]))
     assert run("verify", env, "--full").code == 0
     assert contents(env, "old") == {b"kept": b"as it was"}
-    assert staging.clean(storage)
-    assert not (env / staging.DIRECTORY).exists()
-    assert not staging.clean(storage)
+    assert stage.clean(storage)
+    assert not (env / stage.DIRECTORY).exists()
+    assert not stage.clean(storage)
 
 
 def test_an_orphan_of_a_task_that_was_run_again_is_left_out(env: Path) -> None:
@@ -210,7 +210,7 @@ def test_an_orphan_of_a_task_that_was_run_again_is_left_out(env: Path) -> None:
         assert files(lost) == [1]
         assert files(done) == [2]
         stitch(session, done)
-        staging.clean(storage)
+        stage.clean(storage)
     assert contents(env, "new") == dict(records)
     assert sorted(path.name for path in env.glob("*.jdb")) == ["00000000.jdb", "00000002.jdb", "00000003.jdb"]
 

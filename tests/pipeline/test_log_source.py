@@ -20,7 +20,7 @@ from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, wan
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
-from jetool.commands.dump_log.rendering import decoded
+from jetool.commands.dump_log.renderer import decoded
 from jetool.commands.dump_log.rows import ENTRY, BadStretch, View, bad_stretch, entry_row
 from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments

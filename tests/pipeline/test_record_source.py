@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from engine import Environment, EnvironmentConfig
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline import record_source
 from engine.pipeline.record_source import RecordSourceReader

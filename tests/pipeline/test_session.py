@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DamageError, JobError, StorageError, UsageError
-from engine.pipeline import failures, running
+from engine.pipeline import failures, job_run
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import Settings
 from tests import harness
@@ -115,7 +115,7 @@ def test_progress_counts_tasks(session: Session) -> None:
 
 def test_a_wait_is_told_again_and_again() -> None:
     steps = Steps()
-    with running.waiting("start spark", steps):
+    with job_run.waiting("start spark", steps):
         deadline = time.monotonic() + 30
         while len(steps.heard) < 3:
             assert time.monotonic() < deadline

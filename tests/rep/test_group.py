@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.format.entry.txn_end import TxnEnd

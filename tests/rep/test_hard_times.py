@@ -16,8 +16,8 @@ from engine.errors import DamageError, FormatError, JetoolError, RefusedError, S
 from engine.rep import stream as rep_stream
 from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.client.looking import look
-from engine.rep.client.transferring import plan_transfer, transfer_master
+from engine.rep.client.group_state import look
+from engine.rep.client.master_transfer import plan_transfer, transfer_master
 from engine.rep.joined.node import JoinedNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.replay import Replay

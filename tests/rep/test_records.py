@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
 from engine.rep import records, remote
 from engine.rep.client.call import Call

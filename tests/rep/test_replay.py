@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
 from engine.errors import DamageError, FormatError, NotFoundError, RefusedError

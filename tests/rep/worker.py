@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError

@@ -16,13 +16,13 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import TXN_ENDS
 from engine.format.lsn import file_of, offset_of
 from engine.rescue.history import view_at
-from engine.rescue.missing import find_missing
+from engine.rescue.missing_files import find_missing
 from engine.rescue.points import LSN, Point
 from engine.storage.disk import DiskStorage
 from tests.db.workload import State
 from tests.harness import run
 from tests.rescue.models import Modelled, entries_of, state_of
-from tests.rescue.test_missing import named_in, unreadable
+from tests.rescue.test_missing_files import named_in, unreadable
 from tests.rescue.test_salvage import Found, write
 from tests.rescue.test_truncation import damage
 

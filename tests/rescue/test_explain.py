@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from engine.rescue.explaining import explain
+from engine.rescue.explanation import explain
 from engine.rescue.messages.bare import BARE
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS, KnownMessage
 from engine.rescue.messages.table import BY_WORD, OF_DERBY, OF_JE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.rescue.explaining import ExplainedMessage, explain
+from engine.rescue.explanation import ExplainedMessage, explain
 from engine.rescue.messages.derby_asian import ASIAN, ASIAN_OF_SQL
 from engine.rescue.messages.derby_english import ENGLISH, OF_DERBY_ALONE, OF_SQL
 from engine.rescue.messages.derby_european import EUROPEAN, EUROPEAN_OF_SQL

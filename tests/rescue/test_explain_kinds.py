@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.rescue.explaining import ExplainedMessage, explain
+from engine.rescue.explanation import ExplainedMessage, explain
 from engine.rescue.messages.record import CHECK, DATA, GOES_ON, INVALID, NODE, NONE, NOT_OPEN
 
 EFE = "com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) "

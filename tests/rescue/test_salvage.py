@@ -22,13 +22,13 @@ from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.databases import SalvageDb
-from engine.rescue.salvage.judging import Judge
+from engine.rescue.salvage.record_choice import Judge
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.scan import LogSurvey
-from engine.rescue.salvage.sorting import SortedVersions
+from engine.rescue.salvage.sorted_versions import SortedVersions
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource, look_at, sources_of
-from engine.rescue.salvage.taking import VersionTaker
 from engine.rescue.salvage.verdict import OPEN, NewestBins, TxnFates, choose, judge
+from engine.rescue.salvage.version_reader import VersionTaker
 from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
 from tests import corpus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.extinction import EXTINCT_SCAN

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.entry.ln import LN
 from engine.format.entry_types import BIN_TYPE, MAP_LNS, NAME_LNS, NODES
 from engine.format.lsn import file_of
 from engine.inspect.group_record import GROUP_KEY_BYTES
-from engine.rescue.missing import CLEANED, MISSING, find_missing
+from engine.rescue.missing_files import CLEANED, MISSING, find_missing
 from engine.rescue.salvage.sources import look_at, sources_of
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage

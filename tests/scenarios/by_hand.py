@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.entry.checkpoint import HAS_ROOT, CkptEnd, CkptStart, encode_ckpt_end, encode_ckpt_start

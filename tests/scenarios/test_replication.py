@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import DamageError
 from engine.format.entry.internal_db import decode_vlsn_range

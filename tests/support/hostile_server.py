@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from engine.rep.peers import DisconnectedError
-from engine.rep.wire.copying import SERVICE
+from engine.rep.wire.log_file_feeder import SERVICE
 from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection
 from tests.rep.client.copy_server import CopyConnection, CopyServer
 from tests.support.waiting import PATIENCE_S

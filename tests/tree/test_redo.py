@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.catalog.catalog import empty_root
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.format.bytecursor import join_two_part_key

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage

@@ -9,7 +9,7 @@ import pytest
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.storage.piles import Piles
+from engine.storage.spill_file import Piles
 from engine.tree.database_state import DatabaseState
 from engine.verify import trees
 from engine.verify.records import RecordCheck

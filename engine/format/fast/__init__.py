@@ -22,8 +22,8 @@ fast                              general                                    dif
 ``fate_table``                    ``engine.inspect.fates``                   ``tests/inspect/test_from_bytes.py``
 ``packed_ints``                   ``array.array``                            ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
-``expiring``                      ``codecs.decode_body``                       ``tests/cleaner/test_expiration.py``
-``expirations`` (native)          ``expiring``                               ``tests/format/test_expirations.py``
+``expiration_scan``               ``codecs.decode_body``                       ``tests/cleaner/test_expiration.py``
+``expirations`` (native)          ``expiration_scan``                        ``tests/format/test_expirations.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
 ``LNBlock``                       ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``

@@ -24,9 +24,9 @@ static const struct {
     {"engine.format.entry.node", "HAS_PREFIX", &has_prefix},
     {"engine.format.entry.node", "LEAST_SLOT_BYTES", &least_slot_bytes},
     {"engine.format.fast.bin", "NO_BASE", &no_base},
-    {"engine.format.fast.expiring", "BY_FLAGS", &by_flags},
-    {"engine.format.fast.expiring", "BY_HEAD", &by_head},
-    {"engine.format.fast.expiring", "ALWAYS", &always},
+    {"engine.format.fast.expiration_scan", "BY_FLAGS", &by_flags},
+    {"engine.format.fast.expiration_scan", "BY_HEAD", &by_head},
+    {"engine.format.fast.expiration_scan", "ALWAYS", &always},
 };
 
 /* Passes over a length and as many bytes. */

@@ -60,7 +60,7 @@ from engine.pipeline.fleet.log_facts import (
 from engine.pipeline.inventory import LogPart
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from engine.verify.lost import LostFile
+from engine.verify.missing_file_refs import LostFile
 from engine.verify.trees import lost_files
 
 

@@ -23,7 +23,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GroupName
 from engine.journals.summary import JournalSummary
 from engine.log.check import DamagedStretch
-from engine.verify.lost import LostFile
+from engine.verify.missing_file_refs import LostFile
 
 MOST_POINTS: Final = 512
 MOST_DAMAGES: Final = 1000
@@ -114,7 +114,7 @@ class EndOfLog(NamedTuple):
         prepared_txns: transactions prepared and not decided.
         recovery_entries, recovery_bytes: what recovery has to read.
         lock_holder: pid of its writer, 0 for an unknown one, None for nobody.
-        lost: what the trees hold in log files that are not there, by file number (``engine.verify.lost``).
+        lost: what the trees hold in log files that are not there, by file number (``engine.verify.missing_file_refs``).
         recovers: recovery in memory, which is tried where files are missing, comes to an end.
         journals: those of a Doris or StarRocks frontend; None for anything else.
     """

@@ -20,7 +20,7 @@ from engine.pipeline.fleet.salvage_tasks import DOUBT, LOST, ORPHAN, RECORD, ROW
 from engine.pipeline.inventory import EnvironmentListing
 from engine.pipeline.tables import new_directory
 from engine.pipeline.worker import settle_worker
-from engine.rescue.salvage.judging import LOG, TREE
+from engine.rescue.salvage.record_choice import LOG, TREE
 from engine.rescue.salvage.sources import SalvageNode, look_at, sources_of
 from engine.storage.disk import DiskStorage
 

@@ -13,7 +13,7 @@ from engine.storage.disk import DiskStorage
 from engine.verify.log import FileResult, check_one
 
 if TYPE_CHECKING:
-    from engine.pipeline.running import Tally
+    from engine.pipeline.job_run import Tally
     from engine.verify.report import Report
     from engine.verify.tree import ShareOfTrees
 

@@ -18,11 +18,11 @@ another attempt are not merged; its log files leave gaps in the numbers, as clea
 Example, environment with file 0, three parts: files 1, 2, 3 (``INS_LN ... BIN YES ...``) and file 4: ``NameLN_TX |
 MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree | CkptEnd``.
 
-Who does what: ``plan`` (values that travel to tasks), ``staging`` (the directory, the commit, cleaning up), ``input``
-(parts of files, and records of a source to keys and values), ``runs`` (sorting and merging), ``blocks`` (bytes of many
-entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the environment meanwhile;
-``bulk`` goes through the steps; ``pairs`` takes the place of 1 where records come as keys and values (dumps);
-``database_merge`` that of 2 and 3 for a database that holds records.
+Who does what: ``plan`` (values that travel to tasks), ``stage`` (the directory, the commit, cleaning up),
+``input`` (parts of files, and records of a source to keys and values), ``runs`` (sorting and merging), ``blocks``
+(bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` holds the environment
+meanwhile; ``bulk`` goes through the steps; ``pairs`` takes the place of 1 where records come as keys and values
+(dumps); ``database_merge`` that of 2 and 3 for a database that holds records.
 
 Also here:
 

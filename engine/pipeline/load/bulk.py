@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, Protocol
 from engine.errors import UsageError
 from engine.events import Listener
 from engine.pipeline import failures
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.input import rejects
-from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
+from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, shares
 from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
@@ -28,7 +28,7 @@ from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
-from engine.storage.beside import Access
+from engine.storage.sidecar import Access
 
 # A task holds a run three times while it sorts it; two hold what a split makes.
 RUN_BYTES: Final = 18 << 20
@@ -187,9 +187,9 @@ def write_files(
 def staging_directory(storage: Storage) -> Iterator[Path]:
     """Make the staging directory, and remove it at the end. The caller holds the environment's lock."""
     # Files that a load which died has left here would take numbers from this one.
-    staging.clean(storage)
-    directory = staging.make(storage)
+    stage.clean(storage)
+    directory = stage.make(storage)
     try:
         yield directory
     finally:
-        staging.clean(storage)
+        stage.clean(storage)

@@ -15,7 +15,7 @@ from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, UsageError, plural
 from engine.events import Listener, counted
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.bulk import LoadResult, ReadTotals
 from engine.pipeline.load.runs import Merge, SortedRun
 from engine.storage.base import Storage
@@ -126,7 +126,7 @@ def save(storage: Storage, state: State) -> None:
         "rejects": None if state.found.rejects is None else str(state.found.rejects),
     }
     fields["after"] = None if state.after is None else state.after.hex()
-    name = f"{staging.DIRECTORY}/{_STATE}"
+    name = f"{stage.DIRECTORY}/{_STATE}"
     # A new file and a rename: a crash leaves the old note or the new one, never half of one.
     file = storage.open_rw(f"{name}.new", create=True)
     file.truncate(0)
@@ -135,7 +135,7 @@ def save(storage: Storage, state: State) -> None:
     file.close()
     # Only after its bytes are durable may the name lead to it.
     storage.rename(f"{name}.new", name)
-    storage.sync_directory(staging.DIRECTORY)
+    storage.sync_directory(stage.DIRECTORY)
 
 
 def resume(storage: Storage, subject: str) -> State:
@@ -144,7 +144,7 @@ def resume(storage: Storage, subject: str) -> State:
     Raises:
         NotFoundError: there is none. UsageError: it was another load.
     """
-    name = f"{staging.DIRECTORY}/{_STATE}"
+    name = f"{stage.DIRECTORY}/{_STATE}"
     if storage.stat(name) is None:
         raise NotFoundError(
             "there is no load to resume", file=storage.root, hint="run the command without --resume; it begins anew"

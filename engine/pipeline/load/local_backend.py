@@ -17,8 +17,8 @@ from typing import TypeVar
 from engine.errors import UsageError
 from engine.events import Listener, counted
 from engine.pipeline.load.input import splits
-from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import TABLE, Recipe
+from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput

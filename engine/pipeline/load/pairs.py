@@ -1,6 +1,6 @@
 """Records that are keys and values already, such as those of a JE dump: sorted runs, made in this process.
 
-What ``input.reading`` does for tasks and columns. Nothing is rejected, and the rank of a record is its number.
+What ``input.sorted_runs`` does for tasks and columns. Nothing is rejected, and the rank of a record is its number.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError
 from engine.format.versions import WRITTEN_VERSION
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.plan import IDS_A_FILE, Target
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage, WrappedStorage
@@ -82,7 +82,7 @@ class LoadSession:
         if first > _MOST_FILES:
             raise RefusedError("the log has used up its file numbers", file=storage.root)
         self.target = Target(
-            staging=str(staging.path_of(storage)),
+            staging=str(stage.path_of(storage)),
             db_id=db_id,
             max_entries=max_entries,
             prefixing=prefixing,

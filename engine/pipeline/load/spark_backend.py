@@ -19,13 +19,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from engine.events import Listener
-from engine.pipeline.load.input import endings, reading, sources, splits
-from engine.pipeline.load.input.reading import PartRead
+from engine.pipeline.job_run import Tally
+from engine.pipeline.load.input import endings, sorted_runs, sources, splits
 from engine.pipeline.load.input.recipe import TABLE, Recipe
+from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, write_share
 from engine.pipeline.load.plan import Target, TaskOutput
-from engine.pipeline.running import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,9 +115,9 @@ class SparkBackend:
         )
         path = f.col("_metadata.file_path")
         where = (
-            self._origin(path, [_in_metadata(uri) for uri in uris]).cast("long").alias(reading.WHERE[0]),
-            f.col("_metadata.file_block_start").alias(reading.WHERE[1]),
-            f.expr(_PLACE).alias(reading.WHERE[2]),
+            self._origin(path, [_in_metadata(uri) for uri in uris]).cast("long").alias(sorted_runs.WHERE[0]),
+            f.col("_metadata.file_block_start").alias(sorted_runs.WHERE[1]),
+            f.expr(_PLACE).alias(sorted_runs.WHERE[2]),
         )
         task = partial(_read_task, recipe)
         # Only outcomes come back to the driver; the records stay in the runs.
@@ -167,7 +167,7 @@ def _counted(work: Callable[[T], U], records_of: Callable[[U], int], tally: Tall
 
 
 def _read_task(recipe: Recipe, batches: Iterator[Any]) -> Iterator[Any]:
-    outcome = reading.read(recipe, batches)
+    outcome = sorted_runs.read(recipe, batches)
     yield pa.record_batch([pa.array([pickle.dumps(outcome)], pa.binary())], names=["outcome"])
 
 

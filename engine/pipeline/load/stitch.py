@@ -20,11 +20,11 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import LogFile, list_log_files
 from engine.log.writer import LogWriter
-from engine.pipeline.load import staging
+from engine.pipeline.load import stage
 from engine.pipeline.load.log_output import REFERENCE, file_header
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.session import LoadSession
-from engine.pipeline.load.staging import DIRECTORY, Move
+from engine.pipeline.load.stage import DIRECTORY, Move
 from engine.storage.base import ReadFile, Stat, Storage, WriteFile
 from engine.storage.overlay import WrappedStorage
 from engine.tree.in_node import MAIN_LEVEL
@@ -62,7 +62,7 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         last = storage.open_rw(before.files[-1].path)
         last.sync()
         last.close()
-        staging.commit(storage, moves)
+        stage.commit(storage, moves)
     except BaseException:
         # Its memory describes a log that is not on disk; a clean close would write that.
         session.engine.crash()

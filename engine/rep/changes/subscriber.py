@@ -25,8 +25,8 @@ from engine.rep.changes.position import Position, Torn
 from engine.rep.changes.transactions import Transaction, name_records
 from engine.rep.client.call import ServiceError, TurnedAwayError
 from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import look
 from engine.rep.client.handshake import UNKNOWN_UUID, NameInUseError, join
-from engine.rep.client.looking import look
 from engine.rep.peers import DisconnectedError, PeerError
 
 # The group database: the one database whose id is the same everywhere (je-ha-protocol.md 14).

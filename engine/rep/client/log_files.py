@@ -22,7 +22,7 @@ from engine.errors import plural
 from engine.rep.client.call import Call, ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.peers import DisconnectedError, PeerError
-from engine.rep.wire.copying import (
+from engine.rep.wire.log_file_feeder import (
     END_OF_QUESTIONS,
     LOG_FILES,
     OFFERED_VERSION,

@@ -6,6 +6,6 @@
 * ``link``: one connection with the master: places in its stream, then entries and heartbeats
 * ``monitors``: events for the monitors of a group
 * ``node``: the node: looks for the master, syncs up, replays, and begins again when the master has gone
-* ``restoring``: network restore from a node of JE
-* ``seeking``: finding the master of the group, and the handshake with it
+* ``network_restore``: network restore from a node of JE
+* ``master_search``: finding the master of the group, and the handshake with it
 """

@@ -26,7 +26,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, Network
 from engine.rep.group import ELECTABLE, Membership
 from engine.rep.joined.config import JoinConfig
-from engine.rep.leading.voting import LEARNERS, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
+from engine.rep.leading.election import LEARNERS, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
 from engine.rep.peers import DisconnectedError
 from engine.rep.serving.questions import NodeFacts
 from engine.rep.wire.election_lines import (

@@ -17,11 +17,11 @@ from engine.format.entry.group_db import GroupNode
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.marker import MARKER
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.copying import choose
-from engine.rep.client.looking import GroupLook, NodeLook
+from engine.rep.client.group_state import GroupLook, NodeLook
+from engine.rep.client.hot_copy import choose
 from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
 from engine.rep.joined.config import JoinConfig
-from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.joined.network_restore import NetworkRestore
 from engine.rep.leading.term import logged_dtvlsn
 from engine.rep.peers import DisconnectedError
 from engine.rep.restore import holds_log, replica_config

@@ -17,7 +17,7 @@ from typing import Final
 from engine.errors import JetoolError
 from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.client.connection import Network
-from engine.rep.leading.voting import ask_all
+from engine.rep.leading.election import ask_all
 from engine.rep.serving.questions import NodeFacts
 from engine.rep.wire.group_lines import MONITOR, GroupChange, JoinedGroup, LeftGroup
 from engine.rep.wire.lines import TextMessage

@@ -33,18 +33,18 @@ from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.looking import GroupLook, check_group
+from engine.rep.client.group_state import GroupLook, check_group
 from engine.rep.client.tls import server_context
 from engine.rep.group import check_name, committed_members
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.elections import Voter
 from engine.rep.joined.home import Home
 from engine.rep.joined.link import MasterLink
+from engine.rep.joined.master_search import Seeker
 from engine.rep.joined.monitors import Monitors
-from engine.rep.joined.seeking import Seeker
+from engine.rep.leading.election import Herald, Vote, running_master
 from engine.rep.leading.group_changes import GroupChanges
 from engine.rep.leading.term import Leadership, check_member
-from engine.rep.leading.voting import Herald, Vote, running_master
 from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback

@@ -13,9 +13,9 @@ from typing import Final
 
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.rep.leading.election import new_proposal
 from engine.rep.leading.membership import ConflictError
 from engine.rep.leading.term import Leadership
-from engine.rep.leading.voting import new_proposal
 from engine.rep.wire.election_lines import Result, Suggestion
 from engine.rep.wire.group_lines import (
     DeleteMember,

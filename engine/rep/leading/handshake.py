@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, Protocol
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
 from engine.rep.client.handshake import UNKNOWN_UUID
 from engine.rep.group import RELEASE, described
+from engine.rep.leading.feeder_entries import OLDEST_STREAM, STREAM_VERSION
 from engine.rep.leading.membership import ConflictError
-from engine.rep.leading.outgoing import OLDEST_STREAM, STREAM_VERSION
 from engine.rep.peers import PeerError
 from engine.rep.serving.caller import Caller
 from engine.rep.wire.feeder import (

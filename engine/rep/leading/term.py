@@ -25,7 +25,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
 from engine.rep.group import ELECTABLE, Membership, committed_members
-from engine.rep.leading.feeding import HEARTBEAT_S, ReplicaFeed
+from engine.rep.leading.feeder import HEARTBEAT_S, ReplicaFeed
 from engine.rep.leading.handshake import FedNode, greet
 from engine.rep.leading.membership import ConflictError, GroupDatabase
 from engine.rep.peers import DisconnectedError

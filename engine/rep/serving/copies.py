@@ -33,7 +33,7 @@ from engine.log.reader import FileReader
 from engine.rep.peers import DisconnectedError
 from engine.rep.serving.caller import Caller
 from engine.rep.serving.port import Service
-from engine.rep.wire.copying import (
+from engine.rep.wire.log_file_feeder import (
     LOG_FILES,
     OLDER_VERSION,
     SERVICE,

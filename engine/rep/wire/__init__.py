@@ -7,7 +7,7 @@ bytes are, FormatError is the only error.
 Modules:
 
 * ``batches``: messages of a stream by the thousand
-* ``copying``: service LogFileFeeder: the log files of a live node
+* ``log_file_feeder``: service LogFileFeeder: the log files of a live node
 * ``election_lines``: services Acceptor and Learner: elections, and who the master is
 * ``entries``: entries of the stream: their header, what they mean, their form for replication
 * ``feeder``: service Feeder: handshake, syncup and stream

@@ -9,11 +9,11 @@
 * ``old_duplicates``: duplicates of log versions 6 and 7
 * ``coverage``: what a damaged log does not show
 * ``versions``: what one log holds of one record
-* ``taking``: versions out of stretches of intact entries, by the million
-* ``sorting``: versions by database and key, with memory bounded by files of sorted runs
+* ``version_reader``: versions out of stretches of intact entries, by the million
+* ``sorted_versions``: versions by database and key, with memory bounded by files of sorted runs
 * ``verdict``: which version of a record counts, in one log and in those of several nodes
 * ``extinct``: ranges of records that an application has discarded at one go
-* ``judging``: one record after the other: what counts, what is lost, what is in doubt
+* ``record_choice``: one record after the other: what counts, what is lost, what is in doubt
 * ``results``: records, and what is to be said of them
 * ``collect``: salvage: records in order
 * ``meanings``: how these records are decoded, also where nothing can be recovered

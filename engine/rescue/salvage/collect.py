@@ -1,8 +1,8 @@
 """Salvage: the records of damaged environments in order, and what is lost, in doubt, or of no known database.
 
 Each log is read twice: once for what is few (``sources``), once for all versions of all records, which are sorted by
-database and key (``sorting``). Then the rows of one record stand together and are judged (``verdict``), so that memory
-does not grow with the logs. Nothing is written to the sources.
+database and key (``sorted_versions``). Then the rows of one record stand together and are judged (``verdict``), so that
+memory does not grow with the logs. Nothing is written to the sources.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from engine.log.reader import FileReader
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.databases import SalvageDb, nameless_name
 from engine.rescue.salvage.extinct import ExtinctRange
-from engine.rescue.salvage.judging import Judge
+from engine.rescue.salvage.record_choice import Judge
 from engine.rescue.salvage.results import Salvaged, SalvagedDatabase
 from engine.rescue.salvage.scan import decoded, end_of, ln_version, node_versions
-from engine.rescue.salvage.sorting import SortedVersions
+from engine.rescue.salvage.sorted_versions import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource, unfinished_tasks
-from engine.rescue.salvage.taking import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
 from engine.rescue.salvage.tree_survey import TreeSurvey, survey_trees
 from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches
 from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
+from engine.rescue.salvage.version_reader import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage
 from engine.tree.bin_node import is_expired

@@ -1,8 +1,8 @@
 """What salvage reads of a log: what is few, and the versions of one entry.
 
 Names and kinds of databases, rollback periods and damage come first (``survey_log``): they are few. Then every LN and
-every slot of a BIN or delta is a version of its record (``versions``); ``taking`` takes them by the million, and leaves
-what is uncommon to ``ln_version`` and ``node_versions``.
+every slot of a BIN or delta is a version of its record (``versions``); ``version_reader`` takes them by the million,
+and leaves what is uncommon to ``ln_version`` and ``node_versions``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A new environment with salvaged records.
 
 Databases are made as the old ones were: duplicates, key prefixing, slots of a node. Records keep their expiration. They
-come in key order, so that they are appended (``txn.appending``) and nodes fill up; those of databases that take no
+come in key order, so that they are appended (``txn.bulk_append``) and nodes fill up; those of databases that take no
 appending go in transactions without a sync. The checkpoint of the close makes all of it durable.
 
 A database whose keys are in the order of a Java class cannot be made here: the records would stand in another order
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.rescue.salvage.results import SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.sources import CACHE_BYTES
 from engine.storage.base import Storage
-from engine.txn.appending import append, can_append
+from engine.txn.bulk_append import append, can_append
 from engine.txn.txn import Durability
 
 

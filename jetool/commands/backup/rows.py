@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.backup.checking import BackupCheckup
-from engine.backup.following import Round
+from engine.backup.backup_run import Taken
+from engine.backup.check import BackupCheckup
+from engine.backup.follower import Round
 from engine.backup.manifest import Manifest
 from engine.backup.repository import Listed
 from engine.backup.retention import PrunePlan
-from engine.backup.taking import Taken
 from engine.fields import Bool, Choices, DurationMs, Int, Lsn, SizeBytes, Text, Time, Vlsn, record
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN

@@ -13,7 +13,7 @@ from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaning
 from engine.cleaner.selection import CleaningLimits
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, config_of
+from jetool.app.environments import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.app.params import PercentType, SizeType
 from jetool.app.repairs import repairing

@@ -19,7 +19,7 @@ from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits, interrupted
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, backup_directory
+from jetool.app.environments import WRITE_EXITS, backup_directory
 from jetool.app.options import Run
 from jetool.commands.crash import places
 from jetool.commands.crash.rows import CrashCase, CrashSummary, SimulatedCrash, text_line

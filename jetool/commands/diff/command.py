@@ -14,9 +14,9 @@ from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option
+from jetool.app.decode_option import decode_option
+from jetool.app.environments import as_of_option
 from jetool.app.node_stream import StreamNode, require_one_group
-from jetool.app.opening import as_of_option
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole

@@ -22,8 +22,8 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from jetool.app import exits
 from jetool.app.addresses import resolve
-from jetool.app.decoding import decoding_for
-from jetool.app.opening import config_of, open_to_read, with_orders
+from jetool.app.decode_option import decoding_for
+from jetool.app.environments import config_of, open_to_read, with_orders
 from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.rows import record_comparison

@@ -9,7 +9,7 @@ from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, L
 from engine.inspect.common_log import RELATIONS, CommonLog
 from engine.inspect.contents import Decoding
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.app.decoding import Decoded, decoded
+from jetool.app.decode_option import Decoded, decoded
 
 
 @record("log")

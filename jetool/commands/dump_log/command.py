@@ -19,10 +19,10 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.app import addresses, exits, kinds, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for_log
+from jetool.app.decode_option import decode_option, decoding_for_log
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
-from jetool.commands.dump_log.rendering import RenderPlan
+from jetool.commands.dump_log.renderer import RenderPlan
 from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, DumpSummary, View
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> 
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import counting, log_rows
+    from jetool.derby import log_rows, log_statistics
 
-    derby = log_rows.ENTRY, log_rows.BadPlace, counting.RecordGroup
+    derby = log_rows.ENTRY, log_rows.BadPlace, log_statistics.RecordGroup
     return Outputs("stream", (DECODED_ENTRY, BadStretch, modes.EntryGroup, *derby), DumpSummary)
 
 

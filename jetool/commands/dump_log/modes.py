@@ -22,7 +22,7 @@ from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
 from jetool.app import exits
 from jetool.app.options import Run
-from jetool.commands.dump_log.rendering import (
+from jetool.commands.dump_log.renderer import (
     HEADING,
     Item,
     RenderedLines,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
-from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:

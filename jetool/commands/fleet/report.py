@@ -7,7 +7,7 @@ import click
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
-from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:
@@ -51,7 +51,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     from engine.pipeline.fleet.profile import worst_first
     from engine.pipeline.tables import require_new
     from jetool.app.spark_session import session
-    from jetool.commands.fleet.reporting import page_file, print_report, write_dataset, write_page
+    from jetool.commands.fleet.report_output import page_file, print_report, write_dataset, write_page
 
     if parquet is not None:
         # Before hours of reading, not after them.

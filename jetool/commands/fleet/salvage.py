@@ -10,9 +10,9 @@ import click
 from engine.fields import Choices, Int, Named, Text, record
 from jetool.app import exits
 from jetool.app.command import Outputs, command
-from jetool.app.decoding import decode_option
+from jetool.app.decode_option import decode_option
 from jetool.app.options import Run
-from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 
 FORMS: Final = ("parquet", "json", "csv")
 

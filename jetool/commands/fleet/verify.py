@@ -7,11 +7,11 @@ import click
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.options import Run
-from jetool.commands.fleet.choosing import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.fleet.verifying import FleetCheckSummary
+    from jetool.commands.fleet.verify_output import FleetCheckSummary
     from jetool.output.findings import FindingRow
 
     return Outputs("findings", (FindingRow,), FleetCheckSummary)
@@ -47,7 +47,7 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels
     from jetool.app.spark_session import session
-    from jetool.commands.fleet.verifying import print_findings
+    from jetool.commands.fleet.verify_output import print_findings
 
     wanted = levels.LEVELS if full else levels.QUICK if quick else levels.DEFAULT
     chosen = choose(run, paths, inventory)

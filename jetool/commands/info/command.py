@@ -102,7 +102,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             hint=f"jetool verify {env}",
         )
     if not quick:
-        from jetool.app.opening import say_notes_for_je
+        from jetool.app.environments import say_notes_for_je
 
         say_notes_for_je(run, storage, files)
     # A gap may be of thousands of files; the first ones say enough.
@@ -134,7 +134,7 @@ def _write_page(run: Run, env: str, path: str) -> None:
     from engine.pipeline.fleet.log_facts import Facts
     from engine.pipeline.fleet.profile import make_profile, unreadable
     from engine.pipeline.inventory import list_members, members, pack, parts_of
-    from jetool.commands.fleet.reporting import page_file, write_page
+    from jetool.commands.fleet.report_output import page_file, write_page
 
     with page_file(run, path) as target:
         (listed,) = list_members(members([env]))

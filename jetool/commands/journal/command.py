@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Each module adds its commands to the group.
-from jetool.commands.journal import checking, comparing, cutting, listing, showing, skipping, usage
+from jetool.commands.journal import check, compare, journals, plan_skip, show, truncate, usage
 from jetool.commands.journal.group import journal
 
-__all__ = ["checking", "comparing", "cutting", "journal", "listing", "showing", "skipping", "usage"]
+__all__ = ["check", "compare", "journal", "journals", "plan_skip", "show", "truncate", "usage"]

@@ -18,11 +18,11 @@ from engine.fields import Text
 from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import JournalExtents, read_extents
 from engine.journals.metadata import read_metadata
-from engine.journals.reading import JournalReader
+from engine.journals.reader import JournalReader
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
 from jetool.app.command import group
-from jetool.app.opening import READ_EXITS, open_to_read
+from jetool.app.environments import READ_EXITS, open_to_read
 from jetool.app.options import Run
 
 P = ParamSpec("P")

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from engine.contents.operations import may_skip, operation_name
 from engine.fields import Bool, Int, Json, Lsn, Row, Text, Time, Vlsn, record, shape_of
-from engine.journals.reading import FoundJournal
+from engine.journals.reader import FoundJournal
 from jetool.commands.journal.group import UNNAMED
 from jetool.output.shape import Style, to_text
 

@@ -10,7 +10,7 @@ from engine.fields import Float, Int, Like, SizeBytes, Text, Time, named_row, re
 from engine.journals.usage import BY_HOUR, BY_OPERATION, GROUPINGS, JournalUsage, read_usage
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import reading_code
+from jetool.app.environments import reading_code
 from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,

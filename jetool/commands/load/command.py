@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import plural
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS
+from jetool.app.environments import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.load import dump_files, pipeline, request_options
 from jetool.commands.load.rows import Loaded

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError, plural
@@ -23,7 +23,7 @@ from engine.storage.disk import DiskStorage
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
 from jetool.app import exits
-from jetool.app.opening import lead_if_replicated, open_to_write, require_database
+from jetool.app.environments import lead_if_replicated, open_to_write, require_database
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 from jetool.commands.load.held_signals import HeldSignals

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import NotFoundError, RefusedError, plural
 from engine.log.files import list_log_files
-from engine.storage.beside import access_of
 from engine.storage.disk import DiskStorage
-from jetool.app.opening import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
+from engine.storage.sidecar import access_of
+from jetool.app.environments import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
 from jetool.app.options import Run
 
 if TYPE_CHECKING:
@@ -186,19 +186,19 @@ def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> 
 
 def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> LoadReport:
     """Record by record into a database that has some."""
-    from engine.pipeline.load import bulk, database_merge, staging
+    from engine.pipeline.load import bulk, database_merge, stage
 
     env, storage = session.env, session.storage
     if request.resume:
         state = database_merge.resume(storage, request.subject())
     else:
-        staging.clean(storage)
-        directory = staging.make(storage)
+        stage.clean(storage)
+        directory = stage.make(storage)
         try:
             found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
         except BaseException:
             # Nothing is merged yet, so there is nothing to resume.
-            staging.clean(storage)
+            stage.clean(storage)
             raise
         state = database_merge.State(request.subject(), found, None, 0, 0, 0)
         # Before the first record: from here on a merge that dies can be resumed.
@@ -209,7 +209,7 @@ def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) ->
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
     # Only after all is in: the runs are what a resumed merge reads.
-    staging.clean(storage)
+    stage.clean(storage)
     return LoadReport(loaded, refused, not session.exists, _value_schema(work))
 
 

@@ -8,7 +8,7 @@ import click
 
 from engine.errors import RefusedError
 from engine.fields import Bool, Int, Text, record
-from engine.rep.client.transferring import plan_transfer, transfer_master
+from engine.rep.client.master_transfer import plan_transfer, transfer_master
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
 from jetool.app.networks import network_of

@@ -19,8 +19,8 @@ from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import WRITE_EXITS
 from jetool.app.networks import check_listening, network_of, tls_files
-from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.node.admin import node_transfer_master
 from jetool.commands.node.events import RoleChange, StoppedNode, report

@@ -15,7 +15,7 @@ from engine.rep.records import DeleteRequest, GetRequest, PutRequest
 from engine.rep.remote import RemoteWrite
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
-from jetool.app.decoding import decoded_shape
+from jetool.app.decode_option import decoded_shape
 from jetool.app.networks import network_of
 from jetool.app.options import Run
 from jetool.commands.node.peers import node

@@ -13,9 +13,9 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, kinds
 from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import WRITE_EXITS
 from jetool.app.interrupted import as_before
 from jetool.app.log_damage import warn_of_damage_before
-from jetool.app.opening import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
 from jetool.commands.recover.estimate import Estimated, print_estimate
@@ -112,7 +112,7 @@ def recover(
         first = file_of(done.result.first_active_lsn)
         warn_of_damage_before(run, env, seen, list_log_files(seen), first)
     if run.dry_run:
-        from jetool.app.opening import say_notes_for_je
+        from jetool.app.environments import say_notes_for_je
 
         say_notes_for_je(run, seen, list_log_files(seen))
     lost, changed = done.tail.commits_at_risk, done.result.changed

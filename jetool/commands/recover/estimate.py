@@ -10,9 +10,9 @@ from engine.inspect.recovery_estimate import RecoveryEstimate, estimate_recovery
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits
+from jetool.app.environments import config_of, warn_of_tail
 from jetool.app.interrupted import as_before
 from jetool.app.kinds import require_je
-from jetool.app.opening import config_of, warn_of_tail
 from jetool.app.options import Run
 
 

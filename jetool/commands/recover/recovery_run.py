@@ -21,14 +21,11 @@ from engine.log.files import LOCK_FILE, list_log_files
 from engine.log.tail import Tail, find_end, may_lack_a_file
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Storage
-from engine.storage.beside import DirectoryBeside
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app.interrupted import as_before
-from jetool.app.kinds import require_je
-from jetool.app.log_damage import lost_in
-from jetool.app.opening import (
+from engine.storage.sidecar import DirectoryBeside
+from jetool.app.environments import (
     backup_directory,
     config_of,
     full_backup_named,
@@ -37,6 +34,9 @@ from jetool.app.opening import (
     with_orders,
     writer_of,
 )
+from jetool.app.interrupted import as_before
+from jetool.app.kinds import require_je
+from jetool.app.log_damage import lost_in
 from jetool.app.options import Run
 
 COMMAND: Final = "recover"

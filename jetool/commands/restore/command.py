@@ -9,8 +9,8 @@ from typing import Any, Final, ParamSpec
 
 import click
 
-from engine.backup.choosing import Chosen, choose
-from engine.backup.restoring import (
+from engine.backup.point_lookup import Chosen, choose
+from engine.backup.restore import (
     RestorePlan,
     finish,
     is_in_place,
@@ -32,11 +32,11 @@ from engine.storage.journal import MARKER as REPAIR_MARKER
 from engine.storage.saved_bytes import SavingStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.environments import backup_directory, config_of, wait_for_lock, with_orders
 from jetool.app.interrupted import preview, settle
 from jetool.app.kinds import JE, require
-from jetool.app.opening import backup_directory, config_of, wait_for_lock, with_orders
 from jetool.app.options import Run
-from jetool.commands.backup.finding import DEST_HELP, chosen_id, open_repository
+from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_repository
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, Restored, restored
 from jetool.output.shape import time_text
 

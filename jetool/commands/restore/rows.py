@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
-from engine.backup.restoring import RestorePlan
+from engine.backup.restore import RestorePlan
 from engine.fields import Bool, Choices, Int, Lsn, Named, SizeBytes, Text, Vlsn, record
 
 ALONE: Final = "alone"

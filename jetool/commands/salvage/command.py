@@ -14,11 +14,11 @@ from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decoding import decode_option, decoding_for_source
+from jetool.app.decode_option import decode_option, decoding_for_source
 from jetool.app.kinds import require_je
 from jetool.app.options import Run
 from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult
-from jetool.commands.salvage.saving import save
+from jetool.commands.salvage.salvage_run import save
 
 _DECODED: Final = ("csv", "ndjson")
 

@@ -23,7 +23,7 @@ from engine.fields import (
     Vlsn,
     record,
 )
-from jetool.app.decoding import Decoded
+from jetool.app.decode_option import Decoded
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 

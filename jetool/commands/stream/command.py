@@ -23,13 +23,13 @@ from engine.rep.changes.state_file import StateFile
 from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
 from engine.rep.changes.transactions import Transaction
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.looking import check_group
+from engine.rep.client.group_state import check_group
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command
+from jetool.app.environments import open_to_read
 from jetool.app.kinds import require_je
 from jetool.app.networks import network_of
-from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file

@@ -7,10 +7,10 @@ import click
 from engine.rescue.points import Point
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS
+from jetool.app.environments import WRITE_EXITS
 from jetool.app.options import Run
-from jetool.commands.truncate.cutting import cut_log, say_what_went
 from jetool.commands.truncate.rows import Truncated, truncated
+from jetool.commands.truncate.truncation import cut_log, say_what_went
 
 
 @command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.db.opening import files_kept
+from engine.db.startup import files_kept
 from engine.errors import (
     DamageError,
     JetoolError,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from engine.db.parts import EnvironmentParts
     from engine.storage.base import Storage
     from engine.tree.comparators import SortKey
-    from jetool.commands.vlsn.checking import ReplicationCheck
+    from jetool.commands.vlsn.stream_check import ReplicationCheck
 
 _REP: Final = "rep"
 # Findings of files whose entries were not looked at.
@@ -218,7 +218,7 @@ class _Replication:
     def __call__(self, parts: EnvironmentParts) -> None:
         """Check it in an environment that was recovered."""
         from jetool.app.node_stream import StreamNode
-        from jetool.commands.vlsn.checking import check_recovered
+        from jetool.commands.vlsn.stream_check import check_recovered
 
         try:
             self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
@@ -260,7 +260,7 @@ def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
     """The orders of keys that the user has named, by Java class."""
     if not run.orders:
         return {}
-    from jetool.app.opening import config_of, with_orders
+    from jetool.app.environments import config_of, with_orders
 
     try:
         return with_orders(run, storage, config_of(run, read_only=True)).comparators
@@ -278,7 +278,7 @@ def _with_secondaries(
         JetoolError: they cannot be read, and nothing else is wrong; a name is not that of a database.
     """
     from engine.verify.secondary import check_secondary
-    from jetool.app.opening import open_to_read
+    from jetool.app.environments import open_to_read
 
     entries = 0
     try:

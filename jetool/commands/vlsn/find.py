@@ -13,8 +13,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import open_to_read
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import open_to_read
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
 from jetool.commands.vlsn.rows import VlsnPlace

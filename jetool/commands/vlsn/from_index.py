@@ -12,8 +12,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import note_writer, open_to_read, reading_code
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import note_writer, open_to_read, reading_code
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
 from jetool.commands.vlsn.rows import (

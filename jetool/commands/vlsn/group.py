@@ -8,8 +8,8 @@ from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
 from jetool.app import exits
 from jetool.app.command import group
+from jetool.app.environments import READ_EXITS
 from jetool.app.node_stream import StreamNode
-from jetool.app.opening import READ_EXITS
 from jetool.app.options import Run
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
-from jetool.app.opening import WRITE_EXITS, config_of
+from jetool.app.environments import WRITE_EXITS, config_of
 from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
 from jetool.commands.vlsn.rebuild_rows import IndexCheck, Rebuilt, RebuiltIndex, rebuilt, size_of
@@ -18,7 +18,7 @@ from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
     from engine.db.engine import Engine
-    from jetool.commands.vlsn.checking import ReplicationCheck
+    from jetool.commands.vlsn.stream_check import ReplicationCheck
 
 COMMAND: Final = "vlsn rebuild"
 _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in rule.remedy)
@@ -46,7 +46,7 @@ def vlsn_check(run: Run, env: str) -> int:
     """
     from engine.vlsn.vlsn_range import EMPTY_RANGE
     from jetool.commands.verify.rows import JeFindingView
-    from jetool.commands.vlsn.checking import check_replication
+    from jetool.commands.vlsn.stream_check import check_replication
 
     checked = check_replication(run, env)
     if checked.unread is None and not has_stream(checked.node, checked.view):
@@ -92,7 +92,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     bytes are saved first: jetool undo takes it all back. When index and log agree, nothing is done.
     """
     from jetool.app.repairs import repairing
-    from jetool.commands.vlsn.checking import check_replication
+    from jetool.commands.vlsn.stream_check import check_replication
 
     before = check_replication(run, env)
     if before.unread is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase

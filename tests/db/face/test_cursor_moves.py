@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.cursor import Record
 from engine.db.database import Database

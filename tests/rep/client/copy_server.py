@@ -10,9 +10,9 @@ from typing import Any, cast
 
 from engine.rep.client.connection import Address
 from engine.rep.peers import DisconnectedError
-from engine.rep.wire import copying as c
-from engine.rep.wire.copying import LOG_FILES, SERVICE
+from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.inbox import Inbox
+from engine.rep.wire.log_file_feeder import LOG_FILES, SERVICE
 from engine.rep.wire.messages import Message
 
 

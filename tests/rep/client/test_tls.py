@@ -13,7 +13,7 @@ import pytest
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.rep.client.call import Call, TurnedAwayError
 from engine.rep.client.connection import Address, Connection, Network, SocketConnection, SocketNetwork
-from engine.rep.client.looking import look
+from engine.rep.client.group_state import look
 from engine.rep.client.tls import TlsConnection, TlsFiles, TlsNetwork, client_context, server_context
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.serving.port import Port, Service

@@ -19,8 +19,8 @@ from engine.format.tuples import string_key
 from engine.rep.client.connection import Address, Connection
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.node import JoinedNode
-from engine.rep.wire.copying import SERVICE
 from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.log_file_feeder import SERVICE
 from engine.rep.wire.services import encode_service_request
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage

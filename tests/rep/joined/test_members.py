@@ -8,8 +8,8 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.rep.client.connection import Address, SocketNetwork
-from engine.rep.client.looking import state_of
-from engine.rep.client.transferring import plan_transfer, transfer_master
+from engine.rep.client.group_state import state_of
+from engine.rep.client.master_transfer import plan_transfer, transfer_master
 from engine.rep.group import committed_members
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.home import Home
@@ -32,7 +32,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.rep.joined.node._FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr("engine.rep.joined.node._VOTER_PAUSE_S", 0.05)
-    monkeypatch.setattr("engine.rep.leading.feeding.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("engine.rep.leading.feeder.HEARTBEAT_S", 0.05)
     monkeypatch.setattr("engine.rep.leading.term.HEARTBEAT_S", 0.05)
 
 

@@ -40,7 +40,7 @@ from tests.support.waiting import PATIENCE_S, eventually
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.rep.joined.node._FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr("engine.rep.joined.node._LONGEST_PAUSE_S", 0.002)
-    monkeypatch.setattr("engine.rep.joined.seeking._NAME_PATIENCE_S", 0.05)
+    monkeypatch.setattr("engine.rep.joined.master_search._NAME_PATIENCE_S", 0.05)
 
 
 @dataclass(frozen=True)

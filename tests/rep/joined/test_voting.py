@@ -10,7 +10,7 @@ from engine.format.entry_types import COMMIT
 from engine.rep.group import Membership
 from engine.rep.joined.config import JoinConfig
 from engine.rep.joined.elections import Voter
-from engine.rep.leading.voting import RUNNING_MASTER, Acceptor, Vote
+from engine.rep.leading.election import RUNNING_MASTER, Acceptor, Vote
 from engine.rep.peers import DisconnectedError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.election_lines import (
@@ -71,7 +71,7 @@ def test_a_promise_holds_commits_until_there_is_a_result() -> None:
 
 @pytest.mark.parametrize("counter", [1, (1 << 32) - 1])
 def test_a_promise_that_nobody_has_used_in_time_is_void(counter: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.leading.voting._FREEZE_S", 0.0)
+    monkeypatch.setattr("engine.rep.leading.election._FREEZE_S", 0.0)
     acceptor, proposal = acceptor_of(), FIRST._replace(counter=counter)
     acceptor.answer(Propose(proposal=proposal))
     with acceptor.committing():

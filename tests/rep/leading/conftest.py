@@ -8,5 +8,5 @@ import pytest
 @pytest.fixture(autouse=True)
 def _no_long_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.rep.joined.node._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("engine.rep.leading.feeding.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("engine.rep.leading.feeder.HEARTBEAT_S", 0.05)
     monkeypatch.setattr("engine.rep.leading.term.HEARTBEAT_S", 0.05)

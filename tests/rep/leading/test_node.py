@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from engine.catalog.naming import DatabaseOptions
+from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, UsageError
 from engine.events import SILENT
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
+from engine.rep.client.group_state import look
 from engine.rep.client.handshake import ELECTABLE
-from engine.rep.client.looking import look
 from engine.rep.joined.config import JoinConfig
+from engine.rep.joined.network_restore import NetworkRestore
 from engine.rep.joined.node import JoinedNode
-from engine.rep.joined.restoring import NetworkRestore
 from engine.rep.peers import PeerError
 from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record

@@ -21,12 +21,12 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.log_files import RemoteLog, new_client_id
-from engine.rep.joined.restoring import NetworkRestore
+from engine.rep.joined.network_restore import NetworkRestore
 from engine.rep.peers import PeerError
 from engine.rep.serving.copies import EngineFiles, FileList, ListedFile, LogFileServer
 from engine.rep.serving.port import Port
-from engine.rep.wire import copying as c
-from engine.rep.wire.copying import LOG_FILES, SERVICE
+from engine.rep.wire import log_file_feeder as c
+from engine.rep.wire.log_file_feeder import LOG_FILES, SERVICE
 from engine.rep.wire.messages import Message
 from engine.rep.wire.services import encode_service_request
 from engine.storage.memory import MemoryStorage

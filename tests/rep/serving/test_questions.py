@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.errors import StorageError
 from engine.rep.client.call import Call, ServiceError, ask
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.client.looking import node_state, state_of
+from engine.rep.client.group_state import node_state, state_of
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.serving.port import Port
 from engine.rep.serving.questions import NodeFacts, Questions

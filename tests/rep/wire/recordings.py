@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from engine.errors import FormatError
 from engine.rep.wire import feeder
-from engine.rep.wire.copying import LOG_FILES, SERVICE, FileStart, ServerVersion
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER
 from engine.rep.wire.feeder import FEEDER
 from engine.rep.wire.group_lines import GROUP, MONITOR, STATE
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import Envelope, LineTable, TextMessage
+from engine.rep.wire.log_file_feeder import LOG_FILES, SERVICE, FileStart, ServerVersion
 from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.node_state import NODE_STATE
 from engine.rep.wire.services import Status

@@ -10,11 +10,11 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN, NameOperation
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import type_name
-from engine.rep.wire import copying as c
 from engine.rep.wire import election_lines as e
 from engine.rep.wire import feeder as f
 from engine.rep.wire import group_lines as g
 from engine.rep.wire import lines
+from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire import node_state as n
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.services import Status

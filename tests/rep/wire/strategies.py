@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engine.format.entry.group_db import GroupNode, RepGroup
-from engine.rep.wire import copying, election_lines, feeder, group_lines, lines, node_state, records, values
+from engine.rep.wire import election_lines, feeder, group_lines, lines, log_file_feeder, node_state, records, values
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.lines import Envelope, LineTable, TextMessage
 from engine.rep.wire.messages import Message, Table
 
-BINARY = (feeder.FEEDER, copying.LOG_FILES, node_state.NODE_STATE, records.RECORDS)
+BINARY = (feeder.FEEDER, log_file_feeder.LOG_FILES, node_state.NODE_STATE, records.RECORDS)
 TEXT = (
     election_lines.ACCEPTOR, election_lines.LEARNER, group_lines.GROUP, group_lines.STATE, group_lines.MONITOR,
 )  # fmt: skip

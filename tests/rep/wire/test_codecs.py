@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from engine.errors import FormatError
 from engine.rep.wire import feeder, values
-from engine.rep.wire.copying import LOG_FILES, FileListResp
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER, MasterQuery, ShutDownAgents
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER
 from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, RemoveMember, StateRequest, TransferMaster
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import LONGEST_LINE, NO_CHECK, Envelope
+from engine.rep.wire.log_file_feeder import LOG_FILES, FileListResp
 from engine.rep.wire.messages import FRAME, Message, encode_frame
 from engine.rep.wire.node_state import NODE_STATE, NodeStateRequest
 from engine.rep.wire.services import (

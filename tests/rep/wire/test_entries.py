@@ -9,7 +9,7 @@ from engine.format.codecs import encode_body
 from engine.format.entry.ln import LN
 from engine.format.entry_types import COMMIT, INS_LN_TX
 from engine.log.entry import LogEntry
-from engine.rep.wire import copying, feeder
+from engine.rep.wire import feeder, log_file_feeder
 from engine.rep.wire.entries import WireEntry, dtvlsn_of, for_replication, same_entry
 from tests.golden_logs import read as read_log
 from tests.rep.wire.recordings import HOME, Player, files, read
@@ -67,7 +67,7 @@ def stored(scenario: str) -> dict[int, WireEntry]:
         files_of: dict[str, bytes] = {}
         name = ""
         for played in Player(read(path)).play():
-            if isinstance(played.what, copying.FileStart):
+            if isinstance(played.what, log_file_feeder.FileStart):
                 name = played.what.name
                 files_of[name] = b""
             elif isinstance(played.what, bytes):

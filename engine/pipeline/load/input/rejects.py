@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StorageError
-from engine.pipeline.load.input.reading import PartRead
 from engine.pipeline.load.input.recipe import PLACE_BITS, TABLE, Recipe
-from engine.storage.beside import Access, give, make_directories
+from engine.pipeline.load.input.sorted_runs import PartRead
+from engine.storage.sidecar import Access, give, make_directories
 
 FILE: Final = "rejects.jsonl"
 

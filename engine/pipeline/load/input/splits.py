@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.pipeline.load.input import columnar, endings, lines, sources
-from engine.pipeline.load.input.reading import BLOCK_BITS, PartRead, TextBlock, read, with_places
 from engine.pipeline.load.input.recipe import TABLE, Recipe
+from engine.pipeline.load.input.sorted_runs import BLOCK_BITS, PartRead, TextBlock, read, with_places
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.worker import settle_arrow, settle_worker
 
@@ -140,10 +140,10 @@ def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[A
                 for block in lines.blocks_of(split.path, split.start, split.stop):
                     count = lines.count_of(block)
                     yield TextBlock(split.origin, split.start, place, count, block)
-                    # Never reset: ``reading`` subtracts the first place of each split.
+                    # Never reset: ``sorted_runs`` subtracts the first place of each split.
                     place += count
                 continue
-            # Row groups have numbers, not bytes: spread, so that the shift in ``reading`` gives them back.
+            # Row groups have numbers, not bytes: spread, so that the shift in ``sorted_runs`` gives them back.
             start = split.start << BLOCK_BITS
             for batch in columnar.batches(name, split.path, split.start, split.stop, recipe.needed()):
                 yield with_places(batch, split.origin, start, place)

@@ -1,0 +1,340 @@
+"""Making an environment of a backup, whole or as it was at a point of its log.
+
+In this order:
+
+1. The plan: which files, how many bytes of each, which are in place already. Nothing is changed.
+2. The marker ``7fffffff.jdb`` (R-LOG-37), which keeps JE and jetool from opening what is half restored. It names the
+   backup, so that the same command, run again after it was killed, knows what it has left and goes on.
+3. Log files that are not in the plan are removed; each of the others comes under another name, is compared with its
+   digest while it is written, synced, and gets its name.
+4. The marker goes. From then on there is a whole environment. What has to be done to it before anybody may open it,
+   such as giving it a group of its own, is done before, on a view without the marker.
+
+The restored log must never go on in a file of the backup: after the next backup there would be two files of one name,
+the one a beginning of the other, and two timelines in one directory of backups. So the last file ends with an
+ImmutableFile entry, as JE's own backups do, and whoever writes next begins a new file. Log versions below 11 do not
+know that entry: there a new file with one Trace entry follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import closing
+from typing import Final, NamedTuple
+
+from engine.backup.manifest import BackupFile
+from engine.backup.point_lookup import Chosen
+from engine.backup.repository import Repository, beginning_digest, pieces_of
+from engine.backup.view import BackupView
+from engine.errors import DamageError, FormatError, NotFoundError, RefusedError
+from engine.events import SILENT, Listener
+from engine.format.entry.file_header import FileHeader, encode_file_header
+from engine.format.entry.markers import ImmutableFile, RestoreRequired, encode_immutable_file
+from engine.format.entry.trace import Trace, encode_trace
+from engine.format.entry_types import FILE_HEADER, IMMUTABLE_FILE, RESTORE_REQUIRED, TRACE
+from engine.format.header import EntryHeader, encode_entry
+from engine.format.lsn import file_of, offset_of
+from engine.format.versions import INVISIBLE_BIT
+from engine.format.vlsn import NULL_VLSN
+from engine.log.check import check_file
+from engine.log.entry import LogEntry
+from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, new_file_name
+from engine.log.marker import MARKER, write_marker
+from engine.log.reader import FileReader
+from engine.storage.base import Storage
+from engine.storage.room import require_room
+from engine.storage.truncated_view import CutStorage
+
+_FILLER: Final = 42
+_OLDEST_WITH_IMMUTABLE: Final = 11
+_MARK: Final = "jetool restore "
+_STEP: Final = "restore"
+# Beside files, a copy writes a marker and directories.
+_ROOM_BYTES: Final = 1 << 16
+
+
+class PlannedFile(NamedTuple):
+    """A file of the restored environment.
+
+    Attributes:
+        file: its original.
+        length: how many bytes of it.
+        tail: what follows them: the entry that ends the file for good; empty for all but the last.
+        is_there: it is in place already.
+    """
+
+    file: BackupFile
+    length: int
+    tail: bytes
+    is_there: bool
+
+
+class NewFile(NamedTuple):
+    """A file that no backup has, after the last one."""
+
+    path: str
+    content: bytes
+
+
+class RestorePlan(NamedTuple):
+    """What a restore does.
+
+    Attributes:
+        chosen: the backup, and the cut.
+        files: in ascending order.
+        new_file: for log versions that know no ImmutableFile; else None.
+        removed: paths of log files that are in the way.
+        end_lsn: where the log ends, the entry that ends its last file apart.
+        resumes: an earlier run was killed, and this one goes on.
+    """
+
+    chosen: Chosen
+    files: tuple[PlannedFile, ...]
+    new_file: NewFile | None
+    removed: tuple[str, ...]
+    end_lsn: int
+    resumes: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(one.length + len(one.tail) for one in self.files)
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes that have to be written."""
+        return sum(one.length + len(one.tail) for one in self.files if not one.is_there)
+
+
+def plan_restore(
+    repository: Repository, chosen: Chosen, target: Storage, *, delta: bool, listener: Listener = SILENT
+) -> RestorePlan:
+    """Say what a restore would do; nothing is changed.
+
+    Arguments:
+        target: the directory of the environment, which need not be there.
+        delta: the directory may hold an environment, whose files are kept where they are the right ones.
+
+    Raises:
+        RefusedError: the directory is not empty. DamageError: the end of the backup's log is damaged.
+        StorageError: there is no room, or a file cannot be read.
+    """
+    there = require_place(target, delta=delta)
+    manifest, cut = chosen.manifest, chosen.cut
+    end_lsn = manifest.end_lsn if cut is None else cut.cut.end_lsn
+    wanted = [file for file in manifest.files if file.number <= file_of(end_lsn)]
+    if not wanted or wanted[-1].number != file_of(end_lsn) or offset_of(end_lsn) > wanted[-1].size_bytes:
+        raise DamageError("the manifest names an end of its log that is in no file", file=repository.root)
+    tail, new_file = _ending(repository, chosen, wanted[-1], offset_of(end_lsn))
+    planned = []
+    for at, file in enumerate(wanted):
+        is_last = at == len(wanted) - 1
+        length = offset_of(end_lsn) if is_last else file.size_bytes
+        one = PlannedFile(file, length, tail if is_last else b"", is_there=False)
+        listener.step("compare", at, len(wanted))
+        planned.append(one._replace(is_there=file.path in there and _is_same(repository, target, one)))
+    paths = {one.file.path for one in planned} | ({new_file.path} if new_file is not None else set())
+    plan = RestorePlan(
+        chosen=chosen,
+        files=tuple(planned),
+        new_file=new_file,
+        removed=tuple(path for path in there if path not in paths),
+        end_lsn=end_lsn,
+        resumes=_is_ours(target),
+    )
+    require_room(
+        target,
+        plan.missing_bytes + _ROOM_BYTES,
+        "the environment",
+        consequence="nothing was changed",
+        hint="make room, or restore to another disk",
+    )
+    return plan
+
+
+def is_in_place(repository: Repository, chosen: Chosen, target: Storage) -> bool:
+    """Whether a directory is what a restore leaves: it was killed after its last step, or there is nothing to do."""
+    found = target.stat()
+    if found is None or not found.is_directory or not any(name.endswith(".jdb") for name in target.names()):
+        return False
+    plan = plan_restore(repository, chosen, target, delta=True)
+    extra = plan.new_file
+    there = extra is None or target.stat(extra.path) is not None
+    return there and not plan.missing_bytes and not plan.removed and target.stat(MARKER) is None
+
+
+def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, listener: Listener = SILENT) -> None:
+    """Put all files in their places; the marker stays until ``finish``.
+
+    Arguments:
+        target: the directory, which is there, and locked by the caller.
+
+    Raises:
+        DamageError: a stored file is not what its digest says; the marker stays.
+        StorageError: there is no room, or a file cannot be written; the marker stays.
+    """
+    made = plan.chosen.manifest.id
+    write_marker(target, RestoreRequired("NETWORK_RESTORE", time.time_ns() // 1_000_000, f"#{_MARK}{made}\n"))
+    for path in plan.removed:
+        target.remove(path)
+    directories = {one.file.path.rpartition("/")[0] for one in plan.files}
+    for directory in sorted(directories - {""}):
+        target.make_directory(directory)
+    done = plan.size_bytes - plan.missing_bytes
+    for one in plan.files:
+        listener.step(_STEP, done, plan.size_bytes)
+        if not one.is_there:
+            _copy(repository, target, one)
+            done += one.length + len(one.tail)
+    listener.step(_STEP, done, plan.size_bytes)
+    if plan.new_file is not None:
+        _put(target, plan.new_file.path, plan.new_file.content)
+    # Names before the marker that says they are not all there.
+    for directory in sorted(directories | {""}):
+        target.sync_directory(directory)
+
+
+def without_marker(target: Storage) -> Storage:
+    """What was restored, for the one who may open it while nobody else may."""
+    return CutStorage(target, {MARKER: None})
+
+
+def finish(target: Storage) -> None:
+    """Take the marker away: the environment is there."""
+    target.remove(MARKER)
+    target.sync_directory()
+
+
+def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
+    """Log files that are in the directory, by their paths; none in a new one.
+
+    Raises:
+        RefusedError: the directory is not empty, and neither ``delta`` nor a restore that was killed explains that.
+    """
+    found = target.stat()
+    if found is None:
+        return ()
+    if not found.is_directory:
+        raise RefusedError("a file stands where the environment is to be", file=target.root)
+    names = [name for name in target.names() if name != LOCK_FILE]
+    # A run that was killed before its marker was whole has left nothing else.
+    if not names or names == [MARKER]:
+        return ()
+    if not delta and not _is_ours(target):
+        raise RefusedError(
+            "the directory is not empty",
+            file=target.root,
+            found=f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0],
+            consequence="nothing was restored",
+            hint="name a directory that does not exist; --delta puts the backup in the place of the log that is there",
+        )
+    try:
+        files = list_log_files(target)
+    except NotFoundError:
+        return ()
+    # Files in the making that a killed run has left: none of them is part of a log.
+    unfinished = [path for path in files.set_aside if path.endswith(".tmp")]
+    return (*(file.path for file in files.files), *files.twice, *unfinished)
+
+
+def _is_ours(target: Storage) -> bool:
+    """Whether a restore of ours has begun here and was killed."""
+    stat = target.stat(MARKER)
+    if stat is None or stat.is_directory:
+        return False
+    with FileReader(target, LogFile(MARKER_FILE_NUMBER, MARKER, stat.size_bytes), is_last=True) as reader:
+        for item in reader.entries():
+            if isinstance(item, LogEntry) and item.type_number == RESTORE_REQUIRED:
+                try:
+                    record = item.record()
+                except (FormatError, IndexError, ValueError):
+                    return False
+                return isinstance(record, RestoreRequired) and _MARK in record.properties
+    return False
+
+
+def _is_same(repository: Repository, target: Storage, one: PlannedFile) -> bool:
+    """Whether a file in place has the bytes that it is to have."""
+    stat = target.stat(one.file.path)
+    if stat is None or stat.is_directory or stat.size_bytes != one.length + len(one.tail):
+        return False
+    digest, expected = hashlib.sha256(), one.file.sha256
+    if one.length != one.file.size_bytes:
+        # The digest of a beginning is in no manifest.
+        expected = beginning_digest(repository, one.file, one.length)
+    with closing(target.open(one.file.path)) as file:
+        for piece in pieces_of(file, one.length):
+            digest.update(piece)
+        return digest.hexdigest() == expected and file.read(one.length, len(one.tail)) == one.tail
+
+
+def _copy(repository: Repository, target: Storage, one: PlannedFile) -> None:
+    digest, at = hashlib.sha256(), 0
+    temporary = new_file_name(one.file.path)
+    with closing(repository.open(one.file)) as source, closing(target.open_rw(temporary, create=True)) as file:
+        file.truncate(0)
+        # All of it is read, also where less is kept: only the whole has a digest.
+        for piece in pieces_of(source, one.file.size_bytes):
+            digest.update(piece)
+            kept = piece[: max(0, one.length - at)]
+            if kept:
+                file.write(at, kept)
+            at += len(piece)
+        if digest.hexdigest() != one.file.sha256:
+            raise DamageError(
+                "a stored file has another SHA-256 than its backup says",
+                file=f"{repository.root}/{one.file.stored}",
+                expected=one.file.sha256,
+                found=digest.hexdigest(),
+                consequence="the environment is not whole, and its marker keeps JE from opening it",
+                hint="jetool backup verify says which backups are whole; restore one of these",
+            )
+        if one.tail:
+            file.write(one.length, one.tail)
+        file.sync()
+    target.rename(temporary, one.file.path)
+
+
+def _put(target: Storage, path: str, content: bytes) -> None:
+    temporary = new_file_name(path)
+    with closing(target.open_rw(temporary, create=True)) as file:
+        file.truncate(0)
+        file.write(0, content)
+        file.sync()
+    target.rename(temporary, path)
+
+
+def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: int) -> tuple[bytes, NewFile | None]:
+    """What makes whoever writes next begin a new file: an entry, or a file."""
+    cut = BackupView(repository, (file,), chosen.manifest.id)
+    view = CutStorage(cut, {file.path: length})
+    with FileReader(view, LogFile(file.number, file.path, length), is_last=True) as reader:
+        # The file may be read past its cut by its size alone.
+        found = check_file(reader, with_sizes=False)
+        last = next(reader.entries(found.last_offset), None) if found.last_offset >= 0 else None
+    if found.end_offset != length or not isinstance(last, LogEntry):
+        raise DamageError(
+            "the last file of the backup is damaged",
+            file=f"{repository.root}/{file.stored}",
+            consequence="nothing was restored",
+            hint="jetool backup verify says which backups are whole",
+        )
+    if last.type_number == IMMUTABLE_FILE:
+        return b"", None
+    version = found.version
+    if version >= _OLDEST_WITH_IMMUTABLE:
+        body = encode_immutable_file(ImmutableFile(_FILLER), version)
+        header = EntryHeader(0, IMMUTABLE_FILE, 0, found.last_offset, len(body), NULL_VLSN)
+        return encode_entry(header, body, version), None
+    number = file.number + 1
+    now_ms = chosen.manifest.ended_ms
+    body = encode_file_header(FileHeader(now_ms, number, found.last_offset, version), version)
+    # Version 6 repeats the version in the flags of each entry.
+    flags = version if version < INVISIBLE_BIT else 0
+    content = encode_entry(EntryHeader(0, FILE_HEADER, flags, 0, len(body), NULL_VLSN), body, version)
+    body = encode_trace(Trace(now_ms, f"restored from backup {chosen.manifest.id}"), version)
+    content += encode_entry(EntryHeader(0, TRACE, flags, 0, len(body), NULL_VLSN), body, version)
+    directories = {one.path.rpartition("/")[0] for one in chosen.manifest.files} - {""}
+    directory = f"data{number % len(directories) + 1:03d}/" if directories else ""
+    return b"", NewFile(f"{directory}{number:08x}.jdb", content)

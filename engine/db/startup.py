@@ -1,0 +1,447 @@
+"""Opening an environment: from the files of a directory to connected parts.
+
+For writing, in this order: lock byte 0 of ``je.lck``; find the end of the log; refuse when committed transactions stand
+after a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish what
+committed naming operations left; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock
+file is changed before recovery has succeeded.
+
+For reading nothing is created or changed, and no writer is kept waiting. Where there is a ``je.lck``, its byte 1 is
+locked, shared: as long as somebody reads no cleaner deletes a file, ours or JE's (R-LOG-28).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from engine.catalog.catalog import NULL_REPLICATED_DB_ID, Catalog, empty_root
+from engine.catalog.name_operations import DatabaseOptions
+from engine.cleaner.tracker import UtilizationTracker
+from engine.db.config import EnvironmentConfig
+from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
+from engine.db.memory import maps_bytes
+from engine.db.parts import EnvironmentParts, make_context
+from engine.db.stream import EnvironmentStream
+from engine.db.stream_replay import tell_stream
+from engine.db.vlsn_head import cut_missing
+from engine.db.vlsn_store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
+from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
+from engine.events import Listener
+from engine.evictor.evictor import Evictor
+from engine.format.entry.db_tree import ENV_REPLICATED
+from engine.format.entry.file_header import FILE_HEADER_BYTES
+from engine.format.entry.ln import LN
+from engine.format.entry.markers import RestoreRequired
+from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
+from engine.format.versions import PRIOR_VERSION, continued_in
+from engine.log.access import LogAccess
+from engine.log.files import LOCK_FILE, READERS_BYTE, WRITER_BYTE, LogFiles, list_log_files, new_file_name
+from engine.log.marker import MARKER, write_marker
+from engine.log.passes import LogRange
+from engine.log.tail import Tail, find_end
+from engine.recovery.manager import Recovery
+from engine.recovery.result import RecoveryResult
+from engine.storage.base import Lock, Storage
+from engine.storage.disk import DiskStorage, allow_maps
+from engine.tree.database_state import DatabaseState
+from engine.txn.rollback import relock, set_invisible
+from engine.txn.txn import Durability, Txn, TxnState
+from engine.vlsn.database import DATABASE_NAME as VLSN_DATABASE
+from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
+from engine.vlsn.recovery_merge import open_index
+
+# How long a deletion of files may take, at most.
+_DELETION_WAITS: Final = 50
+_DELETION_WAIT_S: Final = 0.02
+# What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
+_RECOVERY_PART: Final = 0.6
+_INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
+_STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
+_REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)
+
+# POSIX locks do not exclude threads of one process, so writers of this process are remembered here.
+_open_for_writing: set[str] = set()
+_open_mutex = threading.Lock()
+
+
+class WriterLock:
+    """The exclusive right to change an environment, against other processes and this one.
+
+    Arguments:
+        storage: the environment; the lock file is made when it is missing.
+
+    Raises:
+        RefusedError: somebody else has it.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        # Storages in memory exclude writers by their own locks.
+        self._root = os.path.realpath(storage.root) if isinstance(storage, DiskStorage) else ""
+        with _open_mutex:
+            if self._root and self._root in _open_for_writing:
+                raise RefusedError("the environment is open for writing in this process", file=storage.root)
+            storage.open_rw(LOCK_FILE, create=True).close()
+            self._lock: Lock | None = storage.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+            if self._root:
+                _open_for_writing.add(self._root)
+
+    def release(self) -> None:
+        """Give it back. Releasing twice is harmless."""
+        if self._lock is None:
+            return
+        # Before the name is struck out: in between a second writer of this process is still refused.
+        self._lock.release()
+        self._lock = None
+        with _open_mutex:
+            _open_for_writing.discard(self._root)
+
+
+def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
+    """Lock an environment that exists, or is to be made.
+
+    Raises:
+        NotFoundError: there is none, and none is to be made.
+    """
+    if not is_directory(storage):
+        if not config.create:
+            raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
+        storage.make_directory("")
+    if not config.create:
+        # Refuse before a lock file is left in a directory that is no environment.
+        list_log_files(storage)
+    return WriterLock(storage)
+
+
+def lock_for_reading(storage: Storage) -> Lock | None:
+    """Keep the cleaner of another process from deleting files; None where nobody can: nothing is made for it.
+
+    A cleaner that deletes some just now is waited for, a moment, since it looks for readers first.
+    """
+    for _ in range(_DELETION_WAITS if storage.stat(LOCK_FILE) is not None else 0):
+        try:
+            return storage.lock(LOCK_FILE, READERS_BYTE, exclusive=False)
+        except RefusedError:
+            time.sleep(_DELETION_WAIT_S)
+        except (NotFoundError, StorageError):
+            break
+    return None
+
+
+@contextmanager
+def files_kept(storage: Storage) -> Iterator[None]:
+    """Keep the cleaner of another process from deleting files, from the listing of them to the last look."""
+    lock = lock_for_reading(storage)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def is_directory(storage: Storage) -> bool:
+    """Whether there is a directory at all."""
+    found = storage.stat()
+    return found is not None and found.is_directory
+
+
+def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
+    """Recover or make an environment.
+
+    Raises:
+        NotFoundError, RefusedError, DamageError, UnsupportedError: see ``Environment``.
+    """
+    may_create = config.create and not config.read_only
+    try:
+        files = list_log_files(storage)
+    except NotFoundError:
+        if not may_create:
+            raise
+        return _create(storage, config, listener)
+    if may_create and _holds_nothing(files):
+        # A crash while the environment was being made: nothing was in it.
+        return _create(storage, config, listener)
+    tail = find_end(storage, files, listener)
+    if may_create and tail.entries <= 1 and len(files.files) == 1:
+        # Only a header was written: the crash came before the first entry.
+        return _create(storage, config, listener)
+    if not config.read_only:
+        # Before recovery, which may take long, and before anything on disk is changed.
+        _check_tail(storage, config, tail)
+    ctx = make_context(config, LogAccess(storage, files.files))
+    if not config.read_only:
+        # Never older than what is there: versions ascend with file numbers (je-log-format.md 3.6).
+        ctx.log_version = continued_in(tail.version)
+    utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
+    recovery = Recovery(
+        ctx,
+        tail,
+        config.comparators,
+        listener,
+        resurrect=not config.read_only,
+        hook=None if config.read_only else HookGroup(utilization, stream),
+        refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
+        # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
+        keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
+        for_writing=not config.read_only and not config.guess_orders,
+        check_orders=True,
+        read_ahead_bytes=config.read_ahead_bytes,
+    )
+    try:
+        catalog = recovery.run()
+        parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
+        parts.tail = tail
+        if not config.read_only:
+            # It takes the catalogue to tell users' databases from JE's own and from temporary ones.
+            _check_records(parts, tail)
+            if config.before_writing is not None:
+                config.before_writing(catalog)
+            if config.when_counted is not None:
+                config.when_counted(utilization)
+            # The first change on disk; everything before can be repeated after a crash.
+            _make_writable(parts, tail, stream, files)
+            if config.mark_damage:
+                ctx.access.on_damage = partial(_mark_damaged, parts)
+    except BaseException:
+        ctx.access.close()
+        if ctx.spill is not None:
+            ctx.spill.close()
+        raise
+    # Not before: recovery takes all that there is.
+    allow_maps(maps_bytes(config.cache_bytes))
+    return parts
+
+
+def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
+    """A bad entry was met in a file: nothing more is written, and nobody opens the environment as if it were whole."""
+    if parts.writer is None or parts.writer.failed:
+        return
+    # First: while the marker is being written nothing more may go to the log.
+    parts.writer.invalidate(error)
+    now_ms = parts.clock()
+    said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
+    write_marker(parts.ctx.access.storage, RestoreRequired("LOG_CHECKSUM", now_ms, said))
+    error.consequence = f"a record or tree node is lost; {MARKER} marks the environment: nobody opens it as it is"
+    error.hint = (
+        "restore the file from a backup or a replica, then remove the marker; jetool verify says what is damaged"
+    )
+
+
+def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
+    """A new environment (R-REC-2, je-log-format.md 9.6)."""
+    found = RecoveryResult()
+    found.new_environment = True
+    ctx = make_context(config, LogAccess(storage, ()))
+    catalog = Catalog(ctx, empty_root(replicated=config.replicated), config.comparators)
+    parts = EnvironmentParts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
+    parts.attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False, data_directories=0)
+    parts.naming.write_root()
+    for name in _REPLICATED if config.replicated else _STAND_ALONE:
+        txn = parts.txns.begin(durability=Durability.NO_SYNC)
+        parts.naming.create(name, DatabaseOptions(), txn, internal=True)
+        parts.txns.commit(txn)
+    if config.replicated:
+        _open_vlsn_index(parts, VLSNHook(config.vlsn_limits))
+    parts.checkpointer.run("recovery", force=True, minimize=True)
+    return parts
+
+
+def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None:
+    """What forbids opening for writing; nothing has been changed yet."""
+    if tail.commits_at_risk and config.halt_on_commit_after_bad:
+        damage = tail.damage
+        assert damage is not None
+        stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+        raise RefusedError(
+            f"{stand} after a bad entry",
+            file=f"{storage.root}/{damage.path}",
+            lsn=format_lsn(damage.lsn),
+            consequence=f"opening for writing would cut {plural(tail.given_up_bytes, 'byte')} away and lose them",
+            hint="restore the file from a copy; jetool recover --accept-loss gives them up and saves the bytes",
+        )
+
+
+def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
+    """Refuse to give up records outside transactions on the way; nothing on disk has been changed yet."""
+    count = parts.records_after_damage if parts.config.halt_on_record_after_bad else 0
+    if count:
+        stand = plural(count, "record outside transactions stands", "records outside transactions stand")
+        raise RefusedError(
+            f"{stand} after a bad entry",
+            file=f"{parts.ctx.access.storage.root}/{tail.last_file.path}",
+            lsn=format_lsn(tail.end_lsn),
+            consequence=f"opening for writing would cut {plural(tail.given_up_bytes, 'byte')} away and lose them",
+            hint="restore the file from a copy; jetool recover gives them up and saves the bytes",
+        )
+
+
+def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files: LogFiles) -> None:
+    """Recovery has succeeded in memory; now the same on disk."""
+    storage, found = parts.ctx.access.storage, parts.recovery
+    # Before anything is logged: the next recovery must not redo what this one has taken back (R-RB-32).
+    set_invisible(parts.ctx.access, found.rolled_back)
+    _clear_after(parts.ctx.access, tail, files)
+    if tail.cut_bytes:
+        file = storage.open_rw(tail.last_file.path)
+        # Before the first write, or old bytes could follow the new entries as if they belonged to them (R-LOG-33).
+        file.truncate(offset_of(tail.end_lsn))
+        # The cut is durable before anything is appended after it.
+        file.sync()
+        file.close()
+    # A file has one log version, and an ImmutableFile entry ends its file (R-LOG-34).
+    new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
+    parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=files.data_directories)
+    # Before names are finished: these transactions may hold locks on them.
+    _resurrect(parts)
+    if tail.version < PRIOR_VERSION:
+        _put_names_into_map_lns(parts)
+    _finish_naming(parts)
+    if parts.catalog.flags & ENV_REPLICATED:
+        _open_vlsn_index(parts, stream)
+    changed = parts.writer is not None and parts.writer.entries > 0
+    if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
+        # So that the next recovery begins here, and not with the same work once more (R-REC-64).
+        parts.checkpointer.run("recovery", force=True, minimize=True)
+
+
+def _clear_after(access: LogAccess, tail: Tail, files: LogFiles) -> None:
+    """Take away the files after the end of the log, before anything is appended to it."""
+    storage = access.storage
+    for path in tail.set_aside:
+        # Out of the way: the next file that is begun gets this number.
+        storage.rename(path, bad_name(storage, path))
+    # JE would write on before a stub, and later use it with its old pointer to the file before (R-LOG-16).
+    unfinished = new_file_name(f"{tail.last_file.number + 1:08x}.jdb")
+    stale = [*tail.stubs, *(path for path in files.set_aside if path.endswith(unfinished))]
+    for path in stale:
+        storage.remove(path)
+    for directory in sorted({path.rpartition("/")[0] for path in (*tail.set_aside, *stale)}):
+        # What comes back after a crash would stand after entries that are appended now.
+        storage.sync_directory(directory)
+    for path in (*tail.set_aside, *tail.stubs):
+        access.forget(int(path.rpartition("/")[2][:8], 16))
+
+
+def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
+    """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
+    with parts.ctx.latch:
+        state = parts.catalog.by_name(VLSN_DATABASE)
+    config, is_new = parts.config, parts.catalog.last_replicated_db_id == NULL_REPLICATED_DB_ID
+    if state is None and (is_new or config.rebuild_vlsn_index):
+        # A crash while the environment was being made: there is no stream yet.
+        txn = parts.txns.begin(durability=Durability.NO_SYNC)
+        state = parts.naming.create(VLSN_DATABASE, DatabaseOptions(), txn, internal=True)
+        parts.txns.commit(txn)
+    if state is None:
+        return
+    stored, recovered = StoredIndex(parts, state), None if config.rebuild_vlsn_index else stream.tracker
+    if config.rebuild_vlsn_index:
+        _rebuild(parts, stored)
+    parts.vlsn_index = open_index(stored, config.vlsn_limits, recovered, cache_size=config.vlsn_cache_size)
+    if not config.rebuild_vlsn_index:
+        cut_missing(parts, parts.vlsn_index)
+    if parts.cleaner is not None:
+        # Its head goes before the files do (R-VLSN-54).
+        parts.cleaner.stream = parts.vlsn_index
+    # First: what it stores is counted by the utilization summaries that follow (R-CKPT-19).
+    parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
+    assert parts.writer is not None
+    # Only now: what was logged until here is not part of the stream.
+    parts.writer.stream = EnvironmentStream(parts.vlsn_index)
+
+
+def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
+    """Make the index anew from the whole log."""
+    assert parts.writer is not None
+    parts.writer.flush(sync=False)
+    whole = LogRange(NULL_LSN, parts.recovery.end_lsn)
+    collector = StreamCollector(parts.config.vlsn_limits, first_of(stored))
+    tell_stream(parts.ctx.access, whole, collector)
+    if collector.range.is_empty:
+        # The old range began after the end of the log: it says nothing.
+        collector = StreamCollector(parts.config.vlsn_limits)
+        tell_stream(parts.ctx.access, whole, collector)
+    replace_index(stored, collector)
+    parts.stream_gaps = tuple(collector.gaps)
+
+
+def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
+    """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
+    with parts.ctx.latch:
+        for name, db_id in list(parts.catalog.names(internal=True)):
+            state = parts.catalog.by_id(db_id)
+            if state is not None:
+                state.name, state.dirty = name, True
+
+
+def _resurrect(parts: EnvironmentParts) -> None:
+    """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
+    for found in parts.recovery.resurrected.values():
+        # No timeout: its master or coordinator may take its time (R-REC-42).
+        txn = Txn(found.txn_id, lock_timeout_ms=0)
+        txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
+        txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
+        parts.txns.adopt(txn)
+        for lsn in reversed(found.lns):
+            record = parts.ctx.access.read(lsn).record()
+            assert isinstance(record, LN)
+            db = parts.catalog.by_id(record.db_id)
+            if db is not None:
+                relock(parts.locks, txn, db, record, lsn)
+
+
+def _finish_naming(parts: EnvironmentParts) -> None:
+    """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
+    # The Commit is in the log, the MapLN is not: the crash came between the two (R-REC-61).
+    for db_id in sorted(parts.recovery.databases_removed):
+        state = parts.catalog.by_id(db_id)
+        if state is not None:
+            parts.naming.finish_removal(state)
+    for db_id, name in parts.recovery.renamed.items():
+        state = parts.catalog.by_id(db_id)
+        if state is not None and state.name != name:
+            parts.naming.finish_rename(state, name)
+    if parts.extinctions is not None:
+        parts.extinctions.finish_removals()
+        parts.extinctions.run()
+    with parts.ctx.latch:
+        found = list(parts.catalog.names())
+    for name, db_id in found:
+        state = parts.catalog.by_id(db_id)
+        if _is_temporary(parts, name, state):
+            txn = parts.txns.begin()
+            parts.naming.remove_name(name, db_id, txn)
+            parts.txns.commit(txn)
+            if state is not None:
+                parts.naming.finish_removal(state)
+
+
+def _is_temporary(parts: EnvironmentParts, name: str, state: DatabaseState | None) -> bool:
+    """Whether a name is that of a temporary database, which does not outlive its process.
+
+    One without a MapLN is such a database too when no transaction has written it: a crash came between the two. JE
+    keeps it, and cannot open it. Otherwise the MapLN is lost, which ``verify`` reports.
+    """
+    if state is not None:
+        return state.temporary
+    with parts.ctx.latch:
+        return parts.catalog.is_named_outside_transactions(name)
+
+
+def _holds_nothing(files: LogFiles) -> bool:
+    """Whether there is but a file 0 without room for a header."""
+    return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
+
+
+def bad_name(storage: Storage, path: str) -> str:
+    """The name under which a last file without any entry is kept (R-LOG-30)."""
+    base = path.rsplit(".", 1)[0] + ".bad"
+    name, count = base, 0
+    while storage.stat(name) is not None:
+        count += 1
+        name = f"{base}.{count}"
+    return name

@@ -1,0 +1,292 @@
+"""A hot copy of a running node: a backup of its log files (je-ha-protocol.md section 11).
+
+Files go to a repository of backups (``engine.backup.repository``), each when it is whole and durable, and when all of
+the list are there the manifest is written: a backup is there whole or not at all.
+
+A copy that was cut goes on, in the same run or in a later one. The node is asked for its list again, under the same
+client id so that within five minutes it is the same list; what is stored already, by this copy or by an earlier backup,
+is not fetched when length and digest agree. So whatever happened in between, the result is the files of one list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from engine.backup.manifest import number_of, stored_path
+from engine.backup.manifest_builder import CopiedFile, Described, Origin, describe, view_of
+from engine.backup.repository import Repository, StoredFile, pieces_of
+from engine.errors import JetoolError, NotFoundError, RefusedError
+from engine.events import Listener
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import MASTER, GroupLook, NodeLook
+from engine.rep.client.handshake import check_release
+from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
+from engine.rep.peers import DisconnectedError, PeerError
+from engine.storage.room import require_room
+
+STATE: Final = "copy.json"
+STEP: Final = "copy"
+# JE leaves such a node out when a replica looks for one to restore itself from.
+_MOST_BEHIND: Final = 50_000
+_STATE_BYTES: Final = 4096
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+class CutError(JetoolError):
+    """The connection ended before the copy was whole, as often as it may."""
+
+    exit_code = 7
+    kind = "disconnected"
+
+
+class Copied(NamedTuple):
+    """What came of a copy.
+
+    Attributes:
+        version: of the protocol.
+        first_vlsn, last_vlsn: what the node had of the stream when the copy began.
+        files: of the whole copy, ascending.
+        kept_files, kept_bytes: those that were stored already, by an earlier attempt or for an earlier backup.
+        attempts: connections that it took.
+    """
+
+    version: int
+    first_vlsn: int
+    last_vlsn: int
+    files: tuple[CopiedFile, ...]
+    kept_files: int
+    kept_bytes: int
+    attempts: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+class Throttle:
+    """Holds the mean rate of a transfer at a limit.
+
+    Arguments:
+        bytes_per_s: the limit; None for none.
+    """
+
+    def __init__(self, bytes_per_s: int | None) -> None:
+        self._rate = bytes_per_s
+        self._free_at = 0.0
+
+    def passed(self, length: int) -> None:
+        """So many bytes have passed: wait as long as they take at that rate."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        # Time in which nothing came does not count: no burst makes up for it.
+        self._free_at = max(self._free_at, now) + length / self._rate
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
+
+
+def choose(
+    network: Network, found: GroupLook, node: str | None, timeout_s: float, *, allow_master: bool, force: bool
+) -> NodeLook:
+    """The node to copy from: the one that was named, or the least busy replica that is not far behind.
+
+    Raises:
+        NotFoundError: there is no node of that name, or no replica that answers.
+        RefusedError: only the master is there, and it is not allowed.
+        UnsupportedError: a release that was never tried, without ``force``.
+    """
+    there = [one for one in found.nodes if one.said is not None and node in (None, one.name)]
+    if not there:
+        raise NotFoundError("no such node answers" if node else "no node answers", found=node)
+    allowed = [one for one in there if allow_master or node is not None or one.state != MASTER]
+    if not allowed:
+        raise RefusedError(
+            "only the master answers, and a copy would slow it down",
+            found=there[0].name,
+            consequence="nothing was copied",
+            hint="add --from-master, or name it with --node",
+        )
+    for one in allowed:
+        assert one.said is not None
+        check_release(one.said.je_version, one.name, force=force)
+    return _least_busy(network, allowed, timeout_s) if len(allowed) > 1 else allowed[0]
+
+
+def _least_busy(network: Network, nodes: list[NodeLook], timeout_s: float) -> NodeLook:
+    """As JE chooses: the lowest load of those whose part of the stream ends near that of the best; replicas first."""
+    infos = []
+    problem: PeerError | None = None
+    for node in nodes:
+        try:
+            with RemoteLog(network, node.address, new_client_id(), timeout_s) as log:
+                infos.append((node, log.info()))
+        except PeerError as error:
+            problem = error
+    if not infos:
+        assert problem is not None
+        raise problem
+    end = max(info.last_vlsn for _, info in infos)
+    near = [(node, info) for node, info in infos if end - info.last_vlsn <= _MOST_BEHIND]
+    return min(near, key=lambda pair: (pair[0].state == MASTER, pair[1].load, -pair[1].last_vlsn))[0]
+
+
+class HotCopy:
+    """One copy, until it is whole.
+
+    Arguments:
+        repository: where it goes.
+        throttle: called with the length of each piece.
+    """
+
+    def __init__(self, repository: Repository, listener: Listener, throttle: Throttle) -> None:
+        self._repository = repository
+        self._listener = listener
+        self._throttle = throttle
+        self._attempts = 0
+
+    def run(
+        self,
+        network: Network,
+        address: Address,
+        timeout_s: float,
+        retries: int,
+        retried: Callable[[PeerError], None],
+        origin: Origin,
+    ) -> tuple[Copied, Described]:
+        """Copy all files, over as many connections as it takes, and add the backup.
+
+        Arguments:
+            address: of the node.
+            timeout_s: the longest that each step may take.
+            retries: how often a cut may be followed by another attempt; what was fetched is kept in any case.
+            retried: hears why there is another attempt.
+            origin: what the manifest says of the node.
+
+        Raises:
+            RefusedError: another run is at it.
+            PeerError: the node cannot be reached, or answers wrongly.
+            StorageError: there is no room.
+        """
+        with self._repository.locked():
+            previous = self._repository.latest(origin.source)
+            copied = self._copied(network, address, timeout_s, retries, retried)
+            view = view_of(self._repository, copied.files)
+            made = self._repository.new_id()
+            described = describe(made, view, copied.files, origin, previous, self._listener)
+            self._repository.add(described.manifest)
+            self._repository.storage.remove(STATE)
+        return copied, described
+
+    def _copied(
+        self, network: Network, address: Address, timeout_s: float, retries: int, retried: Callable[[PeerError], None]
+    ) -> Copied:
+        client_id = self._client_id()
+        pause = _FIRST_PAUSE_S
+        while True:
+            self._attempts += 1
+            try:
+                with RemoteLog(network, address, client_id, timeout_s) as log:
+                    return self._attempt(log)
+            except DisconnectedError as error:
+                if self._attempts > retries:
+                    raise CutError(
+                        "the copy is not whole",
+                        file=self._repository.root,
+                        found=str(error),
+                        consequence="no backup was added; files that have come are kept",
+                        hint="run it again: it goes on with them",
+                    ) from error
+                retried(error)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _attempt(self, log: RemoteLog) -> Copied:
+        info = log.info()
+        names = log.names()
+        asked = [(name, bool(self._repository.stored(number_of(name)))) for name in names]
+        files = [log.file(name, digest=there) for name, there in asked]
+        total, done, kept_bytes = sum(file.size_bytes for file in files), 0, 0
+        copied: dict[str, CopiedFile] = {}
+        for file in files:
+            sha256 = self._kept(file)
+            if sha256 is not None:
+                copied[file.name] = CopiedFile(file.name, number_of(file.name), file.size_bytes, sha256, 0)
+                kept_bytes += file.size_bytes
+        kept_files, done = len(copied), kept_bytes
+        require_room(
+            self._repository.storage,
+            total - kept_bytes,
+            "the copy",
+            consequence="nothing was fetched",
+            hint="make room, or copy to another disk",
+        )
+        self._listener.step(STEP, done, total)
+        for file in files:
+            if file.name not in copied:
+                copied[file.name] = self._fetch(log, file, done, total)
+                done += file.size_bytes
+        log.done()
+        return Copied(
+            version=log.version,
+            first_vlsn=info.first_vlsn,
+            last_vlsn=info.last_vlsn,
+            files=tuple(copied[name] for name in names),
+            kept_files=kept_files,
+            kept_bytes=kept_bytes,
+            attempts=self._attempts,
+        )
+
+    def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> CopiedFile:
+        def pieces() -> Iterator[bytes]:
+            at = 0
+            # Length and digest are right when it ends, or it raises.
+            for piece in log.read(file.name):
+                yield piece
+                at += len(piece)
+                self._throttle.passed(len(piece))
+                self._listener.step(STEP, done + at, total)
+
+        number = number_of(file.name)
+        stored = self._repository.put_file(number, pieces())
+        return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
+
+    def _kept(self, file: RemoteFile) -> str | None:
+        """The SHA-256 of a stored file with the bytes that the node has now; None when none has them."""
+        number = number_of(file.name)
+        for stored in self._repository.stored(number) if file.digest else ():
+            if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:
+                return stored.sha256
+        return None
+
+    def _digest_of(self, number: int, stored: StoredFile, wanted: bytes) -> bytes:
+        digest = hashlib.new("sha1" if len(wanted) == 20 else "sha256", usedforsecurity=False)
+        source = self._repository.storage.open(stored_path(number, stored.sha256))
+        try:
+            for piece in pieces_of(source, stored.size_bytes):
+                digest.update(piece)
+        finally:
+            source.close()
+        return digest.digest()
+
+    def _client_id(self) -> int:
+        """The id of this copy, kept for the next run: by it the node knows that it goes on."""
+        file = self._repository.storage.open_rw(STATE, create=True)
+        try:
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                client_id = json.loads(file.read(0, _STATE_BYTES))["client_id"]
+                if isinstance(client_id, int) and -(1 << 31) <= client_id < 0:
+                    return client_id
+            client_id = new_client_id()
+            file.truncate(0)
+            file.write(0, json.dumps({"client_id": client_id}).encode() + b"\n")
+            file.sync()
+            return client_id
+        finally:
+            file.close()

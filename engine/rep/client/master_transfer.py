@@ -1,0 +1,94 @@
+"""Asking the master of a group of JE to give its role to another member (service ``Group``, je-ha-protocol.md 12.4)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.errors import RefusedError
+from engine.format.entry.group_db import NODE_TYPES
+from engine.rep.client.call import ask
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import GroupLook, look
+from engine.rep.peers import address_text
+from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, TransferMasterResponse
+
+# Longer than the master waits, so that its own answer arrives.
+_MORE_S: Final = 2.0
+_ELECTABLE: Final = NODE_TYPES.index("electable")
+_UNCHANGED: Final = "the master is still the same"
+_SHOW: Final = "jetool group show {} tells who the members are, and how far each of them is"
+
+
+class Transfer(NamedTuple):
+    """Who gives the role, and who gets it.
+
+    Attributes:
+        lag: by how many VLSNs the other node's last transaction end is before the master's; None: nobody can tell.
+    """
+
+    group: str
+    master: str
+    master_address: Address
+    node: str
+    lag: int | None
+
+
+def plan_transfer(network: Network, address: Address, node: str, timeout_s: float) -> Transfer:
+    """Look who is the master, and whether another node can be.
+
+    Arguments:
+        address: of any node of the group.
+        node: the electable member that shall be the master.
+        timeout_s: the longest that each step of each call may take.
+
+    Raises:
+        NotFoundError: nobody answers. PeerError: as ``look``. RefusedError: there is no master, or that node is not a
+            member that follows it.
+    """
+    found = look(network, [address], None, timeout_s)
+    master, hint = found.master_address, _SHOW.format(address_text(address))
+    if master is None:
+        raise RefusedError(f"group {found.group} has no master now", consequence="nothing was changed", hint=hint)
+    other = next((one for one in found.nodes if one.name == node), None)
+    if other is None or other.member is None or other.member.type != _ELECTABLE:
+        raise RefusedError(
+            f"{node!r} is no electable member of group {found.group}",
+            expected=", ".join(sorted(_electable(found))),
+            consequence=_UNCHANGED,
+            hint=hint,
+        )
+    if other.said is None:
+        raise RefusedError(f"{node!r} does not answer", found=other.problem, consequence=_UNCHANGED, hint=hint)
+    return Transfer(
+        group=found.group,
+        master=found.master or "",
+        master_address=master,
+        node=node,
+        lag=found.lag(other),
+    )
+
+
+def transfer_master(network: Network, plan: Transfer, timeout_s: float) -> None:
+    """Make another member the master.
+
+    Arguments:
+        timeout_s: how long the master waits for it to catch up.
+
+    Raises:
+        RefusedError: the master says no. PeerError: it cannot be asked.
+    """
+    message = TransferMaster(nodes=(plan.node,), timeout_ms=int(timeout_s * 1000), force=False)
+    answer = ask(network, plan.master_address, GROUP, plan.group, message, timeout_s + _MORE_S)
+    said = answer[1] if answer is not None else None
+    if isinstance(said, TransferMasterResponse) and said.winner == plan.node:
+        return
+    raise RefusedError(
+        f"{address_text(plan.master_address)} does not give its role to {plan.node!r}",
+        found=said.text if isinstance(said, GroupFailure) else type(said).__name__,
+        consequence=_UNCHANGED,
+        hint=f"{_SHOW.format(address_text(plan.master_address))}; with a larger --timeout it may catch up",
+    )
+
+
+def _electable(found: GroupLook) -> list[str]:
+    return [one.name for one in found.nodes if one.member is not None and one.member.type == _ELECTABLE]

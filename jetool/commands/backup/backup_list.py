@@ -1,0 +1,47 @@
+"""``jetool backup list``: what backups there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
+from jetool.commands.backup.rows import StoredBackup, stored_backup
+
+
+@command(
+    "list",
+    outputs=lambda: Outputs("table", (StoredBackup,)),
+    features=("fields", "times"),
+    examples=(
+        ("What backups there are", "jetool backup list /backup/env"),
+        ("The newest one, for a script", "jetool backup list /backup/env --format ndjson --fields id | tail -2"),
+    ),
+    exits={
+        exits.DONE: "listed",
+        exits.FINDINGS: "listed; a manifest cannot be read",
+        exits.NOT_FOUND: "no directory of backups",
+    },
+)
+@click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+def backup_list(run: Run, dest: str) -> int:
+    """List the backups of a directory, the oldest first.
+
+    Files that several backups need are stored once: own bytes are those that the removal of that backup alone would
+    free.
+    """
+    found = open_repository(dest).backups()
+    used = Counter(file.stored for one in found if one.manifest is not None for file in one.manifest.files)
+    rows = []
+    for one in found:
+        files = one.manifest.files if one.manifest is not None else ()
+        rows.append(stored_backup(one, sum(file.size_bytes for file in files if used[file.stored] == 1)))
+    run.out.table(StoredBackup, rows)
+    for one in found:
+        if one.manifest is None:
+            run.messages.warning(f"backup {one.id} cannot be used", file=dest, found=one.problem)
+    return exits.DONE if all(one.manifest is not None for one in found) else exits.FINDINGS

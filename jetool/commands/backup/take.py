@@ -1,0 +1,322 @@
+"""``jetool backup ENV DEST``: a backup of an environment, or of a node that runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final
+
+import click
+
+from engine.backup.backup_run import Taken, plan, take
+from engine.backup.follower import Follower
+from engine.backup.manifest import Manifest
+from engine.backup.manifest_builder import Origin
+from engine.errors import JetoolError, RefusedError, UsageError, plural
+from engine.format.lsn import NULL_LSN
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.client.connection import Address
+from engine.rep.client.group_state import check_group, look
+from engine.rep.client.hot_copy import HotCopy, Throttle, choose
+from engine.rep.peers import PeerError, address_text
+from engine.storage.disk import DiskStorage
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment_or
+from jetool.app.environments import node_address
+from jetool.app.kinds import require_je
+from jetool.app.networks import network_of, refuse_tls
+from jetool.app.options import Run
+from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
+from jetool.commands.backup.rows import BackupRound, TakenBackup, backup_round, group_of, lost_text
+
+_TIMEOUT_S: Final = 5.0
+# A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.
+_LEAST_COPY_TIMEOUT_S: Final = 60.0
+_RETRIES: Final = 5
+_EVERY_S: Final = 10.0
+
+
+def _check(
+    run: Run, *, env: str, dest: str, node: str | None, from_master: bool, group: str | None, rate: int | None,
+    retries: int, timeout: float, force: bool, follow: bool, every: float | None, rounds: int | None,
+) -> None:  # fmt: skip
+    if not follow and (every is not None or rounds is not None):
+        raise UsageError("--every and --rounds are for --follow")
+    if follow and run.dry_run:
+        raise UsageError("--follow has no plan: leave out -n, or --follow")
+    if follow and run.out.format in ("json", "csv"):
+        raise UsageError(f"--follow has no end, which --format {run.out.format} needs", hint="add --format ndjson")
+    if node_address(env) is None:
+        given = {
+            "node": node, "from-master": from_master, "group": group, "rate": rate, "force": force,
+            "retries": retries != _RETRIES, "timeout": timeout != _TIMEOUT_S,
+        }  # fmt: skip
+        words = [f"--{word}" for word, value in given.items() if value]
+        if words:
+            raise UsageError("only a node that runs has these options", found=", ".join(words))
+        refuse_tls("a backup of a directory")
+        if os.path.realpath(dest) == os.path.realpath(env):
+            raise UsageError("the backups need a directory of their own", file=dest)
+        return
+    if follow:
+        raise UsageError("--follow is for a directory: a node gets one log file more for each backup")
+    if from_master and node is not None:
+        raise UsageError("--node names the node, master or not: --from-master says nothing beside it")
+    if group is not None:
+        check_group(group)
+
+
+@command(
+    "take",
+    check=_check,
+    names_end=True,
+    outputs=lambda: Outputs("document", (TakenBackup, BackupRound)),
+    features=("fields", "progress", "times", "plan", "tls"),
+    examples=(
+        ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
+        ("What it would read now", "jetool backup /data/env /backup/env -n"),
+        ("All the time, a line of NDJSON for each", "jetool backup /data/env /backup/env --follow --format ndjson"),
+        ("Of a group that runs, from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
+        ("Of this node, at 20 MB/s at most", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
+    ),
+    exits={
+        exits.DONE: "a backup was added, and recovers",
+        exits.FINDINGS: "a backup was added, but the copy does not recover: what was copied is damaged",
+        exits.REFUSED: "a restore marker stands in the environment, its files do not hold still, or another run adds "
+        "or removes backups; only the master is there, or the node refuses",
+        exits.NOT_FOUND: "no environment; no node answers, or none of that name; no directory above DEST",
+        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside of 7.3 to 25.3",
+        exits.DATA_GIVEN_UP: "a backup was added; committed transactions after a bad entry are not in it",
+        exits.INCOMPLETE: "a file cannot be read, DEST cannot be written, or the connection was cut too often: run it "
+        "again and it goes on",
+    },
+)
+@environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")
+@click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+@click.option("--follow", is_flag=True, help="Of a directory, again and again as it grows, until interrupted.")
+@click.option("--every", type=click.FloatRange(0.01, 86_400), metavar="S",
+              help="With --follow, seconds from one look to the next.  [default: 10]")  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N looks.")
+@click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
+@click.option("--from-master", is_flag=True, help="Copy the master where there is no replica.")
+@click.option("--group", metavar="NAME", help="Name of the running group.  [default: what the node says]")
+@click.option("--rate", type=click.IntRange(1000), metavar="BYTES", help="From a node, bytes a second at most.")
+@click.option("--retries", type=click.IntRange(0, 1000), default=_RETRIES, metavar="N",
+              help="Connections that may be cut before the run ends.  [default: 5]")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(0.1, 3600), default=_TIMEOUT_S, metavar="S",
+              help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins."
+              "  [default: 5]")  # fmt: skip
+@click.option("--force", is_flag=True, help="Copy from a release of JE outside of 7.3 to 25.3, too.")
+def backup_take(
+    run: Run, /, env: str, dest: str, follow: bool, every: float | None, rounds: int | None, **options: Any
+) -> int:
+    """Add a backup to the directory DEST, which is made when it is not there.
+
+    The environment may be at rest, or in use by JE or jetool: no lock is taken, and the writer is not held up. Files
+    are copied in ascending order, the last one up to its last whole entry; when a file is deleted or changed meanwhile,
+    the list is made again. Files that an earlier backup has are not read again, and stored once. Then the copy is
+    recovered in memory.
+
+    With --follow a backup is added whenever the log has grown, and takes the place of the one before it when it has all
+    that that one had, so that every point of time stays within reach. Killed and begun again, it goes on.
+
+    Of a node of JE that runs the same over its own port, by JE's network restore, without Java: the
+    node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
+    more for each backup. Run again, a copy that was stopped goes on.
+    """
+    address = node_address(env)
+    if follow:
+        return _followed(run, env, dest, _EVERY_S if every is None else every, rounds)
+    return _of_environment(run, env, dest) if address is None else _of_node(run, address, dest, **options)
+
+
+def _of_environment(run: Run, env: str, dest: str) -> int:
+    began = time.monotonic()
+    storage, repository, source = DiskStorage(env), open_repository(dest), os.path.realpath(env)
+    require_je(storage)
+    backup = _of(dest, source)._replace(attempts=1)
+    if run.dry_run:
+        planned = plan(storage, repository, source)
+        run.out.document(
+            backup._replace(
+                files=planned.files,
+                bytes=planned.size_bytes,
+                copied_files=planned.to_copy,
+                copied_bytes=planned.to_copy_bytes,
+                kept_files=planned.files - planned.to_copy,
+                end_lsn=planned.end_lsn,
+                duration=_since(began),
+            )
+        )
+        return exits.DONE
+    taken = take(storage, repository, source, listener=run.listener)
+    found = taken.manifest
+    backup = _made(backup, found, began)._replace(
+        node=found.node,
+        group=group_of(found),
+        files=len(found.files),
+        bytes=found.size_bytes,
+        copied_files=taken.copied_files,
+        copied_bytes=taken.copied_bytes,
+        kept_files=len(found.files) - taken.copied_files,
+        attempts=taken.attempts,
+        gone_files=list(taken.gone),
+        lost_files=lost_text(taken),
+        torn_bytes=taken.given_up_bytes,
+        commits_after=taken.commits_after,
+        first_vlsn=found.vlsns[0],
+        last_vlsn=found.vlsns[1],
+    )
+    run.out.document(backup)
+    return _code(run, env, taken)
+
+
+def _followed(run: Run, env: str, dest: str, every_s: float, rounds: int | None) -> int:
+    storage = DiskStorage(env)
+    require_je(storage)
+    follower = Follower(storage, open_repository(dest), os.path.realpath(env), run.listener)
+    codes, looks = [exits.DONE], 0
+    while True:
+        began = time.monotonic()
+        try:
+            one = follower.round()
+        except RefusedError as error:
+            # It did not hold still, or another run is at the backups: the next look may find it otherwise.
+            if not looks:
+                raise
+            run.messages.warning(str(error))
+            one = None
+        if one is not None:
+            run.out.document(backup_round(one))
+            run.out.flush()
+            codes.append(_code(run, env, one.taken))
+        looks += 1
+        if looks == rounds:
+            return exits.worst(codes)
+        time.sleep(max(began + every_s - time.monotonic(), 0))
+
+
+def _code(run: Run, env: str, taken: Taken) -> int:
+    codes = [exits.DONE, _recovery_code(run, env, taken.problem)]
+    if taken.gone:
+        run.messages.notice(
+            f"log files deleted before they were copied: {len(taken.gone)}", file=f"{env}/{taken.gone[0]}",
+            consequence="what was in use of them is in later files; points of time that need them cannot be restored",
+        )  # fmt: skip
+    if taken.lost is not None:
+        run.messages.warning(
+            f"{lost_text(taken)} went before any backup had it, or its end", file=env,
+            consequence="points of time between the backup before and this one cannot be restored where they need it",
+            hint="take backups more often, or keep one running with --follow",
+        )  # fmt: skip
+    if taken.commits_after:
+        codes.append(exits.DATA_GIVEN_UP)
+        stand = plural(taken.commits_after, "committed transaction stands", "committed transactions stand")
+        run.messages.warning(
+            f"{stand} after a bad entry: not in the backup",
+            file=env, hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
+        )  # fmt: skip
+    return exits.worst(codes)
+
+
+def _recovery_code(run: Run, env: str, problem: JetoolError | None) -> int:
+    if problem is None:
+        return exits.DONE
+    run.messages.warning(
+        "the copy does not recover", file=env, found=str(problem),
+        consequence="the backup holds what there was, damage included", hint=f"jetool verify {env}",
+    )  # fmt: skip
+    return exits.FINDINGS
+
+
+def _of_node(
+    run: Run, address: Address, dest: str, *, node: str | None, from_master: bool, group: str | None, rate: int | None,
+    retries: int, timeout: float, force: bool,
+) -> int:  # fmt: skip
+    began = time.monotonic()
+    began_ms = time.time_ns() // 1_000_000
+    network = network_of(run)
+    found = look(network, [address], group, timeout)
+    chosen = choose(network, found, node, timeout, allow_master=from_master, force=force)
+    said = chosen.said
+    assert said is not None
+    source = address_text(chosen.address)
+    backup = _of(dest, source)._replace(
+        node=chosen.name, group=found.group, state=said.state, je_version=said.je_version
+    )
+    if run.dry_run:
+        run.out.document(backup._replace(last_vlsn=said.commit_vlsn, duration=_since(began)))
+        return exits.DONE
+    run.messages.detail(f"copying {chosen.name} at {source}, {said.state}")
+
+    def retried(error: PeerError) -> None:
+        run.messages.warning("the copy was cut and goes on", found=str(error))
+
+    copy = HotCopy(open_repository(dest), run.listener, Throttle(rate))
+    origin = Origin(source, chosen.name, began_ms)
+    done, described = copy.run(network, chosen.address, max(timeout, _LEAST_COPY_TIMEOUT_S), retries, retried, origin)
+    backup = _made(backup, described.manifest, began)._replace(
+        protocol=done.version,
+        files=len(done.files),
+        bytes=done.size_bytes,
+        copied_files=len(done.files) - done.kept_files,
+        copied_bytes=done.size_bytes - done.kept_bytes,
+        kept_files=done.kept_files,
+        attempts=done.attempts,
+        torn_bytes=0,
+        commits_after=0,
+        first_vlsn=done.first_vlsn,
+        last_vlsn=done.last_vlsn,
+    )
+    run.out.document(backup)
+    return _recovery_code(run, source, described.problem)
+
+
+def _of(dest: str, source: str) -> TakenBackup:
+    """A backup of which nothing else is known yet: that of a dry run."""
+    return TakenBackup(
+        id=None,
+        directory=dest,
+        source=source,
+        dry_run=True,
+        node=None,
+        group=None,
+        state=None,
+        je_version=None,
+        protocol=None,
+        files=None,
+        bytes=None,
+        copied_files=None,
+        copied_bytes=None,
+        kept_files=None,
+        attempts=0,
+        gone_files=[],
+        lost_files=None,
+        end_lsn=NULL_LSN,
+        torn_bytes=None,
+        commits_after=None,
+        last_commit=None,
+        first_vlsn=NULL_VLSN,
+        last_vlsn=NULL_VLSN,
+        databases=None,
+        recovered=None,
+        duration=0,
+    )
+
+
+def _made(backup: TakenBackup, manifest: Manifest, began: float) -> TakenBackup:
+    """The same with what its manifest says."""
+    names = manifest.databases
+    return backup._replace(
+        id=manifest.id,
+        dry_run=False,
+        end_lsn=manifest.end_lsn,
+        last_commit=manifest.last_commit_ms,
+        databases=None if names is None else len(names),
+        recovered=names is not None,
+        duration=_since(began),
+    )
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

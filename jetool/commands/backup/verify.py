@@ -1,0 +1,53 @@
+"""``jetool backup verify``: whether backups are whole."""
+
+from __future__ import annotations
+
+import click
+
+from engine.backup.check import check_backups
+from engine.errors import NotFoundError
+from jetool.app import exits
+from jetool.app.command import Outputs, command
+from jetool.app.options import Run
+from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_repository
+from jetool.commands.backup.rows import CheckedBackup, checked_backup
+
+
+@command(
+    "verify",
+    outputs=lambda: Outputs("table", (CheckedBackup,)),
+    features=("fields", "progress"),
+    examples=(
+        ("Are all backups whole, and do they recover", "jetool backup verify /backup/env"),
+        ("The newest one", "jetool backup verify /backup/env latest"),
+        ("Nightly: sums alone, which is as fast as the disk", "jetool backup verify /backup/env --sums"),
+    ),
+    exits={
+        exits.DONE: "every backup is whole",
+        exits.FINDINGS: "a file is missing, changed or damaged, a manifest cannot be read, or a copy does not recover",
+        exits.NOT_FOUND: "no directory of backups, none in it, or none of that name",
+    },
+)
+@click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
+@click.argument("names", metavar="[ID]...", nargs=-1, help="Backups, by name or the beginning of it, or latest.")
+@click.option("--sums", is_flag=True, help="Sizes and SHA-256 alone.")
+def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> int:
+    """Check backups: all of them, or those that are named.
+
+    Three things, each file once: its size and SHA-256; the checksum of every entry; and recovery of each copy in
+    memory, as a restore would leave it, with the records of its databases counted. Damage that the original had when it
+    was copied is found too, and said to be the original's.
+    """
+    repository = open_repository(dest)
+    chosen = [chosen_id(repository, name) for name in names] or repository.ids()
+    if not chosen:
+        raise NotFoundError("no backup yet", file=dest, hint=f"jetool backup ENV {dest} takes one")
+    found = check_backups(repository, list(dict.fromkeys(chosen)), sums_only=sums, listener=run.listener)
+    run.out.table(CheckedBackup, [checked_backup(one, sums_only=sums) for one in found])
+    bad = [one for one in found if one.problems]
+    for one in bad:
+        run.messages.warning(
+            f"backup {one.id} is not whole", file=dest, found=one.problems[0],
+            hint="take a new backup now; another one of the list may be whole",
+        )  # fmt: skip
+    return exits.FINDINGS if bad else exits.DONE

@@ -1,0 +1,163 @@
+"""A group that runs, as its nodes show it: rows, and looking at it again and again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+from engine.errors import JetoolError
+from engine.fields import Choices, Float, Int, Text, Time, Vlsn, record
+from engine.format.entry.group_db import NODE_TYPES
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import GroupLook, NodeLook, answers, look
+from engine.rep.client.handshake import clock_difference
+from engine.rep.peers import address_text
+from engine.rep.wire.node_state import STATES
+from jetool.app import exits
+from jetool.app.options import Run
+from jetool.commands.group.rows import uuid_text
+from jetool.output.shape import NULL_VLSN
+
+
+@record("running_node")
+class RunningNode(NamedTuple):
+    """A node of the group."""
+
+    name: Annotated[Text, "its name; its address when it does not answer and no record names it"]
+    id: Annotated[Int | None, "its node id; null for one that the group database does not hold"]
+    type: Annotated[Text | None, "its type; null likewise", Choices(NODE_TYPES)]
+    address: Annotated[Text, "where it was asked"]
+    state: Annotated[Text | None, "what it says that it is; null when it does not answer", Choices(STATES)]
+    master: Annotated[Text | None, "the master that it knows"]
+    commit_vlsn: Annotated[Vlsn | None, "its last Commit or Abort"]
+    lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when nobody can tell"]
+    joined: Annotated[Time | None, "when it took up its state"]
+    feeders: Annotated[Int | None, "how many replicas it feeds"]
+    je_version: Annotated[Text | None, "release of JE that it runs"]
+    log_version: Annotated[Int | None, "log version that it writes"]
+    load: Annotated[Float | None, "load of its machine; null when it is not known"]
+    problem: Annotated[Text | None, "why it does not answer; null otherwise"]
+
+
+@record("running_group")
+class RunningGroup(NamedTuple):
+    """A replication group that runs."""
+
+    time: Annotated[Time, "when it was looked at"]
+    name: Annotated[Text, "its name"]
+    uuid: Annotated[Text, "its identity"]
+    change_version: Annotated[Int, "how many changes of membership there were"]
+    min_je_version: Annotated[Text | None, "least release of JE for a member; null in old groups"]
+    master: Annotated[Text | None, "name of the master; null when there is none"]
+    clock_ahead_ms: Annotated[Int | None, "by how much the master's clock is ahead; null unless --clock"]
+    nodes: Annotated[Sequence[RunningNode], "members by id, then other nodes that were asked"]
+
+
+class Looking(NamedTuple):
+    """What the command line asked for.
+
+    Attributes:
+        group: its name, or None.
+        timeout_s: of each step.
+        max_lag: more is a finding; None for any.
+        clock: measure the clock of the master; ``force`` also where the release was never tried.
+        every_s: look again after so many seconds; 0 for once.
+        rounds: look so often; 0 for until interrupted.
+    """
+
+    addresses: Sequence[Address]
+    group: str | None
+    timeout_s: float
+    max_lag: int | None
+    clock: bool
+    force: bool
+    every_s: float
+    rounds: int
+
+
+def show(run: Run, network: Network, asked: Looking) -> int:
+    """Print the group once, or again and again.
+
+    Returns:
+        The exit code of the last look.
+    """
+    done = 0
+    while True:
+        began = time.monotonic()
+        try:
+            code = _once(run, network, asked)
+        except JetoolError as error:
+            # Whoever watches a group wants to see it come back.
+            if not asked.every_s or not done:
+                raise
+            run.messages.warning(str(error))
+            code = error.exit_code
+        done += 1
+        if not asked.every_s or done == asked.rounds:
+            return code
+        run.out.flush()
+        time.sleep(max(began + asked.every_s - time.monotonic(), 0))
+
+
+def _once(run: Run, network: Network, asked: Looking) -> int:
+    found = look(network, asked.addresses, asked.group, asked.timeout_s)
+    ahead = None
+    if asked.clock and found.masters:
+        place = found.masters[0].address
+        ahead = clock_difference(network, place, found.group, asked.timeout_s, force=asked.force)
+    stored = found.members.group
+    run.out.document(
+        RunningGroup(
+            time=time.time_ns() // 1_000_000,
+            name=found.group,
+            uuid=uuid_text(stored.uuid_high, stored.uuid_low),
+            change_version=stored.change_version,
+            min_je_version=stored.min_je_version,
+            master=found.master,
+            clock_ahead_ms=ahead,
+            nodes=[_node(found, node) for node in found.nodes],
+        )
+    )
+    return _code(found, asked.max_lag)
+
+
+def _node(found: GroupLook, node: NodeLook) -> RunningNode:
+    member, said = node.member, node.said
+    silent = RunningNode(
+        name=node.name,
+        id=None if member is None else member.id,
+        type=None if member is None else NODE_TYPES[member.type],
+        address=address_text(node.address),
+        state=None,
+        master=None,
+        commit_vlsn=NULL_VLSN,
+        lag=None,
+        joined=None,
+        feeders=None,
+        je_version=None,
+        log_version=None,
+        load=None,
+        problem=node.problem or None,
+    )
+    if said is None:
+        return silent
+    return silent._replace(
+        state=said.state,
+        master=said.master or None,
+        commit_vlsn=said.commit_vlsn,
+        lag=found.lag(node),
+        joined=said.joined_ms,
+        feeders=said.feeders,
+        je_version=said.je_version,
+        log_version=said.log_version,
+        load=node.load,
+        problem=None,
+    )
+
+
+def _code(found: GroupLook, max_lag: int | None) -> int:
+    """Findings: a node that does not answer, not exactly one master, more lag than is allowed."""
+    behind = max_lag is not None and any((found.lag(node) or 0) > max_lag for node in found.nodes)
+    whole = all(map(answers, found.nodes)) and len(found.masters) == 1
+    return exits.DONE if whole and not behind else exits.FINDINGS

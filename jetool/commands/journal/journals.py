@@ -1,0 +1,221 @@
+"""``jetool journal list``: the journal databases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final, NamedTuple
+
+from engine.contents.journals import STAR_MANAGER
+from engine.contents.operations import PRODUCTS
+from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record
+from engine.journals.check import OVERLAP
+from engine.journals.extents import IdRange, JournalExtents, read_epochs
+from engine.journals.reader import JournalReader
+from jetool.app import exits
+from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import reading_code
+from jetool.app.options import Run
+from jetool.commands.journal.group import (
+    JOURNAL_EXITS,
+    Journals,
+    UnseenReason,
+    journal,
+    open_journals,
+    product_option,
+)
+
+
+@record()
+class JournalRange(NamedTuple):
+    """A range of journal ids."""
+
+    first: Annotated[Int, "the first id"]
+    last: Annotated[Int, "the last id"]
+
+
+@record()
+class JournalDatabase(NamedTuple):
+    """A journal database."""
+
+    name: Annotated[Text, "the database"]
+    first: Annotated[Int | None, "id of its first journal; null when it is empty"]
+    last: Annotated[Int | None, "id of its last one"]
+    journals: Annotated[Int, "how many there are"]
+    missing: Annotated[Int, "ids that are missing between the two"]
+    holes: Annotated[Sequence[JournalRange], "where: the first thousand holes"]
+    overlap: Annotated[Int, "ids from its name on that the database before it has"]
+    gap: Annotated[Int, "ids that are missing between the database before it and its name"]
+    bytes: Annotated[SizeBytes, "their entries in the log"]
+    first_time: Annotated[Time | None, "when the first was committed"]
+    last_time: Annotated[Time | None, "when the last was committed"]
+
+
+@record()
+class JournalsAfterDamage(NamedTuple):
+    """Journals that stand after damage in the log."""
+
+    starmgr: Annotated[Bool, "they are the StarManager's"]
+    damage: Annotated[Lsn, "where the log is damaged"]
+    journals: Annotated[Int, "intact journals after it, or whose Commit it may have destroyed"]
+    first: Annotated[Int | None, "the first of them; null when there is none"]
+    last: Annotated[Int | None, "the last one"]
+    destroyed: Annotated[Sequence[JournalRange], "ids before the last one without an intact entry"]
+    broken_txns: Annotated[Int, "transactions, of any database, whose Commit is there and whose records are not"]
+
+
+FITS: Final = "fits"
+UNSEEN: Final = "unseen"
+VERDICTS: Final = {
+    FITS: "the journal after the image is there, and all after it",
+    "holes": "journals after the image are missing",
+    OVERLAP: "journals after the image are in two databases",
+    "behind": "journals between the image and the first one are gone",
+    "ahead": "the image is newer than the newest journal",
+    "no-image": "no image was found beside the environment",
+    UNSEEN: "the log is damaged and not all of it was seen: journals may be missing after the last one",
+}
+
+
+@record("journals")
+class JournalList(NamedTuple):
+    """The journals of a frontend."""
+
+    environment: Annotated[Text, "directory of the environment"]
+    product: Annotated[Text | None, "whose journals they are; null when that cannot be told", Choices(tuple(PRODUCTS))]
+    node: Annotated[Text | None, "name of the node, from the file ROLE"]
+    role: Annotated[Text | None, "FOLLOWER or OBSERVER, from the file ROLE"]
+    cluster: Annotated[Text | None, "id of the cluster, from the file VERSION"]
+    images: Annotated[Sequence[Int], "ids up to which there are images"]
+    epochs: Annotated[Int, "masterships that the node has seen"]
+    highest_epoch: Annotated[Int, "the highest of them"]
+    first: Annotated[Int | None, "the first id"]
+    last: Annotated[Int | None, "the last id"]
+    journals: Annotated[Int, "how many there are"]
+    last_by_count: Annotated[
+        Int | None, "the last id as the product reckons it: last name plus count; null without one"
+    ]
+    verdict: Annotated[Text, "how image and journals fit together", Choices(tuple(VERDICTS))]
+    databases: Annotated[Sequence[JournalDatabase], "the journal databases"]
+    starmgr: Annotated[Sequence[JournalDatabase], "those of the StarManager inside StarRocks"]
+    unseen: UnseenReason
+    after_damage: Annotated[
+        Sequence[JournalsAfterDamage], "journals after the damage: JE cuts them away when it opens the environment"
+    ]
+
+
+@command(
+    "list",
+    parent=journal,
+    outputs=lambda: Outputs("document", (JournalList,)),
+    features=("fields", "progress", "times", "cache"),
+    examples=(
+        ("What a frontend has", "jetool journal list /data/fe/meta"),
+        ("The last id, for a script", "jetool journal list /data/fe/meta/bdb --json --fields last,verdict"),
+    ),
+    exits={exits.DONE: "listed", **JOURNAL_EXITS},
+)
+@environment
+@product_option
+def journal_list(run: Run, env: str, product: str | None) -> int:
+    """List the journal databases: first and last id, count, holes, overlaps, bytes, when they were written.
+
+    Only the nodes of the trees are read, not the journals. ROLE, VERSION and the images are read from the directory
+    image beside the environment, where it is there. Nothing is created or changed.
+    """
+    with open_journals(run, env, product) as found:
+        own, *others = found.families
+        epochs, files = read_epochs(found.env), found.files
+        last = own.databases[-1]
+        listed = JournalList(
+            environment=found.home,
+            product=found.product,
+            node=files.node if files else None,
+            role=files.role if files else None,
+            cluster=files.cluster if files else None,
+            images=list(files.images) if files else [],
+            epochs=epochs.records,
+            highest_epoch=epochs.highest,
+            first=own.first,
+            last=own.last,
+            journals=own.journals,
+            last_by_count=last.name_id + last.journals - 1 if last.journals else None,
+            verdict=verdict(own, found.image, found.env.unseen),
+            databases=_databases(found, own),
+            starmgr=[one for family in others for one in _databases(found, family)],
+            unseen=found.env.unseen,
+            after_damage=_after_damage(found),
+        )
+        code = reading_code(found.env)
+    run.out.document(listed)
+    return code
+
+
+def verdict(extents: JournalExtents, image: int | None, unseen: str | None = None) -> str:
+    """How the newest image and the journals fit together (``VERDICTS``).
+
+    Arguments:
+        unseen: what of the log was not seen. Then what was seen shows nothing of what follows the image.
+    """
+    if unseen is not None:
+        return UNSEEN
+    if image is None:
+        return "no-image"
+    first, last = extents.first, extents.last
+    if first is not None and image < first - 1:
+        return "behind"
+    if last is None or image > last:
+        return "ahead"
+    gone = [hole for one in extents.databases for hole in one.holes]
+    gone += [passage.hole for passage in extents.passages if passage.hole is not None]
+    for one in extents.databases:
+        if one.first is not None and one.first > one.name_id:
+            gone.append(IdRange(one.name_id, one.first - 1))
+    if any(hole.last > image for hole in gone):
+        return "holes"
+    doubled = (passage.overlap for passage in extents.passages)
+    return OVERLAP if any(one is not None and one.last > image for one in doubled) else FITS
+
+
+def _after_damage(found: Journals) -> list[JournalsAfterDamage]:
+    listed = []
+    for extents in found.families:
+        unseen = JournalReader(found.env, extents).unseen
+        if unseen is None:
+            continue
+        journals = unseen.journals
+        listed.append(
+            JournalsAfterDamage(
+                starmgr=extents.family == STAR_MANAGER,
+                damage=unseen.damage_lsn,
+                journals=len(journals),
+                first=journals[0].id if journals else None,
+                last=journals[-1].id if journals else None,
+                destroyed=[_range(one) for one in unseen.destroyed],
+                broken_txns=unseen.broken_txns,
+            )
+        )
+    return listed
+
+
+def _databases(found: Journals, extents: JournalExtents) -> list[JournalDatabase]:
+    reader = found.reader(star_manager=extents.family != found.families[0].family)
+    return [
+        JournalDatabase(
+            name=one.name,
+            first=one.first,
+            last=one.last,
+            journals=one.journals,
+            missing=one.missing,
+            holes=[_range(hole) for hole in one.holes],
+            overlap=passage.overlap.length if passage is not None and passage.overlap is not None else 0,
+            gap=passage.hole.length if passage is not None and passage.hole is not None else 0,
+            bytes=one.size_bytes,
+            first_time=reader.time_of(one.first) if one.first is not None else None,
+            last_time=reader.time_of(one.last) if one.last is not None else None,
+        )
+        for one, passage in zip(extents.databases, (None, *extents.passages), strict=True)
+    ]
+
+
+def _range(found: IdRange) -> JournalRange:
+    return JournalRange(first=found.first, last=found.last)

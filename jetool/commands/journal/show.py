@@ -1,0 +1,146 @@
+"""``jetool journal show``: journals by id, decoded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Annotated, Final, NamedTuple
+
+import click
+
+from engine.contents.operations import codes_of
+from engine.errors import UsageError
+from engine.events import heard
+from engine.fields import Bool, Int, record
+from engine.journals.reader import FoundJournal
+from jetool.app import exits, params
+from jetool.app.command import Outputs, command, environment
+from jetool.app.environments import reading_code
+from jetool.app.options import Run
+from jetool.commands.journal.group import (
+    IDS,
+    JOURNAL_EXITS,
+    UnseenReason,
+    journal,
+    open_journals,
+    product_option,
+    star_option,
+)
+from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
+
+_LAST: Final = (1 << 63) - 2
+
+
+@record("summary")
+class JournalsEnd(NamedTuple):
+    """The end of the journals."""
+
+    journals: Annotated[Int, "how many were printed"]
+    complete: Annotated[Bool, "false when --limit left some out, or when not all of the log was seen"]
+    unseen: UnseenReason
+
+
+@command(
+    "show",
+    parent=journal,
+    outputs=lambda: Outputs("stream", (PrintedJournal,), JournalsEnd),
+    features=("fields", "progress", "times", "cache"),
+    examples=(
+        ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
+        ("What was dropped since noon", "jetool journal show /data/fe/meta --op DROP_TABLE --since 2026-11-21T12:00Z"),
+        ("All that names a table, for a script",
+         "jetool journal show /data/fe/meta 5000.. --grep orders_2026 --format ndjson"),
+    ),
+    exits={exits.DONE: "printed", **JOURNAL_EXITS},
+)  # fmt: skip
+@environment
+@click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids; all of them when left out.")
+@click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, by name or code.")
+@click.option("--grep", "word", metavar="TEXT", help="Only journals whose payload has this text in it.")
+@click.option("--since", type=params.TIME, help="Only journals that were committed since TIME.")
+@click.option("--until", type=params.TIME, help="Only journals that were committed until TIME.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N journals at most.")
+@star_option
+@product_option
+def journal_show(
+    run: Run,
+    env: str,
+    ids: tuple[int, int | None] | None,
+    operations: tuple[str, ...],
+    word: str | None,
+    since: int | None,
+    until: int | None,
+    limit: int | None,
+    star_manager: bool,
+    product: str | None,
+) -> int:
+    """Print journals: id, time, operation, payload as JSON, padding, transaction, LSN, VLSN.
+
+    What is not known of a payload is printed in hex and flagged, never guessed. Journals are found through the trees.
+    Those that stand intact after damage in the log come last and are marked: JE cuts them away when it opens the
+    environment. Others whose place in the trees is lost may still be in the log (jetool history, jetool salvage).
+    Nothing is created or changed.
+    """
+    with open_journals(run, env, product) as found:
+        reader = found.reader(star_manager)
+        codes = _codes(found.product, operations)
+        first, last = ids or (0, None)
+        high = _LAST if last is None else last
+        unseen = _since(reader.read_unseen(first, high), since)
+        if ids is not None and first == last and not (reader.unseen and reader.unseen.between(first, first)):
+            # One that is not there is an error that says why.
+            reader.find(first)
+        if since is not None:
+            begin = reader.first_since(since)
+            first, high = (max(first, begin), high) if begin is not None else (_LAST, _LAST)
+        read = heard(chain(reader.read(first, high), unseen), run.listener, "journals")
+        chosen = _chosen(read, codes, word, until)
+        with run.out.stream(PrintedJournal, line=journal_line) as stream:
+            printed, complete = 0, True
+            for one in chosen:
+                if limit is not None and printed >= limit:
+                    complete = False
+                    break
+                stream.row(printed_journal(found.product, one))
+                printed += 1
+            reason = found.env.unseen
+            stream.end(JournalsEnd(journals=printed, complete=complete and reason is None, unseen=reason))
+        return reading_code(found.env)
+
+
+def _since(journals: Iterable[FoundJournal], since: int | None) -> Iterator[FoundJournal]:
+    """Journals without those that were committed before a time; a journal without a time is kept."""
+    return (one for one in journals if since is None or one.time_ms is None or one.time_ms >= since)
+
+
+def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:
+    found: set[int] = set()
+    for operation in operations:
+        codes = codes_of(product, operation)
+        if not codes:
+            raise UsageError(
+                f"no operation {operation!r}", hint="jetool journal stats lists those that are there, with their codes"
+            )
+        found |= codes
+    return frozenset(found)
+
+
+def _chosen(
+    journals: Iterable[FoundJournal], codes: frozenset[int], word: str | None, until: int | None
+) -> Iterator[FoundJournal]:
+    for one in journals:
+        if until is not None and one.time_ms is not None and one.time_ms > until:
+            return
+        if codes and (one.journal is None or one.journal.code not in codes):
+            continue
+        if word is not None and not _has(one, word):
+            continue
+        yield one
+
+
+def _has(one: FoundJournal, word: str) -> bool:
+    """Whether a payload has a text in it, as it is stored or as it is printed."""
+    if word.encode("utf-8", "surrogateescape") in one.value:
+        return True
+    return one.journal is not None and word in json.dumps(one.journal.payload.value, ensure_ascii=False)

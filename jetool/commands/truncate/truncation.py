@@ -1,0 +1,142 @@
+"""Cutting a log for a command: a preview, or the lock, the plan, consent, saved bytes, the cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from engine.errors import RefusedError, plural
+from engine.format.lsn import format_lsn
+from engine.rescue import truncation
+from engine.rescue.points import Point
+from engine.rescue.truncation import TruncationPlan, plan_truncation
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.saved_bytes import SavingStorage
+from jetool.app import exits
+from jetool.app.environments import backup_directory, full_backup_named
+from jetool.app.interrupted import as_before, locked
+from jetool.app.kinds import require_je
+from jetool.app.options import Run
+from jetool.commands.truncate.rows import vlsns_text
+
+# What undo knows a cut by, whichever command made it.
+COMMAND: Final = "truncate"
+_SALVAGE_FIRST: Final = "jetool salvage reads what stands after damage; preview the cut with -n; add --yes to do it"
+
+
+class CutDone(NamedTuple):
+    """A cut, or in a dry run what it would be.
+
+    Attributes:
+        point: where the log was to end.
+        plan: what went.
+        backup, saved_bytes: where the old bytes are, and how many; None and 0 when nothing was saved.
+    """
+
+    point: Point
+    plan: TruncationPlan
+    backup: str | None
+    saved_bytes: int
+
+
+def cut_log(run: Run, env: str, point_in: Callable[[Storage], Point], token: str | None) -> CutDone:
+    """Cut the log of an environment at a point, as the options of writing commands say.
+
+    Arguments:
+        point_in: finds the point; called under the lock, so that it is that of the log that is cut.
+        token: the plan that the operator has seen; None asks for none.
+
+    Raises:
+        JetoolError: as ``plan_truncation``; the plan is another one; consent is missing.
+    """
+    disk = DiskStorage(env)
+    require_je(disk)
+    if run.dry_run:
+        view = as_before(disk)
+        point = point_in(view)
+        plan = plan_truncation(view, point, run.listener)
+        _require_same(env, plan, token)
+        return CutDone(point, plan, None, 0)
+    # The plan is made under the lock: nobody writes between the plan and the cut.
+    with locked(run, disk):
+        point = point_in(disk)
+        plan = plan_truncation(disk, point, run.listener)
+        _require_same(env, plan, token)
+        _require_consent(run, env, plan)
+        backup, saved_bytes = _cut(run, env, disk, plan) if plan.changes else (None, 0)
+    return CutDone(point, plan, backup, saved_bytes)
+
+
+def say_what_went(run: Run, env: str, done: CutDone) -> int:
+    """Messages about a cut, and the exit code."""
+    plan = done.plan
+    if done.backup is not None:
+        run.messages.notice(f"what was cut off is saved in {done.backup}", hint=f"jetool undo {env} brings it back")
+    if not plan.changes:
+        run.messages.notice("nothing stands after that point; nothing was changed", file=env)
+    if not plan.content.commits:
+        return exits.DONE
+    word = "would be" if run.dry_run else "was" if plan.content.commits == 1 else "were"
+    run.messages.warning(
+        f"{plural(plan.content.commits, 'committed transaction')} {word} cut off",
+        file=f"{env}/{plan.cut_file.path}",
+        lsn=format_lsn(plan.cut.end_lsn),
+        found=", ".join(part for part in (_durable_text(plan), _damage_text(plan)) if part) or None,
+    )
+    return exits.DATA_GIVEN_UP
+
+
+def _cut(run: Run, env: str, disk: DiskStorage, plan: TruncationPlan) -> tuple[str | None, int]:
+    """Cut; where what goes was saved, and how many bytes."""
+    backup = backup_directory(run, env)
+    if backup is None:
+        truncation.truncate(disk, plan)
+        return None, 0
+    saving = SavingStorage(disk, backup, COMMAND)
+    with full_backup_named(backup):
+        try:
+            truncation.truncate(saving, plan)
+        except BaseException:
+            # The marker stays until undo or the next command settles it.
+            saving.interrupt()
+            raise
+        saving.finish({})
+    return backup.root, saving.saved_bytes
+
+
+def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
+    """Refuse a plan that is not the one the operator has seen."""
+    if token is not None and token != plan.token:
+        raise RefusedError(
+            "the files have changed since that plan was made",
+            file=env,
+            expected=token,
+            found=plan.token,
+            consequence="nothing was changed",
+            hint="look at the plan again with -n",
+        )
+
+
+def _require_consent(run: Run, env: str, plan: TruncationPlan) -> None:
+    """Refuse to give commits up without --yes."""
+    if plan.content.commits and not run.yes:
+        words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan), _damage_text(plan)) if part)
+        raise RefusedError(
+            f"{plural(plan.content.commits, 'committed transaction')} would be cut off",
+            file=env,
+            lsn=format_lsn(plan.cut.end_lsn),
+            found=words or None,
+            consequence="nothing was changed",
+            hint=_SALVAGE_FIRST if plan.content.after_damage else "preview it with -n; add --yes to do it",
+        )
+
+
+def _durable_text(plan: TruncationPlan) -> str:
+    durable = plan.content.durable
+    return f"{durable} of them are known to be on a majority of the group" if durable else ""
+
+
+def _damage_text(plan: TruncationPlan) -> str:
+    after = plan.content.after_damage
+    return f"{after} of them stand intact after damage in the last file" if after else ""

@@ -1,0 +1,97 @@
+"""The replicated side of an environment, checked: what ``vlsn check``, ``verify --rep`` and ``vlsn rebuild`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from engine.db.parts import EnvironmentParts
+from engine.db.vlsn_store import StoredIndex
+from engine.db.vlsn_view import IndexView, read_index
+from engine.errors import DamageError, FormatError
+from engine.format.lsn import NULL_LSN, file_of, parse_lsn
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
+from engine.verify.rep import IndexState, check_group, check_index, check_stream
+from engine.verify.rep_rules import UNREADABLE
+from engine.verify.report import Finding, finding
+from engine.vlsn.memory_index import records_of
+from jetool.app.environments import open_to_read
+from jetool.app.node_stream import StreamNode
+from jetool.app.options import Run
+
+
+class ReplicationCheck(NamedTuple):
+    """What a check found.
+
+    Attributes:
+        findings: about the stream, the index, the group.
+        view: the index that was checked; without records where it cannot be read.
+        unread: why index or group cannot be read, which is a finding too; None: they were read.
+    """
+
+    findings: list[Finding]
+    node: StreamNode
+    view: IndexView
+    unread: DamageError | None = None
+
+
+def check_replication(run: Run, env: str) -> ReplicationCheck:
+    """Check stream, index and group of an environment, which is recovered in memory.
+
+    Raises:
+        JetoolError: as ``Environment``, and as ``read_stream``.
+    """
+    node = StreamNode(run, env)
+    with open_to_read(run, env) as opened:
+        return check_recovered(node, opened.engine.parts)
+
+
+def check_recovered(node: StreamNode, parts: EnvironmentParts) -> ReplicationCheck:
+    """The same of an environment that was recovered already."""
+    unread: DamageError | None = None
+    try:
+        view = read_index(parts)
+    except (DamageError, FormatError) as error:
+        unread = _as_damage(error)
+        view = IndexView(None, None, unread, parts.recovery.ckpt_start_lsn)
+    begins = NULL_VLSN if view.merged is None else view.merged.range.first
+    opened = [period.start_lsn for period in parts.recovery.periods if period.is_open]
+    findings = list(check_stream(node.facts, opened, begins))
+    if unread is None:
+        state = IndexState(view.records, view.merged, view.refused)
+        findings += check_index(parts.ctx.access, node.facts, state)
+        try:
+            findings += _group_findings(node, parts)
+        except (DamageError, FormatError) as error:
+            unread = _as_damage(error)
+    if unread is not None:
+        findings.append(_unread_finding(unread))
+    paths = {file.number: file.path for file in parts.ctx.access.files()}
+    return ReplicationCheck([_with_file(one, paths) for one in findings], node, view, unread)
+
+
+def _with_file(one: Finding, paths: Mapping[int, str]) -> Finding:
+    """A finding with the file of its LSN, as the levels of the log name it."""
+    if one.file or one.lsn == NULL_LSN:
+        return one
+    number = file_of(one.lsn)
+    return one._replace(file=paths.get(number, f"{number:08x}.jdb"))
+
+
+def _group_findings(node: StreamNode, parts: EnvironmentParts) -> list[Finding]:
+    # A stand-alone environment has no group to check.
+    if not node.is_replicated:
+        return []
+    with parts.ctx.latch:
+        group = parts.catalog.by_name(GROUP_DATABASE)
+    return list(check_group({} if group is None else records_of(StoredIndex(parts, group)), node.facts))
+
+
+def _as_damage(error: DamageError | FormatError) -> DamageError:
+    return error if isinstance(error, DamageError) else DamageError(str(error))
+
+
+def _unread_finding(error: DamageError) -> Finding:
+    lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
+    return finding(UNREADABLE, error.what, lsn=lsn)
