@@ -74,7 +74,7 @@ class Like(NamedTuple):
     record: type
 
 
-class Named(NamedTuple):
+class FieldName(NamedTuple):
     """The name that a field has in output, where Python does not allow it."""
 
     name: str
@@ -243,7 +243,7 @@ def _field(cls: type, name: str, hint: Any) -> Field:
             about = extra
         elif isinstance(extra, Choices):
             choices = extra.texts
-        elif isinstance(extra, Named):
+        elif isinstance(extra, FieldName):
             shown = extra.name
         elif isinstance(extra, Like):
             other = _field(extra.record, name, get_type_hints(extra.record, include_extras=True)[name])

@@ -9,10 +9,10 @@ from __future__ import annotations
 import sys
 
 from engine.pipeline.session import open_session
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 from engine.pipeline.sources import register
 
-with open_session(Settings(cores=2, quick=True)) as session:
+with open_session(SparkSettings(cores=2, quick=True)) as session:
     spark = session.spark
     register(spark)
     logs = sys.argv[1]

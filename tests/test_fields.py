@@ -13,10 +13,10 @@ from engine.fields import (
     Absent,
     Choices,
     Field,
+    FieldName,
     Int,
     Like,
     Lsn,
-    Named,
     Records,
     Text,
     as_row,
@@ -47,7 +47,7 @@ class Whole(NamedTuple):
 
     name: Annotated[Text, "its name"]
     state: Annotated[Text | None, "how it is", Choices(STATES)]
-    from_: Annotated[Lsn, "where it begins", Named("from")]
+    from_: Annotated[Lsn, "where it begins", FieldName("from")]
     sizes: Annotated[Sequence[Int], "bytes of each"]
     part: Annotated[Part | None, "the first part"]
     parts: Annotated[Sequence[Part] | Absent, "all parts"]

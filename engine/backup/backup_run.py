@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from engine.backup.log_facts import end_of
 from engine.backup.manifest import BackupFile, Manifest
 from engine.backup.manifest_builder import CopiedFile, Origin, describe, view_of
-from engine.backup.repository import Repository, StoredFile, Storing, pieces_of
+from engine.backup.repository import LogFileStore, Repository, StoredFile, pieces_of
 from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
 from engine.events import SILENT, Listener
 from engine.log.files import LogFile, list_log_files
@@ -231,7 +231,7 @@ class _Taking:
                 done += place.length
         self._listener.step(_STEP, total, total)
 
-    def _copy(self, place: _Place, storing: Storing) -> None:
+    def _copy(self, place: _Place, storing: LogFileStore) -> None:
         path, number = place.file.path, place.file.number
         copied, stat = self._copied.get(path, (None, None))
         if copied is not None and stat == place.stat and copied.size_bytes == place.length:

@@ -62,7 +62,7 @@ class BackupCheckup(NamedTuple):
     problems: tuple[str, ...]
 
 
-class Checking:
+class BackupChecker:
     """Checks backups of one repository.
 
     Arguments:
@@ -189,6 +189,6 @@ class Checking:
 def check_backups(
     repository: Repository, chosen: Sequence[str], *, sums_only: bool, listener: Listener = SILENT
 ) -> list[BackupCheckup]:
-    """Check some backups; as ``Checking.check``."""
-    checking = Checking(repository, sums_only=sums_only, listener=listener)
+    """Check some backups; as ``BackupChecker.check``."""
+    checking = BackupChecker(repository, sums_only=sums_only, listener=listener)
     return [checking.check(made) for made in chosen]

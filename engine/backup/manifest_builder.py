@@ -54,7 +54,7 @@ class Origin(NamedTuple):
     began_ms: int
 
 
-class Described(NamedTuple):
+class ManifestResult(NamedTuple):
     """The manifest of a copy, and why it cannot be recovered; None when it can."""
 
     manifest: Manifest
@@ -77,7 +77,7 @@ def describe(
     origin: Origin,
     previous: Manifest | None,
     listener: Listener,
-) -> Described:
+) -> ManifestResult:
     """Make the manifest of a copy.
 
     Arguments:
@@ -127,7 +127,7 @@ def describe(
         databases=found.databases,
         files=tuple(listed),
     )
-    return Described(manifest, found.problem)
+    return ManifestResult(manifest, found.problem)
 
 
 def view_of(repository: Repository, copied: Sequence[CopiedFile]) -> BackupView:

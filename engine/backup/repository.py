@@ -46,7 +46,7 @@ class StoredFile(NamedTuple):
     was_there: bool
 
 
-class Listed(NamedTuple):
+class RepositoryBackup(NamedTuple):
     """A backup of a repository; the manifest is None when it cannot be read, and ``problem`` says why."""
 
     id: str
@@ -119,7 +119,7 @@ class Repository:
         return found is not None and not found.is_directory and found.size_bytes == file.size_bytes
 
     @contextmanager
-    def storing(self) -> Iterator[Storing]:
+    def storing(self) -> Iterator[LogFileStore]:
         """Store log files; at the end all of them are durable, or it raises.
 
         Raises:
@@ -127,14 +127,14 @@ class Repository:
         """
         # Stores without a sync have nothing to gain by threads.
         with ThreadPoolExecutor(1) as summing, ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
-            storing = Storing(self, summing, None if self.is_remote else pool)
+            storing = LogFileStore(self, summing, None if self.is_remote else pool)
             try:
                 yield storing
             finally:
                 storing.settle()
 
     def put_file(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
-        """Store the content of one log file, durably; as ``Storing.put``."""
+        """Store the content of one log file, durably; as ``LogFileStore.put``."""
         with self.storing() as storing:
             return storing.put(number, pieces)
 
@@ -172,7 +172,7 @@ class Repository:
         # Whatever else lies there is none of our business.
         return [name for name in names if ID.fullmatch(name)]
 
-    def backups(self) -> list[Listed]:
+    def backups(self) -> list[RepositoryBackup]:
         """All backups, the oldest first.
 
         Raises:
@@ -180,12 +180,12 @@ class Repository:
         """
         return [self.listed(made) for made in self.ids()]
 
-    def listed(self, made: str) -> Listed:
+    def listed(self, made: str) -> RepositoryBackup:
         """One backup, or why its manifest cannot be read."""
         try:
-            return Listed(made, self.read(made), "")
+            return RepositoryBackup(made, self.read(made), "")
         except JetoolError as error:
-            return Listed(made, None, str(error))
+            return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
         """The newest backup that can be read, of any source or of one; None when there is none."""
@@ -275,7 +275,7 @@ class Repository:
         return f"{BACKUPS}/{made}.json"
 
 
-class Storing:
+class LogFileStore:
     """Stores log files: the next one is written while those before become durable.
 
     Arguments:

@@ -20,7 +20,7 @@ from engine.cleaner.file_records import FileRecords
 from engine.cleaner.file_report import FileReport
 from engine.cleaner.file_states import FileState
 from engine.cleaner.file_summary import obsolete_bytes
-from engine.cleaner.selection import Choice, CleaningLimits, FileFacts, Selection, choose, last_candidate
+from engine.cleaner.selection import Choice, CleaningLimits, FileChoice, FileUsage, choose, last_candidate
 from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
@@ -59,7 +59,7 @@ class KeptFile(NamedTuple):
 
     file: LogFile
     size_bytes: int
-    facts: FileFacts | None
+    facts: FileUsage | None
     state: FileState | None
     reason: str
 
@@ -196,7 +196,7 @@ class Cleaner:
 
     # Choosing.
 
-    def facts(self, listener: Listener = SILENT) -> list[FileFacts]:
+    def facts(self, listener: Listener = SILENT) -> list[FileUsage]:
         """What is counted of the files of the live log, ascending.
 
         Arguments:
@@ -213,7 +213,7 @@ class Cleaner:
 
     def select(
         self, limits: CleaningLimits | None = None, *, anything: bool = False, newest: int | None = None
-    ) -> Selection:
+    ) -> FileChoice:
         """Which file would be cleaned next.
 
         Arguments:
@@ -416,20 +416,20 @@ class Cleaner:
         total = report.total_bytes
         return total == 0 or int(100 * report.live_bytes / total + 0.5) <= required
 
-    def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileFacts:
+    def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileUsage:
         counters = self._parts.utilization.files().get(file.number)
         if counters is None or not counters.total_size:
             # Nothing is known: the range is as wide as can be, and the first pass finds out.
             size = max(self.deletion.size_of(file.number), 1)
-            return FileFacts(file.number, size, 0, size, size, in_progress)
+            return FileUsage(file.number, size, 0, size, size, in_progress)
         summary = counters.summary()
         total, obsolete = summary.total_size, obsolete_bytes(summary)
         revised = self._revised.get(file.number)
         if revised is not None and revised.hour == now_ms // _HOUR_MS:
-            return FileFacts(file.number, total, max(obsolete, total - revised.live_bytes), in_progress=in_progress)
+            return FileUsage(file.number, total, max(obsolete, total - revised.live_bytes), in_progress=in_progress)
         found = expired_bytes(self._histogram(file.number), now_ms)
         gradual = found.gradual if self._settings.gradual else found.expired
-        return FileFacts(file.number, total, obsolete, min(found.expired, total), min(gradual, total), in_progress)
+        return FileUsage(file.number, total, obsolete, min(found.expired, total), min(gradual, total), in_progress)
 
     def _histogram(self, number: int) -> dict[int, int]:
         hours = self._expiration.hours(number)
@@ -441,17 +441,17 @@ class Cleaner:
             known = self._histograms[number] = self._expiration.read(number) if known is None else known
         return known
 
-    def newest(self, facts: list[FileFacts], limits: CleaningLimits) -> int:
+    def newest(self, facts: list[FileUsage], limits: CleaningLimits) -> int:
         """The newest file that may be cleaned now (R-CLN-18)."""
         last = facts[-1].number if facts else 0
         first_active = self._parts.txns.first_active_lsn()
         return last_candidate(last, last if first_active == NULL_LSN else file_of(first_active), limits.min_age)
 
-    def _forced(self, facts: list[FileFacts]) -> Collection[int]:
+    def _forced(self, facts: list[FileUsage]) -> Collection[int]:
         forced = self._settings.forced
         return [one.number for one in facts if any(first <= one.number <= last for first, last in forced)]
 
-    def _reason(self, number: int, facts: FileFacts | None, state: FileState | None, newest: int) -> str:
+    def _reason(self, number: int, facts: FileUsage | None, state: FileState | None, newest: int) -> str:
         if facts is None:
             return self.deletion.why_kept(number) or self.deletion.refused or "kept for replicas"
         if number in self.states.unusable:

@@ -35,7 +35,7 @@ from engine.catalog.name_operations import NamingOperations
 from engine.cleaner import tracker
 from engine.cleaner.file_records import obsolete_offsets
 from engine.cleaner.file_report import FileReport
-from engine.cleaner.file_states import Cleaned, FileStates, PendingLN
+from engine.cleaner.file_states import FileStates, PendingLN, ReservedContents
 from engine.cleaner.migration import migrate
 from engine.cleaner.migration_candidates import Sieve
 from engine.cleaner.tracker import UtilizationTracker
@@ -141,7 +141,9 @@ def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = Fals
     run = _Run(parts, FileReport(file.number, totals), count_only=count_only)
     run.read(file)
     if not count_only:
-        parts.states.cleaned(file.number, Cleaned(check.first_vlsn, check.last_vlsn, tuple(sorted(run.db_ids))))
+        parts.states.cleaned(
+            file.number, ReservedContents(check.first_vlsn, check.last_vlsn, tuple(sorted(run.db_ids)))
+        )
     return run.report
 
 

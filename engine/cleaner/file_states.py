@@ -42,7 +42,7 @@ class ReservedState(NamedTuple):
     last_vlsn: int
 
 
-class Cleaned(NamedTuple):
+class ReservedContents(NamedTuple):
     """What the reserved file's record will say of a file: VLSNs (-1 for none) and databases (R-CLN-33)."""
 
     first_vlsn: int
@@ -60,7 +60,7 @@ class FileStates:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._in_progress: dict[int, FileState] = {}
-        self._cleaned: dict[int, Cleaned] = {}
+        self._cleaned: dict[int, ReservedContents] = {}
         self._reserved: dict[int, ReservedState] = {}
         self._pending: dict[int, PendingLN] = {}
         self.unusable: dict[int, str] = {}
@@ -76,7 +76,7 @@ class FileStates:
             self._in_progress.pop(number, None)
             self._pending = {lsn: ln for lsn, ln in self._pending.items() if file_of(lsn) != number}
 
-    def cleaned(self, number: int, found: Cleaned) -> None:
+    def cleaned(self, number: int, found: ReservedContents) -> None:
         """A file has been read to its end."""
         with self._mutex:
             self._in_progress[number] = FileState.CLEANED
@@ -112,7 +112,7 @@ class FileStates:
             self._cleaned.pop(number, None)
             self._reserved[number] = ReservedState(size_bytes, last_vlsn)
 
-    def facts_of(self, number: int) -> Cleaned:
+    def facts_of(self, number: int) -> ReservedContents:
         """What was found in a CLEANED file."""
         with self._mutex:
             return self._cleaned[number]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from engine.checkpoint.checkpointer import Checkpointer
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.file_report import FileReport
-from engine.cleaner.selection import Choice, CleaningLimits, FileFacts
+from engine.cleaner.selection import Choice, CleaningLimits, FileUsage
 from engine.errors import StorageError, plural
 from engine.events import SILENT, Listener
 
@@ -48,7 +48,7 @@ class Goal(NamedTuple):
 class CleanedFile(NamedTuple):
     """A file that was cleaned: what was thought of it, and what was found."""
 
-    facts: FileFacts
+    facts: FileUsage
     report: FileReport
 
 
@@ -72,7 +72,7 @@ class OfflineReport(NamedTuple):
     why: str
 
 
-class OfflineCleaning:
+class OfflineCleaner:
     """One run.
 
     Arguments:
@@ -156,7 +156,7 @@ class OfflineCleaning:
                 return ENOUGH
         return ""
 
-    def _next(self, newest: int) -> tuple[Choice | None, FileFacts | None]:
+    def _next(self, newest: int) -> tuple[Choice | None, FileUsage | None]:
         needs_space = self._goal.free_bytes is not None
         choice = self._cleaner.select(self._goal.limits, anything=needs_space, newest=newest).choice
         facts = {one.number: one for one in self._cleaner.facts()}
@@ -166,7 +166,7 @@ class OfflineCleaning:
             return None, None
         return choice, found
 
-    def _make_room(self, facts: FileFacts) -> None:
+    def _make_room(self, facts: FileUsage) -> None:
         """See to it that there is room for what is written next, by deleting first where there is not."""
         needed = self._needed(facts)
         free = self._free()
@@ -184,7 +184,7 @@ class OfflineCleaning:
                 hint="make room, then run the command again",
             )
 
-    def _needed(self, facts: FileFacts) -> int:
+    def _needed(self, facts: FileUsage) -> int:
         live = facts.total - max(facts.obsolete, facts.expired)
         written = live * _NODES_FACTOR + _LEAST_ROOM_BYTES
         return written * (1 + self._goal.copies) + (facts.total + self._waiting) * self._goal.copies

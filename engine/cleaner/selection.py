@@ -40,7 +40,7 @@ class CleaningLimits(NamedTuple):
         return self.two_pass_threshold or max(self.min_utilization - _TWO_PASS_MARGIN, 0)
 
 
-class FileFacts(NamedTuple):
+class FileUsage(NamedTuple):
     """What is counted of one file of the live log.
 
     Attributes:
@@ -86,7 +86,7 @@ class Choice(NamedTuple):
     reason: str
 
 
-class Selection(NamedTuple):
+class FileChoice(NamedTuple):
     """What was chosen, and the utilization of the log in per cent: as it is, and when what is in progress is done."""
 
     choice: Choice | None
@@ -128,14 +128,14 @@ def parse_file_ranges(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def choose(
-    files: Sequence[FileFacts],
+    files: Sequence[FileUsage],
     limits: CleaningLimits,
     newest: int,
     *,
     forced: Collection[int] = (),
     anything: bool = False,
     excluded: Collection[int] = (),
-) -> Selection:
+) -> FileChoice:
     """Choose a file (R-CLN-20 to R-CLN-22).
 
     Arguments:
@@ -165,7 +165,7 @@ def choose(
         chosen, reason = forced_now[0], "cleaning of the file was forced"
     elif anything and best is not None:
         chosen, reason = best, "space is needed"
-    return Selection(
+    return FileChoice(
         None if chosen is None else Choice(chosen.number, _required(chosen, best, limits), reason),
         percent(sum(min(f.obsolete + f.expired, f.total) for f in files), total),
         percent(sum(max(f.obsolete, f.expired) for f in files), total),
@@ -174,11 +174,11 @@ def choose(
     )
 
 
-def _gradual_maximum(file: FileFacts) -> int:
+def _gradual_maximum(file: FileUsage) -> int:
     return percent(max(file.obsolete, file.gradual), file.total)
 
 
-def _required(chosen: FileFacts, best: FileFacts | None, limits: CleaningLimits) -> int | None:
+def _required(chosen: FileUsage, best: FileUsage | None, limits: CleaningLimits) -> int | None:
     """What the first pass has to find, where the range is so wide that one is worth it (R-CLN-22)."""
     low, high = chosen.min_utilization, chosen.max_utilization
     if chosen is best and high > limits.required and high - low >= limits.two_pass_gap:

@@ -42,7 +42,7 @@ class JournalName(NamedTuple):
     first_id: int
 
 
-class Payload(NamedTuple):
+class OperationPayload(NamedTuple):
     """What stands after the code of an operation.
 
     Attributes:
@@ -62,7 +62,7 @@ class Journal(NamedTuple):
     """One journal: the code of its operation, its payload."""
 
     code: int
-    payload: Payload
+    payload: OperationPayload
 
 
 def journal_name(name: str) -> JournalName | None:
@@ -131,17 +131,17 @@ def timestamp_of(value: bytes) -> int | None:
     return None
 
 
-def _with_rest(kind: str, value: Json, data: bytes, end: int, *, known: bool = True) -> Payload:
+def _with_rest(kind: str, value: Json, data: bytes, end: int, *, known: bool = True) -> OperationPayload:
     """A payload that ends somewhere: zero bytes after it are padding, anything else is a second field."""
     rest = data[end:]
     if not rest.strip(b"\0"):
-        return Payload(kind, value, known, len(rest))
-    return Payload(kind, {kind: value, "rest": hexed(rest)}, False, 0)
+        return OperationPayload(kind, value, known, len(rest))
+    return OperationPayload(kind, {kind: value, "rest": hexed(rest)}, False, 0)
 
 
-def _other_payload(code: int, value: bytes) -> Payload:
+def _other_payload(code: int, value: bytes) -> OperationPayload:
     if len(value) == 2:
-        return Payload(NOTHING, None, True, 0)
+        return OperationPayload(NOTHING, None, True, 0)
     reader = _RAW.get(code)
     if reader is not None:
         fields = Fields(value, 2)
@@ -158,7 +158,7 @@ def _other_payload(code: int, value: bytes) -> Payload:
             return _with_rest(TEXT, text, value, fields.at)
     except (FormatError, ValueError):
         pass
-    return Payload(BYTES, _with_names(value[2:]), False, 0)
+    return OperationPayload(BYTES, _with_names(value[2:]), False, 0)
 
 
 def _with_names(data: bytes) -> Json:

@@ -61,7 +61,7 @@ class LdapEntry(NamedTuple):
     attributes: tuple[tuple[str, tuple[bytes, ...]], ...]
 
 
-class Encrypted(NamedTuple):
+class EncryptedEntry(NamedTuple):
     """An entry that is encrypted: how long it is."""
 
     length: int
@@ -109,7 +109,7 @@ def compact(value: int) -> bytes:
     return (((0xFF << (9 - size)) & 0xFF) << 8 * (size - 1) | value).to_bytes(size, "big")
 
 
-def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypted:
+def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | EncryptedEntry:
     """An entry of ``id2entry``.
 
     Raises:
@@ -123,7 +123,7 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
         raise FormatError("LDAP entry", expected="version 1 or 2", found=str(version))
     flags, length = fields.number(1, signed=False), read_compact(fields)
     if flags & _ENCRYPTED:
-        return Encrypted(length)
+        return EncryptedEntry(length)
     rest = fields.rest()
     return _plain(_inflated(rest, length) if flags & _DEFLATED else rest[:length], schema, items)
 
@@ -332,7 +332,7 @@ class LdapDecoder:
             entry = decode_entry(data, self.schema)
         except (FormatError, ValueError):
             return DecodedRecord(number, hexed(data), False)
-        if isinstance(entry, Encrypted):
+        if isinstance(entry, EncryptedEntry):
             return DecodedRecord(number, {"encrypted": True, "length": entry.length}, False)
         return DecodedRecord(number, entry_json(entry), True)
 

@@ -42,7 +42,7 @@ _NUMBER_BYTES = 8
 _DESCRIPTOR_COLUMN = 5
 
 
-class Pending(NamedTuple):
+class PendingCatalogChanges(NamedTuple):
     """What recovery would still do to the catalogue.
 
     Attributes:
@@ -73,7 +73,7 @@ def properties_container(database: DerbyDatabase) -> int:
     return database.service.number(PROPERTIES_ID) or _PROPERTIES_CONTAINER
 
 
-class Catalogue(NamedTuple):
+class ContainerCatalog(NamedTuple):
     """The containers that the catalogue names.
 
     Attributes:
@@ -90,11 +90,11 @@ class Catalogue(NamedTuple):
     problem: str | None
 
 
-def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
+def conglomerates(database: DerbyDatabase, pending: PendingCatalogChanges) -> ContainerCatalog:
     """Container numbers of all tables and indexes as they are after recovery."""
     number = number_of(database)
     if number is None:
-        return Catalogue(None, {}, None)
+        return ContainerCatalog(None, {}, None)
     known = {number, properties_container(database)}
     stated = database.service.number(CATALOGUE) is not None
     # Nothing reaches the disk, not even a page that leaves the cache.
@@ -105,7 +105,7 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
         home = containers.find(ContainerKey(0, number))
         if home is None:
             # A page store whose properties are gone has no catalogue either.
-            return Catalogue(known if stated else None, {}, None)
+            return ContainerCatalog(known if stated else None, {}, None)
         named: dict[int, tuple[int, ...] | None] = {}
         # Page 0 is the allocation page.
         for page_number in range(1, cache.page_count(home)):
@@ -113,11 +113,11 @@ def conglomerates(database: DerbyDatabase, pending: Pending) -> Catalogue:
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
                 named.update(_named_on(target))
         if number not in named:
-            return Catalogue(set() if stated else None, {}, None)
+            return ContainerCatalog(set() if stated else None, {}, None)
         columns = {index: found for index, found in named.items() if found is not None}
-        return Catalogue(named.keys() | known, columns, None)
+        return ContainerCatalog(named.keys() | known, columns, None)
     except (DamageError, FormatError) as error:
-        return Catalogue(None, {}, error.what)
+        return ContainerCatalog(None, {}, error.what)
     finally:
         containers.close()
 
@@ -136,7 +136,7 @@ def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
     return any(b"true" in one.record and any(name.encode() in one.record for name in names) for one in rows)
 
 
-def _bring_up_to_date(cache: PageCache, pending: Pending) -> None:
+def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
     """Redo the changes, and take back those of losers."""
     redo = Redo(pending.log, cache)
     for at in pending.changes:

@@ -90,7 +90,7 @@ class DerbyAnalysis(NamedTuple):
     presence: Presence
 
 
-class Info(NamedTuple):
+class DatabaseSurvey(NamedTuple):
     """The state of a database.
 
     Attributes:
@@ -122,7 +122,7 @@ class Info(NamedTuple):
     start_problem: str | None
 
 
-def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener = SILENT) -> Info:
+def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener = SILENT) -> DatabaseSurvey:
     """The state of a database.
 
     Arguments:
@@ -144,7 +144,7 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
             analysis = analyse(log, controls, listener)
         except DamageError as error:
             problem = str(error)
-    return Info(
+    return DatabaseSurvey(
         root=database.storage.root,
         release=(known.major, known.minor) if known else None,
         encrypted=database.encrypted,

@@ -147,7 +147,9 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
     remade = {key for key in gone & noted.created.keys() if noted.created[key].transaction not in losers}
     if remade:
         lost += _not_whole(log, start, noted, remade)
-    read = catalog.conglomerates(database, catalog.Pending(log, start.redo_lwm, noted.of_catalogue, table.losers()))
+    read = catalog.conglomerates(
+        database, catalog.PendingCatalogChanges(log, start.redo_lwm, noted.of_catalogue, table.losers())
+    )
     catalogue = read.numbers
     home = catalog.number_of(database)
     if read.problem is not None and home is not None:

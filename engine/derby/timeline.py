@@ -127,7 +127,7 @@ def _like(begins: str, ends: str | None) -> int:
     return 2 if begins == B else 5
 
 
-class Scale:
+class TimelineScale:
     """Places instants on a line.
 
     Arguments:

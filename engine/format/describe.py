@@ -47,7 +47,7 @@ SHAPES: Final[dict[type, Shape]] = {
     legacy.INDupDelete: legacy.IN_DUP_DELETE,
     markers.ImmutableFile: markers.IMMUTABLE_FILE,
     markers.RestoreRequired: markers.RESTORE_REQUIRED,
-    markers.Erased: markers.ERASED,
+    markers.ErasedEntry: markers.ERASED,
     node_module.DupCountRef: node_module.DUP_COUNT_REF,
     rollback.RollbackStart: rollback.ROLLBACK_START,
     rollback.RollbackEnd: rollback.ROLLBACK_END,

@@ -121,7 +121,7 @@ def sample_log(log: LogReader, files: LogFiles, root: DbTree) -> LogSample:
     return LogSample(database_names(log, root), found)
 
 
-class Decoding(NamedTuple):
+class DecodingPlan(NamedTuple):
     """How the records of one environment are decoded; plain data, for other processes too.
 
     Attributes:
@@ -158,7 +158,7 @@ class Decoding(NamedTuple):
         return self.record(name, key, data)
 
 
-def decoding_of(env: Environment, name: str) -> Decoding | None:
+def decoding_of(env: Environment, name: str) -> DecodingPlan | None:
     """How to decode the records of an open environment.
 
     Arguments:
@@ -178,4 +178,4 @@ def decoding_of(env: Environment, name: str) -> Decoding | None:
     databases = {db_id: db_name for db_name, db_id in catalog.names()}
     states = {db_id: catalog.by_id(db_id) for db_id in databases}
     duplicates = frozenset(db_id for db_id, state in states.items() if state is not None and state.duplicates)
-    return Decoding(kind.title, kind.decoder(source), databases, duplicates)
+    return DecodingPlan(kind.title, kind.decoder(source), databases, duplicates)

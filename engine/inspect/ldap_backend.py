@@ -19,7 +19,7 @@ from engine.contents.ldap_names import (
 from engine.contents.opendj import (
     ID_BYTES,
     CompressedSchema,
-    Encrypted,
+    EncryptedEntry,
     LdapEntry,
     decode_entry,
     entry_id,
@@ -63,7 +63,7 @@ class BackendEntry(NamedTuple):
     base: str
     id: int | None
     dn: str | None
-    entry: LdapEntry | Encrypted | None
+    entry: LdapEntry | EncryptedEntry | None
 
 
 class BackendFinding(NamedTuple):
@@ -243,7 +243,7 @@ def _records(env: Environment, base: str, tree: str, listener: Listener) -> Iter
                 yield from heard(db.items(), listener, tree)
 
 
-def _entry(key: bytes, value: bytes, schema: CompressedSchema) -> tuple[int | None, LdapEntry | Encrypted | None]:
+def _entry(key: bytes, value: bytes, schema: CompressedSchema) -> tuple[int | None, LdapEntry | EncryptedEntry | None]:
     try:
         number = entry_id(key)
     except FormatError:

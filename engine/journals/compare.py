@@ -29,7 +29,7 @@ class NodeJournals(NamedTuple):
     may_lead: bool = True
 
 
-class Parting(NamedTuple):
+class DivergencePoint(NamedTuple):
     """Where two nodes part.
 
     Attributes:
@@ -56,12 +56,12 @@ class NodeStanding(NamedTuple):
     """
 
     node: int
-    parting: Parting
+    parting: DivergencePoint
     behind: int
     own: int
 
 
-class Comparison(NamedTuple):
+class JournalComparison(NamedTuple):
     """Nodes side by side.
 
     Attributes:
@@ -75,7 +75,7 @@ class Comparison(NamedTuple):
     followers: int
 
 
-def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) -> Comparison:
+def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) -> JournalComparison:
     """Compare nodes; the listener hears ``journals``.
 
     Raises:
@@ -89,9 +89,9 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
         if one < other
     }
 
-    def between(one: int, other: int) -> Parting:
+    def between(one: int, other: int) -> DivergencePoint:
         if one == other:
-            return Parting(nodes[one].last, None, None, (0, 0))
+            return DivergencePoint(nodes[one].last, None, None, (0, 0))
         found = partings[min(one, other), max(one, other)]
         return found if one < other else found._replace(lacks=found.lacks[::-1])
 
@@ -114,10 +114,10 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
             for lacks, node in zip(parting.lacks, (other, start), strict=True)
         )
         standings.append(NodeStanding(other, parting, behind, own))
-    return Comparison(start, tuple(standings), followers(start))
+    return JournalComparison(start, tuple(standings), followers(start))
 
 
-def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) -> Parting:
+def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) -> DivergencePoint:
     """Where two nodes part: the journals that both should have, in order."""
     first, last = max(one.first, other.first), min(one.last, other.last)
     common = missing = None
@@ -130,7 +130,7 @@ def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) ->
     while left is not None or right is not None:
         if left is not None and right is not None and left.id == right.id:
             if left.value != right.value and left.value.rstrip(b"\0") != right.value.rstrip(b"\0"):
-                return Parting(common, left.id, missing, (lacks[0], lacks[1]))
+                return DivergencePoint(common, left.id, missing, (lacks[0], lacks[1]))
             if missing is None:
                 common = left.id
             left, right = next(lefts, None), next(rights, None)
@@ -145,7 +145,7 @@ def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) ->
             missing = right.id if missing is None else missing
             lacks[0] += 1
             right = next(rights, None)
-    return Parting(common, None, missing, (lacks[0], lacks[1]))
+    return DivergencePoint(common, None, missing, (lacks[0], lacks[1]))
 
 
 def _in_order(reader: JournalReader, first: int, last: int) -> Iterator[RawJournal]:

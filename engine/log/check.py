@@ -104,7 +104,7 @@ class VLSNBreak(NamedTuple):
     before: int
 
 
-class FileState(NamedTuple):
+class LoggedFileState(NamedTuple):
     """The last thing that the log says about a file: its utilization was recorded, or it was cleaned away.
 
     Attributes:
@@ -164,7 +164,7 @@ class FileCheck(NamedTuple):
     invisible: tuple[tuple[int, int], ...]
     erased: tuple[int, ...]
     vlsn_steps_back: tuple[VLSNBreak, ...]
-    file_words: dict[int, FileState]
+    file_words: dict[int, LoggedFileState]
     checkpoint: LoggedCkptEnd | None
     rollbacks: tuple[LoggedRollback, ...]
     first_vlsn: int
@@ -221,7 +221,7 @@ class _CheckPass:
         self._invisible: list[tuple[int, int]] = []
         self._erased: list[int] = []
         self._steps_back: list[VLSNBreak] = []
-        self._words: dict[int, FileState] = {}
+        self._words: dict[int, LoggedFileState] = {}
         self._checkpoint: LoggedCkptEnd | None = None
         self._rollbacks: list[LoggedRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
@@ -307,7 +307,7 @@ class _CheckPass:
         lsn = self._reader.file.number << 32 | offset
         if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
             # There is one for each file and checkpoint: they are read without making a record where that is possible.
-            self._words[found[0]] = FileState(lsn, not found[1])
+            self._words[found[0]] = LoggedFileState(lsn, not found[1])
             return
         try:
             record = decode_body(header.type_number, self._reader.version, body)
@@ -326,9 +326,9 @@ class _CheckPass:
         elif number == FILE_SUMMARY_LN:
             found_ln = cast("LN", record)
             # Keys of FileSummaryLNs begin with the file number; no data means that the file was deleted.
-            self._words[int.from_bytes(found_ln.key[:4], "big")] = FileState(lsn, found_ln.data is not None)
+            self._words[int.from_bytes(found_ln.key[:4], "big")] = LoggedFileState(lsn, found_ln.data is not None)
         elif number == RESERVED_FILE_LN:
-            self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = FileState(lsn, False)
+            self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = LoggedFileState(lsn, False)
 
     def _add(self, pair: int, total: PairTotals) -> None:
         known = self._totals.get(pair)

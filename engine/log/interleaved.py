@@ -28,7 +28,7 @@ from engine.storage.base import Storage
 _ENOUGH: Final = 2
 
 
-class Interleaved(NamedTuple):
+class InterleavedChains(NamedTuple):
     """Two chains of entries in one file.
 
     Attributes:
@@ -42,7 +42,7 @@ class Interleaved(NamedTuple):
     changes: int
 
 
-def find_interleaved(storage: Storage, file: LogFile, *, is_last: bool) -> Interleaved | None:
+def find_interleaved(storage: Storage, file: LogFile, *, is_last: bool) -> InterleavedChains | None:
     """The first place where a file goes on with another chain; None when its entries are of one.
 
     Arguments:
@@ -94,12 +94,12 @@ class _Changes:
                     self._candidate = at, named, is_before
         self._last, self._damage = offset, -1
 
-    def result(self, number: int) -> Interleaved | None:
+    def result(self, number: int) -> InterleavedChains | None:
         """What was seen of the file of a number."""
         if not self._certain and len(self._found) < _ENOUGH:
             return None
         at, named = self._found[0]
-        return Interleaved(make_lsn(number, at), named, len(self._found))
+        return InterleavedChains(make_lsn(number, at), named, len(self._found))
 
     def _take(self, at: int, named: int, certain: bool) -> None:
         self._found.append((at, named))

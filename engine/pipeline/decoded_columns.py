@@ -9,7 +9,7 @@ from typing import Any, Final
 from engine.contents.base import DecodedRecord
 from engine.contents.registry import AUTO, find
 from engine.db.environment import Environment
-from engine.inspect.contents import Decoding, decoding_of
+from engine.inspect.contents import DecodingPlan, decoding_of
 from engine.rescue.salvage.meanings import decoding_of_log
 from engine.storage.disk import DiskStorage
 
@@ -28,17 +28,19 @@ def decoder_option(options: Any) -> str | None:
     return name
 
 
-def decoding_here(env: Environment, name: str | None) -> Decoding | None:
+def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:
     """How to decode an environment in a task; None where that is not asked for, or nobody recognises it."""
     return None if name is None else decoding_of(env, name)
 
 
-def decoding_of_task(env: str, name: str | None) -> Decoding | None:
+def decoding_of_task(env: str, name: str | None) -> DecodingPlan | None:
     """The same for a task that reads the log alone."""
     return None if name is None else decoding_of_log(DiskStorage(env), name)
 
 
-def decoded_columns(decoding: Decoding | None, db: str, records: Sequence[tuple[bytes, bytes]]) -> dict[str, list[Any]]:
+def decoded_columns(
+    decoding: DecodingPlan | None, db: str, records: Sequence[tuple[bytes, bytes]]
+) -> dict[str, list[Any]]:
     """The columns for some records; nulls without a decoder."""
     if decoding is None:
         return columns_of([None] * len(records))

@@ -38,8 +38,8 @@ from engine.pipeline.worker import settle_worker
 from engine.rep.changes.columns import COLUMNS, Values, change_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of
-from engine.rep.changes.subscriber import Quiet, Settings, Subscriber
-from engine.rep.changes.transactions import Change, Transaction
+from engine.rep.changes.subscriber import Quiet, Subscriber, SubscriberSettings
+from engine.rep.changes.transactions import CommittedTransaction, RecordChange
 from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.tls import TlsFiles, TlsNetwork
 
@@ -91,8 +91,8 @@ class GroupOptions:
         self.decoder = _decoder(options)
         self.tls = _tls(options)
         self.internal = options.get("internal", "").lower() == "true"
-        defaults = Settings()
-        self.settings = Settings(
+        defaults = SubscriberSettings()
+        self.settings = SubscriberSettings(
             group=options.get("group"),
             timeout_s=_number(options, "timeout", round(defaults.timeout_s)),
             patience_s=_number(options, "patience", round(defaults.patience_s)),
@@ -120,7 +120,7 @@ class ChangeRows:
         self._db = options.db
         self._internal = options.internal
 
-    def of(self, transaction: Transaction) -> list[Values]:
+    def of(self, transaction: CommittedTransaction) -> list[Values]:
         """The rows of a transaction."""
         changes = [one for one in transaction.changes(internal=self._internal) if self._db in (None, one.db)]
         found = []
@@ -129,7 +129,7 @@ class ChangeRows:
             found.append(tuple(row[place] for place in self._places))
         return found
 
-    def _meaning(self, change: Change) -> tuple[str | None, str | None, bool | None]:
+    def _meaning(self, change: RecordChange) -> tuple[str | None, str | None, bool | None]:
         if self._decoder is None or change.key is None or change.db is None:
             return decoded_values(None)
         found = decode(self._decoder, change.db, change.key, change.data or b"")
@@ -149,7 +149,7 @@ class GroupReader(DataSourceReader):
         events = self._options.subscriber(self._options.start).events()
         try:
             for event in events:
-                if isinstance(event, Transaction):
+                if isinstance(event, CommittedTransaction):
                     yield from self._rows.of(event)
                 elif isinstance(event, Quiet) and event.caught_up:
                     return
@@ -179,7 +179,7 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         found: list[Values] = []
         until = time.monotonic() + _WAIT_S
         for event in self._events:
-            if isinstance(event, Transaction):
+            if isinstance(event, CommittedTransaction):
                 found += self._rows.of(event)
                 if len(found) >= self._options.most_changes:
                     break
@@ -202,7 +202,7 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         events = self._options.subscriber(_position(start)).events()
         try:
             for event in events:
-                if not isinstance(event, Transaction):
+                if not isinstance(event, CommittedTransaction):
                     continue
                 if wanted is None or event.point.vlsn > wanted.vlsn:
                     raise RefusedError(

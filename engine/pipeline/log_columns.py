@@ -35,7 +35,7 @@ from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.entry_types import NODES
 from engine.format.lsn import format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.log.entry import Damage, LogEntry
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, columns_of
 
@@ -213,7 +213,7 @@ class ColumnFiller(NamedTuple):
 
     names: tuple[str, ...]
     conditions: Conditions
-    decoding: Decoding | None = None
+    decoding: DecodingPlan | None = None
 
     def fill(self, items: Sequence[Item]) -> tuple[int, dict[str, list[Any]]]:
         """Rows of entries and damage that meet the conditions, as columns.

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from engine.errors import UsageError
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.log.entry import Damage
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoding_of_task
 from engine.pipeline.inventory import expand
@@ -51,7 +51,7 @@ class LogRows:
         self._arrow = arrow_schema(schema)
         self._decode = decode if any(field.name in DECODED_COLUMNS for field in schema.fields) else None
         # By environment, as long as a task runs: what a task later finds may have more databases.
-        self._decodings: dict[str, Decoding | None] = {}
+        self._decodings: dict[str, DecodingPlan | None] = {}
         self.conditions = conditions
 
     def batches(self, env: str, path: str, items: Iterator[Item]) -> Iterator[pa.RecordBatch]:

@@ -37,7 +37,7 @@ _AT: Final = "offset"
 Offset = dict[str, dict[str, int]]
 
 
-class FileRange(NamedTuple):
+class LogFilePart(NamedTuple):
     """A part of a log file."""
 
     env: str
@@ -50,7 +50,7 @@ class FileRange(NamedTuple):
 class Ranges(InputPartition):
     """What one task reads."""
 
-    def __init__(self, ranges: Sequence[FileRange]) -> None:
+    def __init__(self, ranges: Sequence[LogFilePart]) -> None:
         super().__init__(tuple(ranges))
         self.ranges = tuple(ranges)
 
@@ -113,7 +113,7 @@ class LogStreamReader(DataSourceStreamReader):
             found[env] = {_FILE: last.number, _AT: end_of_last(DiskStorage(env), last, at)}
         return found
 
-    def _between(self, env: str, start: dict[str, int] | None, end: dict[str, int]) -> Iterator[FileRange]:
+    def _between(self, env: str, start: dict[str, int] | None, end: dict[str, int]) -> Iterator[LogFilePart]:
         files = list_log_files(DiskStorage(env))
         if start is not None and self._fails:
             _check_whole(env, files, start, end)
@@ -123,7 +123,7 @@ class LogStreamReader(DataSourceStreamReader):
             first = start[_AT] if start is not None and file.number == start[_FILE] else 0
             last = end[_AT] if file.number == end[_FILE] else file.size_bytes
             if first < last:
-                yield FileRange(env, file, first, last, is_last=file.number == end[_FILE])
+                yield LogFilePart(env, file, first, last, is_last=file.number == end[_FILE])
 
 
 def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str, int]) -> None:

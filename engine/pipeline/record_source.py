@@ -36,13 +36,13 @@ from pyspark.sql.types import StructType
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError, UsageError
 from engine.format.lsn import file_of
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of, push_down_of
 from engine.pipeline.record_limits import RecordLimits, limits_of
-from engine.pipeline.recovered_once import View, opened_view, recovered_once
+from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
 from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
 from engine.rescue.points import Point, parse_point
@@ -86,14 +86,14 @@ class RecordSource(DataSource):
         )  # fmt: skip
 
 
-class KeyRange(InputPartition):
+class DatabaseKeyRange(InputPartition):
     """Records of one database with ``low <= key < high``; None for no limit.
 
     Arguments:
         view: the environment as it is read.
     """
 
-    def __init__(self, view: View, db: str, low: bytes | None, high: bytes | None) -> None:
+    def __init__(self, view: RecoveredView, db: str, low: bytes | None, high: bytes | None) -> None:
         super().__init__((view, db, low, high))
         self.view, self.db, self.low, self.high = view, db, low, high
 
@@ -151,7 +151,7 @@ class RecordSourceReader(DataSourceReader):
             NotFoundError: no environment has a database of the name. DamageError: the log of one is
                 damaged. JetoolError: one cannot be recovered.
         """
-        found: list[KeyRange] = []
+        found: list[DatabaseKeyRange] = []
         is_there = False
         for env in self._environments:
             if self._limits.environments is not None and env not in self._limits.environments:
@@ -188,14 +188,14 @@ class RecordSourceReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Records of one range."""
         settle_worker()
-        assert isinstance(partition, KeyRange)
+        assert isinstance(partition, DatabaseKeyRange)
         with opened_view(partition.view) as opened, opened.open_database(partition.db) as db:
             decoding = decoding_here(opened, self._decode)
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):
                 yield self._to_arrow(partition, batch, decoding)
 
-    def _cut(self, opened: Environment, view: View, name: str) -> list[KeyRange]:
+    def _cut(self, opened: Environment, view: RecoveredView, name: str) -> list[DatabaseKeyRange]:
         wanted = self._ranges or _tasks_for(opened)
         low, high = self._limits.low, self._limits.high
         with opened.open_database(name) as db:
@@ -206,10 +206,10 @@ class RecordSourceReader(DataSourceReader):
             keys = cut_keys(opened.engine, db, wanted) if wanted > 1 else []
         within = [key for key in keys if (low is None or key > low) and (high is None or key < high)]
         bounds = [low, *within, high]
-        return [KeyRange(view, name, low, high) for low, high in pairwise(bounds)]
+        return [DatabaseKeyRange(view, name, low, high) for low, high in pairwise(bounds)]
 
     def _to_arrow(
-        self, partition: KeyRange, batch: list[tuple[bytes, bytes]], decoding: Decoding | None
+        self, partition: DatabaseKeyRange, batch: list[tuple[bytes, bytes]], decoding: DecodingPlan | None
     ) -> pa.RecordBatch:
         arrays: list[Any] = []
         # Only where a column is wanted: decoding takes longer than reading.

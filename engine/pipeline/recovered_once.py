@@ -37,7 +37,7 @@ _LEAST_BYTES: Final = 8 << 20
 _PREFIX: Final = "jetool-recovered-"
 
 
-class View(NamedTuple):
+class RecoveredView(NamedTuple):
     """An environment as it is read.
 
     Attributes:
@@ -51,7 +51,7 @@ class View(NamedTuple):
     cover: str | None
 
 
-def opened_view(view: View) -> Environment:
+def opened_view(view: RecoveredView) -> Environment:
     """The environment, for reading."""
     storage = _storage(view.env, view.end_lsn)
     if view.cover is not None and Path(view.cover).is_dir():
@@ -59,14 +59,14 @@ def opened_view(view: View) -> Environment:
     return Environment(storage, EnvironmentConfig(read_only=True))
 
 
-def recovered_once(env: str, end_lsn: int | None) -> View:
+def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
     """Recover an environment for all who read it, where recovery has much to read and there is a place for it.
 
     Arguments:
         env: its directory.
         end_lsn: where its log ends; None for its end.
     """
-    plain = View(env, end_lsn, None)
+    plain = RecoveredView(env, end_lsn, None)
     # Spark's own directory of this application.
     parent = Path(os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or "/nowhere")
     storage = _storage(env, end_lsn)
@@ -87,7 +87,7 @@ def recovered_once(env: str, end_lsn: int | None) -> View:
                 _recover(storage, CoverStorage(storage, DiskStorage(inner), shown))
                 with contextlib.suppress(OSError):
                     inner.rename(target)
-        return View(env, end_lsn, str(target))
+        return RecoveredView(env, end_lsn, str(target))
     except (JetoolError, OSError):
         # What is wrong with the log is found, and said, by whoever reads it as it is.
         return plain

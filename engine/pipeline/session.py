@@ -38,7 +38,7 @@ from engine.pipeline.class_archive import ClassArchive, archive_for
 from engine.pipeline.installed import require
 from engine.pipeline.job_run import Tally
 from engine.pipeline.scratch import Scratch
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -123,7 +123,7 @@ class Session:
 
 
 @contextmanager
-def open_session(wanted: Settings, listener: Listener = SILENT) -> Iterator[Session]:
+def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator[Session]:
     """Start Spark, or use the session that this process has; stop what was started.
 
     Arguments:
@@ -184,7 +184,7 @@ def _require_pyspark() -> None:
         )
 
 
-def _require_same_master(active: SparkContext, wanted: Settings) -> None:
+def _require_same_master(active: SparkContext, wanted: SparkSettings) -> None:
     if wanted.master is not None and wanted.master != active.master:
         raise UsageError(
             "this process has a Spark session already, with another master",
@@ -194,7 +194,7 @@ def _require_same_master(active: SparkContext, wanted: Settings) -> None:
         )
 
 
-def _start(wanted: Settings, scratch: Path) -> _Started:
+def _start(wanted: SparkSettings, scratch: Path) -> _Started:
     """Launch the JVM and make the context."""
     from pyspark import SparkConf, SparkContext, java_gateway
 

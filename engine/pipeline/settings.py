@@ -43,7 +43,7 @@ appender.file.layout.pattern = %%d %%p %%c: %%m%%n%%ex
 """
 
 
-class Settings(NamedTuple):
+class SparkSettings(NamedTuple):
     """What the user asked for.
 
     Attributes:
@@ -107,7 +107,9 @@ def needs_package(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is None
 
 
-def configuration(settings: Settings, scratch: Path, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def configuration(
+    settings: SparkSettings, scratch: Path, environment: Mapping[str, str] = os.environ
+) -> dict[str, str]:
     """All settings that a session passes to Spark.
 
     Arguments:

@@ -42,7 +42,7 @@ from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional, passes_over
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
-from engine.recovery.redo_worker import Shared, can_fork, shares_of
+from engine.recovery.redo_worker import SharedWork, can_fork, shares_of
 from engine.recovery.result import TXN_BITS, PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.storage.scratch import ScratchFile
@@ -130,7 +130,7 @@ class LNPasses:
         self._others: list[int] | None = None
         self._holds_back = False
         self._shares: list[LogRange] = []
-        self._shared: Shared | None = None
+        self._shared: SharedWork | None = None
         self.replicated = False
 
     def begin(self, read_ahead_bytes: int) -> None:
@@ -145,7 +145,7 @@ class LNPasses:
             self._shares = shares_of(access, extent)
             # Without room for what they find, one process has to do.
             with contextlib.suppress(StorageError):
-                self._shared = Shared(len(self._shares), self._found_in)
+                self._shared = SharedWork(len(self._shares), self._found_in)
 
     def close(self) -> None:
         """Let go of process and scratch files."""

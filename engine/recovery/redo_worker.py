@@ -6,8 +6,8 @@ be found while this process undoes, and works at the trees. A fork of this proce
 together, such as a batch of sorted records. When the fork ends before it has said that it is done, whatever the cause,
 recovery goes on by itself after the last message, and meets the same entries, and the same errors, in this process.
 
-Where both processes have time they share what is to be done (``Shared``): parts of it have numbers, and whoever is free
-takes the next.
+Where both processes have time they share what is to be done (``SharedWork``): parts of it have numbers, and whoever is
+free takes the next.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Fork:
             os.waitpid(self._pid, 0)
 
 
-class Done(NamedTuple):
+class PartResult(NamedTuple):
     """What came of a part.
 
     Attributes:
@@ -103,7 +103,7 @@ class Done(NamedTuple):
     scratch: ScratchFile
 
 
-class Shared:
+class SharedWork:
     """Work that a fork, which begins at once, and this process do together; ``close`` ends it.
 
     Arguments:
@@ -123,9 +123,9 @@ class Shared:
         self._tickets = Tickets(range(parts))
         self._fork = Fork(self._elsewhere)
         self._messages = self._fork.messages()
-        self._done: dict[int, Done] = {}
+        self._done: dict[int, PartResult] = {}
 
-    def results(self) -> Iterator[Done]:
+    def results(self) -> Iterator[PartResult]:
         """What came of each part, in their order; this process works while it waits."""
         going = True
         for number in range(self._parts):
@@ -133,12 +133,12 @@ class Shared:
                 if going and self._fork.has_message():
                     going = self._receive()
                 elif (ticket := self._tickets.take()) is not None:
-                    self._done[ticket] = Done(_tried(self._work, ticket, self._here), self._here)
+                    self._done[ticket] = PartResult(_tried(self._work, ticket, self._here), self._here)
                 elif going:
                     going = self._receive()
                 else:
                     # The fork has taken it, and has ended since.
-                    self._done[number] = Done(None, self._here)
+                    self._done[number] = PartResult(None, self._here)
             yield self._done.pop(number)
 
     def close(self) -> None:
@@ -150,7 +150,7 @@ class Shared:
 
     def _receive(self) -> bool:
         for number, value in self._messages:
-            self._done[number] = Done(value, self._there)
+            self._done[number] = PartResult(value, self._there)
             return True
         return False
 

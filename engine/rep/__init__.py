@@ -9,8 +9,8 @@ Modules:
 * ``changes``: what changes in a running group of JE, transaction by transaction
 * ``client``: clients of real nodes of JE: looking at groups, copies
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
-* ``joined``: a node that follows the master of a group of JE
-* ``leading``: the master of a group of JE
+* ``member``: a node that follows the master of a group of JE
+* ``master``: the master of a group of JE
 * ``outflow``: what a feeder sends next
 * ``peers``: errors of a node that is talked to, and how its address is written
 * ``records``: records that are read and written through a running node, which has its environment locked
@@ -20,7 +20,7 @@ Modules:
 * ``restore``: network restore: a node's log files replaced by copies of the master's
 * ``rollback``: rollback of a running replica to a matchpoint
 * ``service_port``: an address that is listened at
-* ``serving``: what a node answers to other nodes of a group of JE, and to their tools
+* ``services``: what a node answers to other nodes of a group of JE, and to their tools
 * ``status``: what a node is at a moment, and what it says of itself
 * ``stream``: entries of the replication stream: their form on the way, and reading them from a log by VLSN
 * ``syncup``: syncup: where replica and master agree, and what the replica does to get there

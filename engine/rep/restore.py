@@ -1,8 +1,9 @@
 """Network restore: a node's log files replaced by copies of the master's (R-SYNC-21).
 
-A node begins a new log file and sends all files before it (``engine.rep.serving.copies``). The other, closed meanwhile:
+A node begins a new log file and sends all files before it (``engine.rep.services.copies``). The other, closed
+meanwhile:
 
-1. receives them into ``restore/`` (``engine.rep.joined.network_restore``), and fsyncs them;
+1. receives them into ``restore/`` (``engine.rep.member.network_restore``), and fsyncs them;
 2. writes the marker ``7fffffff.jdb`` (RestoreRequired), so that neither JE nor jetool opens what is half replaced;
 3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
 4. moves the new files to their places, and removes the marker.

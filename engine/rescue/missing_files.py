@@ -44,7 +44,7 @@ from engine.rescue.salvage.coverage import cut_short
 from engine.rescue.salvage.databases import OWN_PREFIX
 from engine.rescue.salvage.extinct import word_for
 from engine.rescue.salvage.tree_survey import TreeCatalog
-from engine.rescue.salvage.trees import Branch, TreeWalk, index_nodes
+from engine.rescue.salvage.trees import LostBranch, SalvageTreeWalk, index_nodes
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
@@ -410,7 +410,7 @@ class _LogWalk:
         log = self._log
         access = LogAccess(self._storage, self._files.files)
         try:
-            walk = TreeWalk(access, index_nodes(self._storage, self._files, NULL_LSN)[1])
+            walk = SalvageTreeWalk(access, index_nodes(self._storage, self._files, NULL_LSN)[1])
             roots = {**log.roots, **log.own_roots}
             for done, (db_id, (_, impl)) in enumerate(sorted(roots.items())):
                 listener.step("trees", done, len(roots))
@@ -442,13 +442,13 @@ class _LogWalk:
             self.names[name] = db_id
             self.keys.append(LostKey(name, key, lsn, NULL_LSN, internal=True))
 
-    def _tree(self, walk: TreeWalk, name: str, impl: DatabaseImpl, *, internal: bool) -> None:
+    def _tree(self, walk: SalvageTreeWalk, name: str, impl: DatabaseImpl, *, internal: bool) -> None:
         bins = records = 0
         first = len(self.subtrees)
         ranges = [one for one in self._log.extinct if impl.db_id in one.db_ids]
         ordered = not (impl.btree_comparator or impl.duplicate_comparator)
         for node in walk.walk(impl):
-            if isinstance(node, Branch):
+            if isinstance(node, LostBranch):
                 self._branch(name, node, internal=internal)
                 continue
             bins += 1
@@ -465,7 +465,7 @@ class _LogWalk:
             one = self.subtrees[at]
             self.subtrees[at] = one._replace(records=round(average**one.level))
 
-    def _branch(self, name: str, branch: Branch, *, internal: bool) -> None:
+    def _branch(self, name: str, branch: LostBranch, *, internal: bool) -> None:
         if not self._absent.holds(branch.lsn):
             # What is only damaged is for verify.
             self.is_whole = False

@@ -44,7 +44,7 @@ class SimulatedCrashError(StorageError):
     """The storage has stopped; nothing reaches the files any more."""
 
 
-class Change(NamedTuple):
+class UnsyncedChange(NamedTuple):
     """One change that is not durable yet.
 
     Attributes:
@@ -79,7 +79,7 @@ class CrashStorage(WrappedStorage):
         self._durable = {path: bytes(data) for path, data in (files or {}).items()}
         self._now = MemoryStorage(files, "crash:")
         super().__init__(self._now)
-        self._changes: list[Change] = []
+        self._changes: list[UnsyncedChange] = []
         self._listener = listener
         self.stop_at = stop_at
         self.operations = 0
@@ -88,18 +88,18 @@ class CrashStorage(WrappedStorage):
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
         if create and self._base.stat(path) is None:
             self.count("create", path)
-            self.changed(Change("create", path, 0, b""))
+            self.changed(UnsyncedChange("create", path, 0, b""))
         return _CrashFile(self, self._base.open_rw(path, create=create))
 
     def rename(self, old: str, new: str) -> None:
         self.count("rename", old)
         self._base.rename(old, new)
-        self.changed(Change("rename", old, 0, new.encode()))
+        self.changed(UnsyncedChange("rename", old, 0, new.encode()))
 
     def remove(self, path: str) -> None:
         self.count("remove", path)
         self._base.remove(path)
-        self.changed(Change("remove", path, 0, b""))
+        self.changed(UnsyncedChange("remove", path, 0, b""))
 
     def sync_directory(self, path: str = "") -> None:
         """Creations, renames and removals become durable; contents do not."""
@@ -127,7 +127,7 @@ class CrashStorage(WrappedStorage):
                 _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
         return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
 
-    def pending(self) -> tuple[dict[str, bytes], list[Change]]:
+    def pending(self) -> tuple[dict[str, bytes], list[UnsyncedChange]]:
         """What is durable, and the changes since, in order; for images of another kind than ``CrashMode`` has."""
         return dict(self._durable), list(self._changes)
 
@@ -154,7 +154,7 @@ class CrashStorage(WrappedStorage):
             self.crashed = True
             raise SimulatedCrashError("simulated crash", file=path, consequence="nothing is written any more")
 
-    def changed(self, change: Change) -> None:
+    def changed(self, change: UnsyncedChange) -> None:
         """Remember a change that is not durable."""
         self._changes.append(change)
 
@@ -162,7 +162,7 @@ class CrashStorage(WrappedStorage):
         """The contents of a file are durable; its name is when it was before, or with ``sync_directory``."""
         self._settle(lambda change: change.path == path and change.kind in ("write", "truncate", "create"))
 
-    def _settle(self, settles: Callable[[Change], bool]) -> None:
+    def _settle(self, settles: Callable[[UnsyncedChange], bool]) -> None:
         files = {path: bytearray(data) for path, data in self._durable.items()}
         rest = []
         for change in self._changes:
@@ -183,7 +183,7 @@ class _CrashFile(WrappedFile):
 
     def write(self, offset: int, data: bytes) -> None:
         """Put all of ``data`` at ``offset``. A write that the crash interrupts may still survive in part."""
-        change = Change("write", self.path, offset, bytes(data))
+        change = UnsyncedChange("write", self.path, offset, bytes(data))
         try:
             self._storage.count("write", self.path)
         except SimulatedCrashError:
@@ -197,7 +197,7 @@ class _CrashFile(WrappedFile):
     def truncate(self, length: int) -> None:
         self._storage.count("truncate", self.path)
         self._file.truncate(length)
-        self._storage.changed(Change("truncate", self.path, length, b""))
+        self._storage.changed(UnsyncedChange("truncate", self.path, length, b""))
 
     def sync(self) -> None:
         self._storage.count("sync", self.path)
@@ -207,7 +207,7 @@ class _CrashFile(WrappedFile):
         """Nothing to give back."""
 
 
-def _apply(files: dict[str, bytearray], change: Change) -> None:
+def _apply(files: dict[str, bytearray], change: UnsyncedChange) -> None:
     if change.kind == "create":
         files.setdefault(change.path, bytearray())
     elif change.kind == "remove":

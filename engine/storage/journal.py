@@ -94,7 +94,7 @@ class Place(NamedTuple):
     size: int
 
 
-class Pending(NamedTuple):
+class PendingRepair(NamedTuple):
     """What a marker says: the backup directory and the command of a repair that is at work, or was interrupted."""
 
     backup: str
@@ -128,7 +128,7 @@ def opened(backup: Storage) -> ReadFile:
     return backup.open(JOURNAL)
 
 
-def mark(storage: Storage, pending: Pending) -> None:
+def mark(storage: Storage, pending: PendingRepair) -> None:
     """Say in the environment that its files are between two states, durably."""
     data = json.dumps(pending._asdict()).encode("utf-8") + b"\n"
     file = storage.open_rw(MARKER, create=True)
@@ -148,7 +148,7 @@ def unmark(storage: Storage) -> None:
         storage.sync_directory()
 
 
-def pending_in(storage: Storage) -> Pending | None:
+def pending_in(storage: Storage) -> PendingRepair | None:
     """What the marker of an environment says; None when there is none.
 
     A marker that is not whole is none: it is durable before the first change, and goes away after the last one.
@@ -158,7 +158,7 @@ def pending_in(storage: Storage) -> Pending | None:
     file = storage.open(MARKER)
     try:
         found = json.loads(file.read(0, _LONGEST_MARKER).decode("utf-8"))
-        return Pending(str(found["backup"]), str(found["command"]))
+        return PendingRepair(str(found["backup"]), str(found["command"]))
     except (ValueError, LookupError, TypeError):
         return None
     finally:

@@ -24,7 +24,7 @@ from engine.storage.journal import (
     RUNNING,
     WRITTEN,
     JournalEntry,
-    Pending,
+    PendingRepair,
     digest_of,
     encode_entry,
     log_lengths,
@@ -217,7 +217,7 @@ class SavingStorage(WrappedStorage):
         if self._journal is not None:
             self._journal.sync()
             if self._undoable and not self._marked:
-                mark(self._base, Pending(os.path.realpath(self._backup.root), self._command))
+                mark(self._base, PendingRepair(os.path.realpath(self._backup.root), self._command))
                 self._marked = True
 
 

@@ -24,7 +24,7 @@ from engine.storage.journal import (
     UNDOING,
     UNDONE,
     WRITTEN,
-    Pending,
+    PendingRepair,
     Place,
     digest_of,
     log_lengths,
@@ -75,7 +75,7 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         _require_ours(storage, backup, manifest, places)
     _require_room(storage, places)
     if state != UNDOING:
-        mark(storage, Pending(here, str(manifest.get("command", ""))))
+        mark(storage, PendingRepair(here, str(manifest.get("command", ""))))
         write_manifest(backup, {**manifest, "state": UNDOING})
     file = opened(backup)
     try:

@@ -26,7 +26,7 @@ from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 
 
-class Catalogue:
+class DatabaseCatalog:
     """What the naming and the mapping tree say; both are filled while they are walked.
 
     Arguments:

@@ -50,7 +50,7 @@ from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.parallel import map_small
-from engine.log.check import DamagedStretch, Evidence, FileCheck, FileState, LoggedCkptEnd, check_file
+from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, LoggedFileState, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS, LogEntry
 from engine.log.files import LogFile, LogFiles
@@ -452,7 +452,7 @@ def _has_root(storage: Storage, files: LogFiles, checks: list[FileCheck]) -> boo
 def _missing_findings(
     files: LogFiles, checks: list[FileCheck], lost: AskForLost | None, lost_at_end: LostAtEnd | None
 ) -> Iterator[Finding]:
-    words: dict[int, FileState] = {}
+    words: dict[int, LoggedFileState] = {}
     checkpoint: LoggedCkptEnd | None = None
     for check in checks:
         # In log order, so the last word on a file counts.

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.format.lsn import NULL_LSN
 from engine.storage.base import Storage
-from engine.storage.journal import MARKER, Pending, pending_in
+from engine.storage.journal import MARKER, PendingRepair, pending_in
 from engine.verify.report import ERROR, Finding, Rule
 
 RULE: Final = Rule(
@@ -19,7 +19,7 @@ RULE: Final = Rule(
 _LOCKS: Final = ("je.lck", "dbex.lck")
 
 
-def interrupted(storage: Storage) -> Pending | None:
+def interrupted(storage: Storage) -> PendingRepair | None:
     """What the marker says when nobody is at work on the environment; None without a marker."""
     pending = pending_in(storage)
     # Whoever holds the lock is at work: that repair is under way.

@@ -120,7 +120,7 @@ class Range(NamedTuple):
         return (self.low is None or not key < self.low) and (self.high is None or key < self.high)
 
 
-class Branch(NamedTuple):
+class PendingChild(NamedTuple):
     """What is still to be seen: a slot of a node, and the range of its child. Only parents on the path are held."""
 
     parent: IN
@@ -169,7 +169,7 @@ class TreeWalk:
         """Check a tree; ``visit`` is called with every node that could be read, parents first."""
         self.below(db, self.top(db, visit), visit)
 
-    def top(self, db: DatabaseState, visit: Visitor) -> list[Branch]:
+    def top(self, db: DatabaseState, visit: Visitor) -> list[PendingChild]:
         """Check the root of a tree; its branches, the last one first."""
         if not db.has_root:
             return []
@@ -181,13 +181,13 @@ class TreeWalk:
         self._check_root(db, root)
         return self._seen(db, root, Range(None, None), visit)
 
-    def below(self, db: DatabaseState, branches: list[Branch], visit: Visitor) -> None:
+    def below(self, db: DatabaseState, branches: list[PendingChild], visit: Visitor) -> None:
         """Check all that hangs on some branches, beginning with the last."""
         todo = list(branches)
         while todo:
             todo += self.node(db, todo.pop(), visit)
 
-    def node(self, db: DatabaseState, branch: Branch, visit: Visitor) -> list[Branch]:
+    def node(self, db: DatabaseState, branch: PendingChild, visit: Visitor) -> list[PendingChild]:
         """Check the node that a branch leads to; its branches, the last one first."""
         parent, index, extent = branch
         child = self._child(db, parent, index)
@@ -205,7 +205,7 @@ class TreeWalk:
         self.records += later.records
         self.unordered |= later.unordered
 
-    def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[Branch]:
+    def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[PendingChild]:
         """Check a node; its slots with the ranges of the children, the last one first."""
         self.nodes += 1
         self._check_id(db, node)
@@ -223,7 +223,7 @@ class TreeWalk:
             return []
         # Slot 0 counts as minus infinity (R-TREE-6): its child begins where the parent does.
         bounds = [extent.low, *islice(node.keys, 1, None), extent.high]
-        return [Branch(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
+        return [PendingChild(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
 
     def _child(self, db: DatabaseState, parent: IN, index: int) -> IN | None:
         child, lsn = parent.kids[index], parent.lsns[index]

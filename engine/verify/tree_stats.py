@@ -26,7 +26,7 @@ _CLASSES: Final = 10
 _CATALOGUE: Final = {MAPPING_DB_ID: "_jeIdMap", NAMING_DB_ID: "_jeNameMap"}
 
 
-class TreeStats(NamedTuple):
+class TreeProfile(NamedTuple):
     """The tree of one database.
 
     Attributes:
@@ -52,7 +52,7 @@ class TreeStats(NamedTuple):
 class StatsReport(NamedTuple):
     """The trees of an environment; ``damaged`` when a part could not be read, so that it is missing in the counts."""
 
-    trees: tuple[TreeStats, ...]
+    trees: tuple[TreeProfile, ...]
     damaged: bool
 
 
@@ -103,11 +103,11 @@ class _Counts:
         # JE divides by the room plus one, so a full node is below 100 %.
         self._fill[min(live * 100 // (node.max_entries + 1) // _CLASSES, _CLASSES - 1)] += 1
 
-    def stats(self) -> TreeStats:
+    def stats(self) -> TreeProfile:
         depth = max(self._levels, default=0)
         levels = tuple(self._levels.get(level, 0) for level in range(1, depth + 1))
         name = _CATALOGUE.get(self._db.id, self._db.label)
-        return TreeStats(
+        return TreeProfile(
             name=name,
             db_id=self._db.id,
             depth=depth,

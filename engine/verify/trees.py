@@ -48,7 +48,7 @@ from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
 from engine.tree.spill import Spill
 from engine.verify import tree_rules as rules
-from engine.verify.catalogue import Catalogue
+from engine.verify.catalogue import DatabaseCatalog
 from engine.verify.collector import Collector, FoundPart
 from engine.verify.log import FileResult
 from engine.verify.missing_file_refs import OF_RECOVERY, LostFile, LostFiles
@@ -57,7 +57,7 @@ from engine.verify.obsolete import ObsoleteOffsets, next_summary
 from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION, SpaceCheck
-from engine.verify.tree import NOTHING_WALKED, Branch, Ids, Part, Seen, ShareOfTrees, TreeWalk, Visitor
+from engine.verify.tree import NOTHING_WALKED, Ids, Part, PendingChild, Seen, ShareOfTrees, TreeWalk, Visitor
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
@@ -288,7 +288,7 @@ class _Check:
         self._end_lsn = result.end_lsn
         self._catalog = catalog
         self._findings = findings
-        self._catalogue = Catalogue(ctx, catalog, result.renamed, findings)
+        self._catalogue = DatabaseCatalog(ctx, catalog, result.renamed, findings)
         self._may_be_gone = ExtinctRecords(ctx, catalog).may_be_gone
         self._lost = LostFiles(ctx.access, self._may_be_gone)
         self._ids = Ids(result.ids.node)
@@ -502,7 +502,7 @@ class _Check:
         return self._is_put
 
     def _in_parts(
-        self, db: DatabaseState, branches: list[Branch], given: Mapping[int, Part] | None = None
+        self, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
     ) -> bool | None:  # fmt: skip
         """Walk over the branches of a tree in several processes, or over those of a share.
 
@@ -515,7 +515,7 @@ class _Check:
         # One file for all processes.
         if self._piles is not None and not self._piles.share():
             return None
-        steps: list[Branch | Part] = []
+        steps: list[PendingChild | Part] = []
         for branch in reversed(branches):
             if len(branches) >= _SHARED_BRANCHES:
                 steps.append(branch)
@@ -523,7 +523,7 @@ class _Check:
             # A root of few children: theirs are shared.
             part, below = self._apart(partial(self._walk.node, db, branch, self._visit))
             steps += [part, *reversed(below)]
-        shares = [step for step in steps if isinstance(step, Branch)]
+        shares = [step for step in steps if isinstance(step, PendingChild)]
         if self.share is not None:
             mine = range(self.share[0], len(shares), self.share[1])
             self._shared[db.id] = {place: self._part(db, shares[place]) for place in mine}
@@ -536,7 +536,7 @@ class _Check:
         parts: list[Part] = []
         records = self._walk.records
         for step in steps:
-            parts.append(next(walked) if isinstance(step, Branch) else step)
+            parts.append(next(walked) if isinstance(step, PendingChild) else step)
             records += parts[-1].seen.tally.records
             self._told(records, len(parts) / len(steps))
         # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
@@ -546,7 +546,7 @@ class _Check:
             self._join(part.seen)
         return all(part.is_put for part in parts)
 
-    def _part(self, db: DatabaseState, branch: Branch) -> Part:
+    def _part(self, db: DatabaseState, branch: PendingChild) -> Part:
         """Walk over all that hangs on one branch."""
         return self._apart(partial(self._walk.below, db, [branch], self._visit))[0]
 

@@ -1,7 +1,7 @@
 """Records as their application means them: the option ``--decode``, and how what it gives is printed.
 
-The records of a command that has it have the fields of ``Decoded``; ``decoded`` fills them by a ``Decoding`` from
-here. Keys and data stay as they are beside that.
+The records of a command that has it have the fields of ``DecodedFields``; ``decoded`` fills them by a ``DecodingPlan``
+from here. Keys and data stay as they are beside that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jetool.output.shape import Style, to_text
 if TYPE_CHECKING:
     from engine.contents.base import DecodedRecord
     from engine.db.environment import Environment
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
     from engine.rescue.salvage.sources import SalvageSource
     from engine.storage.base import Storage
 
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 
 @record()
-class Decoded(NamedTuple):
+class DecodedFields(NamedTuple):
     """What a record means to its application; the fields are in each record class that has ``--decode``."""
 
     decoded_key: Annotated[Json | Absent, 'with --decode: the key; {"hex": ...} for what is not known'] = ABSENT
@@ -34,7 +34,7 @@ class Decoded(NamedTuple):
     known: Annotated[Bool | Absent, "with --decode: all of the record is known"] = ABSENT
 
 
-_NAMES: Final = Decoded._fields
+_NAMES: Final = DecodedFields._fields
 
 
 class DecoderType(click.ParamType[str]):
@@ -70,7 +70,7 @@ def decode_option(function: Callable[P, int]) -> Callable[P, int]:
     return click.option("--decode", type=DecoderType(), help=text)(function)
 
 
-def decoding_for(run: Run, env: Environment, name: str | None) -> Decoding | None:
+def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan | None:
     """How to decode the records of an open environment; None when that is not asked for, or nobody knows them."""
     if name is None:
         return None
@@ -79,7 +79,7 @@ def decoding_for(run: Run, env: Environment, name: str | None) -> Decoding | Non
     return _told(run, env.home, decoding_of(env, name))
 
 
-def decoding_for_log(run: Run, storage: Storage, name: str | None) -> Decoding | None:
+def decoding_for_log(run: Run, storage: Storage, name: str | None) -> DecodingPlan | None:
     """The same for a command that reads the log alone: the environment is recovered in memory for it, or salvaged."""
     if name is None:
         return None
@@ -88,7 +88,7 @@ def decoding_for_log(run: Run, storage: Storage, name: str | None) -> Decoding |
     return _told(run, storage.root, decoding_of_log(storage, name))
 
 
-def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> Decoding | None:
+def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> DecodingPlan | None:
     """The same for what is salvaged: where nothing can be recovered, its log is read once more."""
     if name is None:
         return None
@@ -97,7 +97,7 @@ def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> De
     return _told(run, source.nodes[0].env, decoding_of_source(source, name))
 
 
-def _told(run: Run, env: str, found: Decoding | None) -> Decoding | None:
+def _told(run: Run, env: str, found: DecodingPlan | None) -> DecodingPlan | None:
     if found is None:
         run.messages.notice(
             "nobody recognises what the environment belongs to",
@@ -108,7 +108,7 @@ def _told(run: Run, env: str, found: Decoding | None) -> Decoding | None:
     return found
 
 
-def decoded_shape(of: Shaped, decoding: Decoding | None) -> Shape:
+def decoded_shape(of: Shaped, decoding: DecodingPlan | None) -> Shape:
     """The shape of a record class with or without the fields of ``--decode``, as they are printed."""
     shape = shape_of(of)
     if decoding is not None:
@@ -116,11 +116,11 @@ def decoded_shape(of: Shaped, decoding: Decoding | None) -> Shape:
     return shape._replace(fields=tuple(field for field in shape.fields if field.name not in _NAMES))
 
 
-def decoded(found: DecodedRecord | None) -> Decoded:
+def decoded(found: DecodedRecord | None) -> DecodedFields:
     """A decoded record for output; None: it was not decoded."""
     if found is None:
-        return Decoded()
-    return Decoded(decoded_key=found.key, decoded_data=found.data, known=found.known)
+        return DecodedFields()
+    return DecodedFields(decoded_key=found.key, decoded_data=found.data, known=found.known)
 
 
 def decoded_line(row: Row, style: Style) -> str | None:

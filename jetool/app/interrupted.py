@@ -21,7 +21,7 @@ from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.storage import journal, undo
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from engine.storage.journal import MARKER, Pending
+from engine.storage.journal import MARKER, PendingRepair
 from engine.storage.overlay import OverlayStorage
 from engine.storage.sidecar import DirectoryBeside
 from jetool.app import kinds
@@ -89,7 +89,7 @@ def as_before(disk: DiskStorage) -> Storage:
     return view
 
 
-def saved_by(disk: DiskStorage, pending: Pending) -> DiskStorage:
+def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
     """The backup directory that a marker names.
 
     Raises:

@@ -252,11 +252,11 @@ def _groups() -> list[list[str]]:
 
 def _recover_fields() -> list[list[str]]:
     from engine.fields import shape_of
-    from jetool.commands.recover.rows import Recovered
+    from jetool.commands.recover.rows import RecoveryReport
 
     return [
         ["field", "meaning"],
-        *([field.name, field.help] for field in shape_of(Recovered).fields if field.name != "environment"),
+        *([field.name, field.help] for field in shape_of(RecoveryReport).fields if field.name != "environment"),
     ]
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from engine.fields import Bool, Int, Like, Named, Row, Text, record, row_of
+from engine.fields import Bool, FieldName, Int, Like, Row, Text, record, row_of
 from jetool.app.decode_option import decoded_shape
 from jetool.app.options import Run
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.rows.record_rows import PrintedRecord, text_line, write_records
 
 if TYPE_CHECKING:
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
 
 
 @record()
@@ -37,7 +37,7 @@ class DumpEnd(NamedTuple):
 
 
 @record("summary")
-class ScanEnd(NamedTuple):
+class ScanSummary(NamedTuple):
     """The end of the scan."""
 
     records: Annotated[Int, "how many were printed"]
@@ -50,7 +50,7 @@ class TableEnd(NamedTuple):
     """The end."""
 
     # Of a table of what recovery sees: databases, the items of a key.
-    count_: Annotated[Int, "how many rows", Named("count")]
+    count_: Annotated[Int, "how many rows", FieldName("count")]
     complete: Annotated[Bool, Like(Completeness)]
     reason: Annotated[Text | None, Like(Completeness)]
 
@@ -81,7 +81,7 @@ def print_range(
     unseen: str | None = None,
     *,
     db: str = "",
-    decoding: Decoding | None = None,
+    decoding: DecodingPlan | None = None,
 ) -> None:
     """Print records up to a limit, and whether those were all.
 
@@ -95,7 +95,7 @@ def print_range(
         # One record more is looked at, not printed: it tells whether the limit cut something off.
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)
-        stream.end(ScanEnd(records=count, complete=reason is None, reason=reason))
+        stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
 
 
 def print_dump(

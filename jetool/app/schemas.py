@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, NamedTuple
 
-from engine.fields import ABSENT, Absent, Float, Int, Named, Text, record
+from engine.fields import ABSENT, Absent, FieldName, Float, Int, Text, record
 from jetool.app.command import Command, Outputs
 from jetool.output.shape import record_schema
 
@@ -42,7 +42,7 @@ class Error(NamedTuple):
 
 
 @record("progress")
-class Progress(NamedTuple):
+class ProgressMessage(NamedTuple):
     """How far a step has come."""
 
     step: Annotated[Text, "name of the step"]
@@ -59,7 +59,7 @@ class Progress(NamedTuple):
 class Count(NamedTuple):
     """The end of the output."""
 
-    count_: Annotated[Int, "number of records", Named("count")]
+    count_: Annotated[Int, "number of records", FieldName("count")]
 
 
 def of(name: str, command: Command) -> dict[str, Any] | None:
@@ -82,7 +82,7 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
         "$defs": {
             "line": {"oneOf": lines},
             "error": record_schema(Error, with_rec=True),
-            "progress": record_schema(Progress, with_rec=True),
+            "progress": record_schema(ProgressMessage, with_rec=True),
         },
     }
 

@@ -24,8 +24,8 @@ def session(run: Run, *, quick: bool = False) -> Iterator[Session]:
         JetoolError: as ``engine.pipeline.session.open_session``.
     """
     from engine.pipeline.session import open_session
-    from engine.pipeline.settings import Settings, parse_conf
+    from engine.pipeline.settings import SparkSettings, parse_conf
 
-    settings = Settings(run.master, parse_conf(run.conf), run.jobs, quick)
+    settings = SparkSettings(run.master, parse_conf(run.conf), run.jobs, quick)
     with open_session(settings, run.listener) as found:
         yield found

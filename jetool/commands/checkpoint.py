@@ -52,9 +52,9 @@ class TakenCheckpoint(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.recover_rows import DerbyRecovered
+    from jetool.derby.recover_rows import DerbyRecoveryReport
 
-    return Outputs("document", (TakenCheckpoint, DerbyRecovered), derby=(DerbyRecovered,))
+    return Outputs("document", (TakenCheckpoint, DerbyRecoveryReport), derby=(DerbyRecoveryReport,))
 
 
 @command(

@@ -25,7 +25,7 @@ _LEAST_FILE: Final = 1_000_000
 
 
 @record("created")
-class Created(NamedTuple):
+class CreateResult(NamedTuple):
     """The new environment."""
 
     environment: Annotated[Text, "its directory"]
@@ -38,7 +38,7 @@ class Created(NamedTuple):
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (Created, record_rows.CreatedStore), derby=(record_rows.CreatedStore,))
+    return Outputs("document", (CreateResult, record_rows.CreatedStore), derby=(record_rows.CreatedStore,))
 
 
 @command(
@@ -115,7 +115,7 @@ def create(
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
         names = made.database_names()
     run.out.document(
-        Created(environment=env, log_version=WRITTEN_VERSION, dbs=names, end_lsn=made.end_lsn, dry_run=run.dry_run)
+        CreateResult(environment=env, log_version=WRITTEN_VERSION, dbs=names, end_lsn=made.end_lsn, dry_run=run.dry_run)
     )
     return exits.DONE
 

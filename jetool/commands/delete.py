@@ -15,7 +15,7 @@ from jetool.app.options import Run
 
 
 @record("deleted")
-class Deleted(NamedTuple):
+class DeletedRecord(NamedTuple):
     """What was deleted."""
 
     db: Annotated[Text, "name of the database"]
@@ -29,7 +29,7 @@ class Deleted(NamedTuple):
 def _outputs() -> Outputs:
     from jetool.derby import record_rows
 
-    return Outputs("document", (Deleted, record_rows.DeletedRow), derby=(record_rows.DeletedRow,))
+    return Outputs("document", (DeletedRecord, record_rows.DeletedRow), derby=(record_rows.DeletedRow,))
 
 
 @command(
@@ -70,5 +70,7 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
                     hint=f"jetool scan {env} --db {name} shows what there is",
                 )
             commit = txn.commit()
-    run.out.document(Deleted(db=name, key=key, records=removed, txn=txn.id, commit_lsn=commit, dry_run=run.dry_run))
+    run.out.document(
+        DeletedRecord(db=name, key=key, records=removed, txn=txn.id, commit_lsn=commit, dry_run=run.dry_run)
+    )
     return exits.DONE

@@ -10,7 +10,7 @@ from typing import IO, Annotated, NamedTuple
 import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
-from engine.fields import Bool, Choices, Int, Lsn, Named, Text, record
+from engine.fields import Bool, Choices, FieldName, Int, Lsn, Text, record
 from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_places
 from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
@@ -40,7 +40,7 @@ class ExplainedText(NamedTuple):
         Choices(ENVIRONMENTS),
     ]
     next: Annotated[Text | None, "the next command"]
-    count_: Annotated[Int, "how often it was met", Named("count")]
+    count_: Annotated[Int, "how often it was met", FieldName("count")]
     first_line: Annotated[Int, "the line where it was met first"]
     last_line: Annotated[Int, "the line where it was met last"]
     lsns: Annotated[Sequence[Lsn], "LSNs that its lines name"]

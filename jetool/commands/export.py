@@ -6,7 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import click
 
-from engine.fields import Bool, Choices, Int, Named, SizeBytes, Text, record
+from engine.fields import Bool, Choices, FieldName, Int, SizeBytes, Text, record
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.decode_option import decode_option, decoding_for
@@ -17,12 +17,12 @@ FORMS: Final = ("parquet", "csv", "json", "orc")
 
 
 @record("exported")
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """What was exported."""
 
     db: Annotated[Text, "name of the database"]
     to: Annotated[Text, "where its records are"]
-    as_: Annotated[Text, "the format", Choices(FORMS), Named("as")]
+    as_: Annotated[Text, "the format", Choices(FORMS), FieldName("as")]
     records: Annotated[Int, "records written"]
     files: Annotated[Int | None, "files; null where they are not on this machine"]
     bytes: Annotated[SizeBytes | None, "their bytes"]
@@ -32,7 +32,7 @@ class Exported(NamedTuple):
 
 @command(
     "export",
-    outputs=lambda: Outputs("document", (Exported,)),
+    outputs=lambda: Outputs("document", (ExportResult,)),
     features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
         ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
@@ -81,7 +81,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     with session(run) as spark:
         done = run_export(spark, env, name, to, kind, columns, wanted, partitions=partitions, listener=run.listener)
     run.out.document(
-        Exported(
+        ExportResult(
             db=name,
             to=to,
             as_=kind,

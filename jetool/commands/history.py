@@ -11,21 +11,21 @@ from engine.contents.base import unknown
 from engine.errors import NotFoundError
 from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, Like, Lsn, Text, Time, Vlsn, record
 from engine.format.entry.ln import LN
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_history
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import Decoded, decode_option, decoded, decoded_shape, decoding_for_log
+from jetool.app.decode_option import DecodedFields, decode_option, decoded, decoded_shape, decoding_for_log
 from jetool.app.kinds import require_je
 from jetool.app.log_damage import LOG_EXITS, report_damage
 from jetool.app.options import Run
 
 
 @record("version")
-class RecordVersion(NamedTuple):
+class VersionRow(NamedTuple):
     """One version of a record."""
 
     lsn: Annotated[Lsn, "where it is in the log"]
@@ -40,9 +40,9 @@ class RecordVersion(NamedTuple):
     abort_lsn: Annotated[Lsn, "the version before the transaction"]
     vlsn: Annotated[Vlsn, "VLSN of a replicated version"]
     invisible: Annotated[Bool, "a rollback has made it invisible"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 @record("summary")
@@ -56,7 +56,7 @@ class HistorySummary(NamedTuple):
 
 @command(
     "history",
-    outputs=lambda: Outputs("stream", (RecordVersion,), HistorySummary),
+    outputs=lambda: Outputs("stream", (VersionRow,), HistorySummary),
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("Who changed this record, and when", "jetool history /data/env user0001 --db users"),
@@ -95,7 +95,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
             hint=f"jetool scan {env} --db {name} shows which keys there are",
         )
     decoding = decoding_for_log(run, storage, decode)
-    shape = decoded_shape(RecordVersion, decoding)
+    shape = decoded_shape(VersionRow, decoding)
     rows = [_version(decoding, fates, entry, record) for entry, record in found]
     committed = sum(fates.fate_of(entry, record) in ("committed", NON_TRANSACTIONAL) for entry, record in found)
     with run.out.stream(shape) as stream:
@@ -106,13 +106,13 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     return report_damage(run, env, fates.damages)
 
 
-def _version(decoding: Decoding | None, fates: LogFates, entry: LogEntry, found: LN) -> RecordVersion:
+def _version(decoding: DecodingPlan | None, fates: LogFates, entry: LogEntry, found: LN) -> VersionRow:
     txn = fates.txns.get(found.txn_id) if found.txn_id is not None else None
     meaning = decoding.logged(found.db_id, found.key, found.data) if decoding is not None else None
     if decoding is not None and meaning is None:
         meaning = unknown(found.key, found.data or b"")
     means = decoded(meaning)
-    return RecordVersion(
+    return VersionRow(
         lsn=entry.lsn,
         type=entry.type_name,
         txn=found.txn_id,

@@ -22,7 +22,7 @@ from jetool.output.shape import Style, to_text
 
 
 @record("file")
-class MissingFile(NamedTuple):
+class MissingFileRow(NamedTuple):
     """A log file that is not there, or not whole."""
 
     file: Annotated[Text, "its name"]
@@ -93,7 +93,7 @@ def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
 def _line(rec: str, row: Row, style: Style) -> str:
     """One line of text: what kind of thing, then its values."""
     values = [to_text(kind, value, style) for _, kind, value in row]
-    if rec == shape_of(MissingFile).rec:
+    if rec == shape_of(MissingFileRow).rec:
         leading = f"{plural(row[3][2], 'node')} and {plural(row[4][2], 'record')} lead there"
         needs = leading if values[5] != "-" else "nothing leads there"
         read = ", recovery has to read it" if row[2][2] else ""
@@ -108,7 +108,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 @command(
     "missing",
     check=_check,
-    outputs=lambda: Outputs("stream", (MissingFile, MissingKey, MissingSubtree), MissingSummary),
+    outputs=lambda: Outputs("stream", (MissingFileRow, MissingKey, MissingSubtree), MissingSummary),
     features=("fields", "progress", "keys"),
     examples=(
         ("Which files are missing, and what is lost with them", "jetool missing /data/env"),
@@ -156,7 +156,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
             hint=f"jetool salvage {env} --to DIR saves what is legible",
         )
-    with run.out.stream(MissingFile, MissingKey, MissingSubtree, line=_line) as stream:
+    with run.out.stream(MissingFileRow, MissingKey, MissingSubtree, line=_line) as stream:
         for file in report.files:
             stream.row(_absent(file))
         for key in report.keys:
@@ -195,8 +195,8 @@ def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
     return exits.DATA_GIVEN_UP if sources[0].base is None else exits.DONE, to if is_made else None
 
 
-def _absent(file: AbsentFile) -> MissingFile:
-    return MissingFile(
+def _absent(file: AbsentFile) -> MissingFileRow:
+    return MissingFileRow(
         file=f"{file.number:08x}.jdb",
         state=file.state,
         in_recovery=file.in_recovery,

@@ -11,7 +11,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.decode_option import decode_option, decoding_for
 from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.app.options import Run
-from jetool.app.record_output import ScanEnd, end_of_range, print_range
+from jetool.app.record_output import ScanSummary, end_of_range, print_range
 from jetool.rows.record_rows import PrintedRecord
 
 
@@ -23,7 +23,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 @command(
     "scan",
     check=_check,
-    outputs=lambda: Outputs("stream", (PrintedRecord,), ScanEnd),
+    outputs=lambda: Outputs("stream", (PrintedRecord,), ScanSummary),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),

@@ -31,7 +31,7 @@ _CHUNK_ROWS: Final = 5000
 
 
 @record("txn")
-class TxnFate(NamedTuple):
+class TxnRow(NamedTuple):
     """One transaction."""
 
     txn: Annotated[Int, "its id; that of a replicated transaction is negative"]
@@ -69,7 +69,7 @@ def _outputs() -> Outputs:
     of_je, of_derby = shape_of(FateCounts), shape_of(derby.XactCounts)
     fields = [field._replace(optional=field.name not in of_derby.names()) for field in of_je.fields]
     fields += [field._replace(optional=True) for field in of_derby.fields if field.name not in of_je.names()]
-    return Outputs("stream", (TxnFate, derby.DerbyTxn), of_je._replace(fields=tuple(fields)))
+    return Outputs("stream", (TxnRow, derby.DerbyTxn), of_je._replace(fields=tuple(fields)))
 
 
 @command(
@@ -112,7 +112,7 @@ def txns(
         # Filters look at the columns of the table.
         chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
     chosen = chosen[:limit]
-    with run.out.stream(TxnFate) as stream:
+    with run.out.stream(TxnRow) as stream:
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
         written = Progress(run.listener, "write", len(chosen))
         for part, chunk in zip(
@@ -185,7 +185,7 @@ def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int])
         "after_end": [bool(state & AFTER_END) for state in states],
         "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
     }
-    return rendered(encoder, TxnFate, columns)
+    return rendered(encoder, TxnRow, columns)
 
 
 def _xid(prepare: Prepare) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
-from engine.derby.database_info import Info, gather
+from engine.derby.database_info import DatabaseSurvey, gather
 from engine.derby.format import container
 from engine.derby.presence import POSSIBLE, misnamed_clause
 from engine.derby.service_properties import PROPERTIES
@@ -53,7 +53,7 @@ class _Wrong(NamedTuple):
     consequence: str | None = None
 
 
-def warn(run: Run, root: str, found: Info) -> bool:
+def warn(run: Run, root: str, found: DatabaseSurvey) -> bool:
     """Say what is wrong, a line each; whether any of it is harmful."""
     wrong = [*_wrong_properties(found), *_wrong_controls(found), *_wrong_log(found)]
     for one in wrong:
@@ -62,7 +62,7 @@ def warn(run: Run, root: str, found: Info) -> bool:
     return any(one.harmful for one in wrong)
 
 
-def _wrong_properties(found: Info) -> list[_Wrong]:
+def _wrong_properties(found: DatabaseSurvey) -> list[_Wrong]:
     consequence = CODES["DRB-DB-002"].consequence
     wrong = []
     if found.start_problem is not None:
@@ -77,7 +77,7 @@ def _wrong_properties(found: Info) -> list[_Wrong]:
     return wrong
 
 
-def _wrong_controls(found: Info) -> list[_Wrong]:
+def _wrong_controls(found: DatabaseSurvey) -> list[_Wrong]:
     copies = (found.controls.primary, found.controls.mirror)
     bad = [copy for copy in copies if copy.control is None]
     # Derby starts from either copy; only the loss of both is harmful.
@@ -88,7 +88,7 @@ def _wrong_controls(found: Info) -> list[_Wrong]:
     ]
 
 
-def _wrong_log(found: Info) -> list[_Wrong]:
+def _wrong_log(found: DatabaseSurvey) -> list[_Wrong]:
     if found.problem is not None:
         return [_Wrong(found.problem, True, file=CONTROL, consequence="recovery could not start")]
     if found.analysis is None:

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from engine.derby.checkpoint import TruncationPoint, earliest_useful, rep_point
 from engine.derby.database import ControlCopy, Controls
-from engine.derby.database_info import DerbyAnalysis, Info, OpenTransaction
+from engine.derby.database_info import DatabaseSurvey, DerbyAnalysis, OpenTransaction
 from engine.derby.format import control, instant
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.log_tail import RecordsAfterEnd
@@ -37,7 +37,7 @@ class ControlFile(NamedTuple):
 
 
 @record()
-class LogFileInfo(NamedTuple):
+class LogFileRow(NamedTuple):
     """A log file."""
 
     file: Annotated[Text, "log file"]
@@ -123,13 +123,13 @@ class DerbyInfo(NamedTuple):
     problem: Annotated[Text | None, "why recovery would not start, or would start elsewhere"]
     control_files: Annotated[Sequence[ControlFile], "both copies of the control data"]
     last_checkpoint: Annotated[InfoCheckpoint | None, "the checkpoint that recovery starts from"]
-    log_files: Annotated[Sequence[LogFileInfo], "log files"]
+    log_files: Annotated[Sequence[LogFileRow], "log files"]
     recovery: Annotated[DerbyWork | None, "what recovery would have to do"]
     open_transactions: Annotated[Sequence[OpenDerbyTransaction], "transactions without an end"]
     after_end: Annotated[AfterEndInfo | None, "what follows the end of the log"]
 
 
-def info_of(found: Info, repair: str | None, lock_files: list[str]) -> DerbyInfo:
+def info_of(found: DatabaseSurvey, repair: str | None, lock_files: list[str]) -> DerbyInfo:
     """The state of a database."""
     analysis = found.analysis
     return DerbyInfo(
@@ -153,7 +153,7 @@ def info_of(found: Info, repair: str | None, lock_files: list[str]) -> DerbyInfo
         control_files=[_control(copy, found.controls) for copy in (found.controls.primary, found.controls.mirror)],
         last_checkpoint=_checkpoint(analysis, found.truncation_points),
         log_files=[
-            LogFileInfo(
+            LogFileRow(
                 file=f"log{one.number}.dat",
                 bytes=one.size_bytes,
                 previous_end=one.previous_end,

@@ -54,7 +54,7 @@ class CheckpointEntry(NamedTuple):
 
 
 @record()
-class CopiedRow(NamedTuple):
+class RowCopy(NamedTuple):
     """A row that was copied to another page."""
 
     record_id: Annotated[Int, "id on the new page"]
@@ -72,7 +72,7 @@ _BODY: Final = tuple(
         ("delete", "bool", "Delete: marked, or the mark is taken off", ()),
         ("field", "int", "UpdateField: number of the field", ()),
         ("record_ids", "ints", "Purge: ids of the rows", ()),
-        ("copied_rows", "records", "CopyRows: ids of the rows", shape_of(CopiedRow).fields),
+        ("copied_rows", "records", "CopyRows: ids of the rows", shape_of(RowCopy).fields),
         ("next_record_id", "int", "InitPage: id that the next row gets", ()),
         ("page_offset", "int", "InitPage: ignored by recovery", ()),
         ("page_format", "int", "InitPage: format id of the page", ()),
@@ -217,7 +217,7 @@ def _value(operation: registry.Operation, name: str, value: Any) -> Any:
     if isinstance(operation, CheckpointRecord) and name == "table":
         return [_table_entry(entry) for entry in value or ()]
     if isinstance(operation, page.CopyRows) and name == "rows":
-        return [CopiedRow(record_id=number, reserved_bytes=size) for number, size in value]
+        return [RowCopy(record_id=number, reserved_bytes=size) for number, size in value]
     return value
 
 

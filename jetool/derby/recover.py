@@ -23,7 +23,7 @@ from jetool.app.options import Run
 from jetool.derby.database_lock import wait_for_lock
 from jetool.derby.ends import note_holder
 from jetool.derby.explain_rows import textbook_report
-from jetool.derby.recover_rows import DerbyRecovered, derby_recovered
+from jetool.derby.recover_rows import DerbyRecoveryReport, derby_recovered
 from jetool.derby.saved_bytes import backup_of, has_saved, last_backup
 from jetool.derby.timeline_rows import drawing, timeline_report
 from jetool.output.shape import check_fields
@@ -58,7 +58,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         DamageError: something that recovery needs is missing or damaged.
     """
     # Wrong names of fields must be refused before something is changed.
-    check_fields(run.out.selected, (DerbyRecovered,))
+    check_fields(run.out.selected, (DerbyRecoveryReport,))
     wait_for_lock(run, DerbyDatabase(storage))
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from engine.derby.checkpoint import CheckpointResult
 from engine.derby.recovery.manager import DerbyRecoveryResult
-from engine.fields import Bool, Choices, DurationMs, Instant, Int, Like, Named, SizeBytes, Text, record
+from engine.fields import Bool, Choices, DurationMs, FieldName, Instant, Int, Like, SizeBytes, Text, record
 from jetool.derby.info_rows import Truncation, truncation_of
 
 
@@ -15,8 +15,8 @@ from jetool.derby.info_rows import Truncation, truncation_of
 class LogScanPass(NamedTuple):
     """A pass over the log."""
 
-    pass_: Annotated[Text, "what was done", Choices(("analysis", "redo", "undo")), Named("pass")]
-    from_: Annotated[Instant, "where it began", Named("from")]
+    pass_: Annotated[Text, "what was done", Choices(("analysis", "redo", "undo")), FieldName("pass")]
+    from_: Annotated[Instant, "where it began", FieldName("from")]
     to: Annotated[Instant, "where it ended"]
     records: Annotated[Int, "records read; undo: records written"]
     applied: Annotated[Int | None, "records done again; undo: CLRs"]
@@ -57,7 +57,7 @@ class ChangedFile(NamedTuple):
 
 
 @record("recovered")
-class DerbyRecovered(NamedTuple):
+class DerbyRecoveryReport(NamedTuple):
     """What recovery of a Derby database did."""
 
     environment: Annotated[Text, "the directory"]
@@ -79,9 +79,9 @@ class DerbyRecovered(NamedTuple):
 
 def derby_recovered(
     root: str, found: DerbyRecoveryResult, *, dry_run: bool, saved_in: str | None, duration_ms: int
-) -> DerbyRecovered:
+) -> DerbyRecoveryReport:
     """The result of recovery."""
-    return DerbyRecovered(
+    return DerbyRecoveryReport(
         environment=root,
         store="derby",
         dry_run=dry_run,

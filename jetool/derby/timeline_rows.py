@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from engine.derby.log import DerbyLogFiles
-from engine.derby.timeline import PERIODS, A, Scale, Timeline, TimelineEntry
+from engine.derby.timeline import PERIODS, A, Timeline, TimelineEntry, TimelineScale
 from engine.errors import plural
 from engine.fields import Bool, Choices, Instant, Int, Text, record
 from jetool.derby.txns import FATES
@@ -90,7 +90,7 @@ def drawing(log: DerbyLogFiles, found: Timeline, width: int) -> Iterator[str]:
     """The lines of the drawing, at most ``width`` columns wide (80 at least)."""
     first = min((one.fate.first for one in found.entries if one.begins == A and one.fate.first), default=found.undo_lwm)
     columns = max(width - _LABEL_WIDTH, _FEWEST_COLUMNS)
-    scale = Scale(log, [first, found.undo_lwm, found.redo_lwm, found.end], columns)
+    scale = TimelineScale(log, [first, found.undo_lwm, found.redo_lwm, found.end], columns)
     marks = {scale.column(found.end): "e", scale.column(found.redo_lwm): "r", scale.column(found.undo_lwm): "u"}
     if found.checkpoint:
         marks[scale.column(found.checkpoint)] = "^"
@@ -110,7 +110,7 @@ def drawing(log: DerbyLogFiles, found: Timeline, width: int) -> Iterator[str]:
         yield f"{plural(found.not_read, 'transaction')} ended in front of undoLWM: not read"
 
 
-def _bar(scale: Scale, one: TimelineEntry, marks: dict[int, str], columns: int) -> str:
+def _bar(scale: TimelineScale, one: TimelineEntry, marks: dict[int, str], columns: int) -> str:
     """A transaction as a bar: ``<`` begun before the log that is left, ``>`` never ended."""
     left = scale.column(one.fate.first) if one.fate.first else 0
     right = scale.column(one.fate.last) if one.ends is not None else columns - 1

@@ -209,7 +209,7 @@ class NoProgress(SilentListener):
         """Nothing is drawn."""
 
 
-class JsonLines:
+class JsonMessages:
     """Progress for machines."""
 
     def __init__(self) -> None:
@@ -329,7 +329,7 @@ def make_reporter(choice: str, *, quiet: bool) -> Reporter:
         quiet: whether ``-q`` was given; it means no bar, JSON lines that were asked for still come.
     """
     if choice == "json":
-        return JsonLines()
+        return JsonMessages()
     if choice == "auto" and not quiet and is_terminal(sys.stderr):
         return Bar()
     return NoProgress()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.fields import ABSENT, Absent, Bool, Data, Json, Key, Like, Row, named_row, record
-from jetool.app.decode_option import Decoded, decoded, decoded_line, decoded_shape
+from jetool.app.decode_option import DecodedFields, decoded, decoded_line, decoded_shape
 from jetool.output.base import OutputStream
 from jetool.output.columns import rendered
 from jetool.output.shape import Style, to_text
 
 if TYPE_CHECKING:
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
 
 
 @record("record")
@@ -23,15 +23,15 @@ class PrintedRecord(NamedTuple):
 
     key: Annotated[Key, "the key, as --key-format says"]
     data: Annotated[Data, "the data, as --data-format says"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 _BATCH: Final = 512
 
 
-def printed(found: tuple[bytes, bytes], db: str = "", decoding: Decoding | None = None) -> PrintedRecord:
+def printed(found: tuple[bytes, bytes], db: str = "", decoding: DecodingPlan | None = None) -> PrintedRecord:
     """A record, of a database; decoded when that is asked for."""
     key, data = found
     if decoding is None:
@@ -54,7 +54,7 @@ def write_records(
     stream: OutputStream,
     records: Iterable[tuple[bytes, bytes]],
     db: str = "",
-    decoding: Decoding | None = None,
+    decoding: DecodingPlan | None = None,
     listener: Listener = SILENT,
 ) -> int:
     """Print records in batches; returns how many there were. The listener hears ``write``."""

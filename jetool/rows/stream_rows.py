@@ -42,7 +42,7 @@ class StreamSurplus(NamedTuple):
 
 
 @record()
-class StreamEnd(NamedTuple):
+class StreamEndRow(NamedTuple):
     """A node's stream."""
 
     first: Annotated[Vlsn, "first VLSN of the log; null for none"]
@@ -130,10 +130,10 @@ def surplus_of(surplus: Surplus) -> StreamSurplus:
     )
 
 
-def stream_end(facts: StreamFacts) -> StreamEnd:
+def stream_end(facts: StreamFacts) -> StreamEndRow:
     """First and last VLSN of a node, and the landmarks."""
     points = facts.sync_points
-    return StreamEnd(
+    return StreamEndRow(
         first=facts.first,
         last=facts.last,
         last_sync=points[-1].vlsn if len(points) else NULL_VLSN,

@@ -25,8 +25,8 @@ from typing import Final
 from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address, SocketNetwork
 from engine.rep.client.group_state import GroupLook, look
-from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.term import LeadConfig
+from engine.rep.master.term import LeadConfig
+from engine.rep.member.node import JoinedNode
 from engine.rep.wire.feeder import NO_SYNC, SYNC
 from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability

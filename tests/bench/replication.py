@@ -19,8 +19,8 @@ from pathlib import Path
 
 from engine.db.config import EnvironmentConfig
 from engine.rep.acks import AckPolicy
-from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.term import LeadConfig
+from engine.rep.master.term import LeadConfig
+from engine.rep.member.node import JoinedNode
 from engine.storage.disk import DiskStorage
 from tests.harness import environment
 from tests.rep.nodes import free_ports, leader

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from engine.cleaner.selection import CleaningLimits, FileFacts, choose, last_candidate, parse_file_ranges, percent
+from engine.cleaner.selection import CleaningLimits, FileUsage, choose, last_candidate, parse_file_ranges, percent
 from engine.errors import UsageError
 
 LIMITS = CleaningLimits()
 
 
-def files(*obsolete: int, total: int = 100) -> list[FileFacts]:
-    return [FileFacts(number, total, bytes_) for number, bytes_ in enumerate(obsolete)]
+def files(*obsolete: int, total: int = 100) -> list[FileUsage]:
+    return [FileUsage(number, total, bytes_) for number, bytes_ in enumerate(obsolete)]
 
 
-def chosen(facts: list[FileFacts], limits: CleaningLimits = LIMITS, newest: int = 1000, **how: Any) -> int | None:
+def chosen(facts: list[FileUsage], limits: CleaningLimits = LIMITS, newest: int = 1000, **how: Any) -> int | None:
     choice = choose(facts, limits, newest, **how).choice
     return None if choice is None else choice.number
 
@@ -28,7 +28,7 @@ def test_percent_is_rounded_half_up() -> None:
 def test_the_example_of_the_module() -> None:
     assert chosen(files(90, 40, 0, 0)) is None
     assert chosen(files(90, 80, 60, 0)) == 0
-    begun = [FileFacts(0, 100, 90, in_progress=True), *files(90, 80, 60, 0)[1:]]
+    begun = [FileUsage(0, 100, 90, in_progress=True), *files(90, 80, 60, 0)[1:]]
     found = choose(begun, LIMITS, 1000)
     assert (found.choice, found.current_min, found.predicted_min) == (None, 43, 55)
 
@@ -68,14 +68,14 @@ def test_anything_takes_the_best() -> None:
 
 def test_expired_bytes_make_a_range() -> None:
     """50 obsolete and 40 expired bytes: between 10 and 50 per cent are in use."""
-    facts = FileFacts(0, 100, 50, 40, 40)
+    facts = FileUsage(0, 100, 50, 40, 40)
     assert (facts.min_utilization, facts.average_utilization, facts.max_utilization) == (10, 30, 50)
-    assert chosen([facts, FileFacts(1, 100, 75)]) == 1
-    assert chosen([facts, FileFacts(1, 100, 65)]) == 0
+    assert chosen([facts, FileUsage(1, 100, 75)]) == 1
+    assert chosen([facts, FileUsage(1, 100, 65)]) == 0
 
 
 def test_two_passes_where_the_range_is_wide() -> None:
-    wide, narrow = FileFacts(0, 100, 50, 50, 50), FileFacts(0, 100, 50, 9, 9)
+    wide, narrow = FileUsage(0, 100, 50, 50, 50), FileUsage(0, 100, 50, 9, 9)
     for facts, required in ((wide, 45), (narrow, None)):
         choice = choose([facts], LIMITS, 1000).choice
         assert choice is not None
@@ -84,6 +84,6 @@ def test_two_passes_where_the_range_is_wide() -> None:
 
 def test_gradual_expiration_decides_for_the_whole_log() -> None:
     """All of it has expired today, but little of the day has passed: nothing is chosen yet."""
-    facts = [FileFacts(number, 100, 0, 60, 5) for number in range(4)]
+    facts = [FileUsage(number, 100, 0, 60, 5) for number in range(4)]
     assert chosen(facts) is None
     assert chosen([one._replace(gradual=60) for one in facts]) == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.cleaner.offline import OfflineCleaning
+from engine.cleaner.offline import OfflineCleaner
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.disk import DiskStorage
@@ -172,14 +172,14 @@ def test_less_than_a_file_is_enough(env: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_sigint_ends_after_the_file(env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = OfflineCleaning._done
+    done = OfflineCleaner._done
 
-    def interrupted(self: OfflineCleaning, found: Any) -> None:
+    def interrupted(self: OfflineCleaner, found: Any) -> None:
         done(self, found)
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 
-    monkeypatch.setattr(OfflineCleaning, "_done", interrupted)
+    monkeypatch.setattr(OfflineCleaner, "_done", interrupted)
     before = signal.getsignal(signal.SIGINT)
     result = run("clean", env, "--backup-dir", "none", "--json")
     assert result.code == 130

@@ -25,9 +25,9 @@ from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
-from jetool.commands.dump_log.json_lines import JsonLines
+from jetool.commands.dump_log.json_lines import EntryJsonLines
 from jetool.commands.dump_log.renderer import LineRenderer
-from jetool.commands.dump_log.rows import ENTRY, View, entry_row
+from jetool.commands.dump_log.rows import ENTRY, BodyView, entry_row
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style
@@ -131,7 +131,7 @@ def test_lines_of_text() -> None:
 @pytest.mark.parametrize("env", sorted(path for path in GOLDEN.glob("*/*") if path.is_dir()), ids=lambda p: p.name)
 def test_the_short_way_prints_what_the_general_one_does(env: Path) -> None:
     """Most lines are made without ``describe``; they must not differ from it."""
-    lines = LineRenderer(View(), Style())
+    lines = LineRenderer(BodyView(), Style())
     for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
         assert isinstance(item, LogEntry)
         record = item.record()
@@ -145,9 +145,9 @@ def test_the_short_way_prints_what_the_general_one_does(env: Path) -> None:
 @pytest.mark.parametrize("data", [False, True])
 @pytest.mark.parametrize("env", sorted(path for path in GOLDEN.glob("*/*") if path.is_dir()), ids=lambda p: p.name)
 def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> None:
-    view = View(data=data)
+    view = BodyView(data=data)
     style = Style(tz=timezone(timedelta(hours=5, minutes=30)))
-    lines, encoder = JsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY,), None, style))
+    lines, encoder = EntryJsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY,), None, style))
     for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
         assert isinstance(item, LogEntry)
         record = item.record()
@@ -163,13 +163,13 @@ def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> No
 @pytest.mark.parametrize("time", [0, -1, -62_135_596_800_001, 1 << 60, 999, 1_700_000_000_123])
 def test_times_of_json_lines_are_those_of_the_general_way(time: int) -> None:
     encoder = NdjsonEncoder(StreamLayout((ENTRY,), None, Style()))
-    lines = JsonLines(View(), Style())
+    lines = EntryJsonLines(BodyView(), Style())
     for last_lsn in (NULL_LSN, 0x500000020, -5, 1 - (1 << 32)):
         record = TxnEnd(last_lsn, 7, time, 1, -1, 0)
         entry = LogEntry(0x200000030, COMMIT, 17, 0, 16, 20, -1, 99, True, b"")
         made = lines.line(entry, record)
         if made is not None:
-            assert f"{made}\n".encode() == encoder.rows([("entry", entry_row(entry, record, "", View()))])
+            assert f"{made}\n".encode() == encoder.rows([("entry", entry_row(entry, record, "", BodyView()))])
         assert (made is None) == (last_lsn < NULL_LSN)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from engine.rep.joined.node import JoinedNode
+from engine.rep.member.node import JoinedNode
 from jetool.app import exits
 from tests.harness import Result, run
 from tests.rep.nodes import group_of_two

@@ -139,7 +139,7 @@ def test_recover_says_first_what_it_does() -> None:
 
 def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
     """Records and percent, up to the end, for a program that watches."""
-    progress = jsonschema_rs.Draft202012Validator(record_schema(schemas.Progress, with_rec=True))
+    progress = jsonschema_rs.Draft202012Validator(record_schema(schemas.ProgressMessage, with_rec=True))
     for words, step in (
         (("dbs", "--count"), "count"),
         (("verify", "--full"), "trees"),

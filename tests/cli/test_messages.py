@@ -82,7 +82,7 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
     listener.step("other", 1, 0)
     listener.close()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    validator = jsonschema_rs.Draft202012Validator(record_schema(schemas.Progress, with_rec=True))
+    validator = jsonschema_rs.Draft202012Validator(record_schema(schemas.ProgressMessage, with_rec=True))
     for line in lines:
         validator.validate(line)
     assert [line["done"] for line in lines if line["step"] == "scan"][-1] == 1000

@@ -15,7 +15,7 @@ import pytest
 from jetool.app import exits
 from tests.harness import assert_valid, environment, run
 from tests.rep.changes.tcp_double import listening
-from tests.rep.joined.playing import group_of, operations
+from tests.rep.member.playing import group_of, operations
 from tests.rep.nodes import free_ports
 from tests.support.waiting import PATIENCE_S, eventually
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.fields import named_row, shape_of
-from engine.rep.changes.transactions import Change
+from engine.rep.changes.transactions import RecordChange
 from jetool.app import exits
 from jetool.commands.stream import command, rows
 from jetool.commands.stream.files import PART, STATE, ChangeFiles
@@ -75,10 +75,10 @@ def test_durable_is_the_default(group: GroupDouble) -> None:
 def test_the_fast_lines_are_those_of_the_encoder() -> None:
     plain = NdjsonEncoder(StreamLayout((shape_of(rows.StreamedChange),), None, PLAIN))
     changes = [
-        Change(5, "insert", -258, 'na"me\u2028\udc80', b"\x00k", b"v", 0, None),
-        Change(6, "delete", -258, None, b"", None, 0, None),
-        Change(7, "update", 300, "x", b"k", b"", -20_000, None),
-        Change(8, "rename_database", -258, "new", None, None, 0, "old"),
+        RecordChange(5, "insert", -258, 'na"me\u2028\udc80', b"\x00k", b"v", 0, None),
+        RecordChange(6, "delete", -258, None, b"", None, 0, None),
+        RecordChange(7, "update", 300, "x", b"k", b"", -20_000, None),
+        RecordChange(8, "rename_database", -258, "new", None, None, 0, "old"),
     ]
     names: dict[str | None, str] = {}
     wanted = plain.rows([named_row(rows.streamed_change(one, -9)) for one in changes])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.rep.changes.columns import COLUMNS, RETRACT, TORN
-from engine.rep.changes.transactions import Change
+from engine.rep.changes.transactions import RecordChange
 from jetool.app import exits
 from jetool.commands.stream import column_files
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
@@ -120,7 +120,7 @@ def test_row_groups_and_names_that_are_not_utf8(form: str, monkeypatch: pytest.M
     found = read(form, b"".join(parts))
     assert [row["db"] for row in found] == [f"d\\udc80{number}" for number in range(20)]
     assert [tuple(row.values())[7:] for row in found] == [row[7:] for row in rows]
-    assert len(COLUMNS) == len(rows[0]) == len(Change._fields) + 5
+    assert len(COLUMNS) == len(rows[0]) == len(RecordChange._fields) + 5
 
 
 def test_a_file_that_is_given_up(form: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from engine.contents.journals import (
     NUMBER,
     TEXT,
     JournalDecoder,
-    Payload,
+    OperationPayload,
     decode_journal,
     encode_json_journal,
     is_frontend,
@@ -55,57 +55,57 @@ def value_of(code: int, payload: bytes) -> bytes:
 
 # What fe-journals.md 3.3 lists: the code, the payload, what it is.
 PAYLOADS = [
-    (126, text_of('{"dbId":1,"name":"t"}'), Payload(JSON, {"dbId": 1, "name": "t"}, True, 0)),
-    (126, text_of('{"dbId":1}') + bytes(110), Payload(JSON, {"dbId": 1}, True, 110)),
-    (13040, text_of('{"ts":1795219200000}'), Payload(JSON, {"ts": 1795219200000}, True, 0)),
-    (461, text_of("[1,2]"), Payload(JSON, [1, 2], True, 0)),
-    (70, struct.pack(">q", 1_795_219_200_000) + bytes(118), Payload(NUMBER, 1_795_219_200_000, True, 118)),
-    (0, text_of("10001"), Payload(NUMBER, 10001, True, 0)),
-    (4, text_of("10001") + bytes(3), Payload(NUMBER, 10001, True, 3)),
-    (15, text_of("7"), Payload(NUMBER, 7, True, 0)),
-    (16, text_of("8"), Payload(NUMBER, 8, True, 0)),
-    (72, text_of("100"), Payload(NUMBER, 100, True, 0)),
-    (87, text_of("broker"), Payload(TEXT, "broker", True, 0)),
-    (90, text_of("répo"), Payload(TEXT, "répo", True, 0)),
-    (43, struct.pack(">3q", 1, 2, 3), Payload(FIELDS, {"numbers": [1, 2, 3]}, False, 0)),
+    (126, text_of('{"dbId":1,"name":"t"}'), OperationPayload(JSON, {"dbId": 1, "name": "t"}, True, 0)),
+    (126, text_of('{"dbId":1}') + bytes(110), OperationPayload(JSON, {"dbId": 1}, True, 110)),
+    (13040, text_of('{"ts":1795219200000}'), OperationPayload(JSON, {"ts": 1795219200000}, True, 0)),
+    (461, text_of("[1,2]"), OperationPayload(JSON, [1, 2], True, 0)),
+    (70, struct.pack(">q", 1_795_219_200_000) + bytes(118), OperationPayload(NUMBER, 1_795_219_200_000, True, 118)),
+    (0, text_of("10001"), OperationPayload(NUMBER, 10001, True, 0)),
+    (4, text_of("10001") + bytes(3), OperationPayload(NUMBER, 10001, True, 3)),
+    (15, text_of("7"), OperationPayload(NUMBER, 7, True, 0)),
+    (16, text_of("8"), OperationPayload(NUMBER, 8, True, 0)),
+    (72, text_of("100"), OperationPayload(NUMBER, 100, True, 0)),
+    (87, text_of("broker"), OperationPayload(TEXT, "broker", True, 0)),
+    (90, text_of("répo"), OperationPayload(TEXT, "répo", True, 0)),
+    (43, struct.pack(">3q", 1, 2, 3), OperationPayload(FIELDS, {"numbers": [1, 2, 3]}, False, 0)),
     (
         100,
         struct.pack(">q", 9) + text_of("label") + struct.pack(">q", 4) + b"\1\2",
-        Payload(FIELDS, {FIELDS: {"transaction": 9, "label": "label", "db": 4}, "rest": {"hex": "0102"}}, False, 0),
+        OperationPayload(FIELDS, {FIELDS: {"transaction": 9, "label": "label", "db": 4}, "rest": {"hex": "0102"}},
+        False, 0),
     ),
     (
         10002,
         bytes.fromhex("0000000101ff"),
-        Payload(FIELDS, {FIELDS: {"count": 1}, "rest": {"hex": "01ff"}}, False, 0),
+        OperationPayload(FIELDS, {FIELDS: {"count": 1}, "rest": {"hex": "01ff"}}, False, 0),
     ),
-    (59, struct.pack(">i", 2) + b"\1\2", Payload(FIELDS, {FIELDS: {"count": 2}, "rest": {"hex": "0102"}}, False, 0)),
-    (28, struct.pack(">2q", 5, -6), Payload(FIELDS, {"numbers": [5, -6]}, False, 0)),
-    (84, text_of("{}") + b"\1", Payload(JSON, {JSON: {}, "rest": {"hex": "01"}}, False, 0)),
-    (70, text_of('{"timestamp":9}') + b"\0", Payload(JSON, {"timestamp": 9}, True, 1)),
-    (11000, text_of("\1\2"), Payload(FIELDS, {"message": {"hex": "0102"}}, False, 0)),
-    (36, b"", Payload(NOTHING, None, True, 0)),
-    (
+    (59, struct.pack(">i", 2) + b"\1\2", OperationPayload(FIELDS, {FIELDS: {"count": 2}, "rest": {"hex": "0102"}},
+    False, 0)), (28, struct.pack(">2q", 5, -6), OperationPayload(FIELDS, {"numbers": [5, -6]}, False, 0)), (84,
+    text_of("{}") + b"\1", OperationPayload(JSON, {JSON: {}, "rest": {"hex": "01"}}, False, 0)), (70,
+    text_of('{"timestamp":9}') + b"\0", OperationPayload(JSON, {"timestamp": 9}, True, 1)), (11000, text_of("\1\2"),
+    OperationPayload(FIELDS, {"message": {"hex": "0102"}}, False, 0)), (36, b"", OperationPayload(NOTHING, None, True,
+    0)), (
         50,
         b"\xff\0\0\x07127.0.0.1\0\x23",
-        Payload(BYTES, {"hex": "ff0000073132372e302e302e310023", "readable": ["127.0.0.1"]}, False, 0),
+        OperationPayload(BYTES, {"hex": "ff0000073132372e302e302e310023", "readable": ["127.0.0.1"]}, False, 0),
     ),
     (
         126,
         text_of('{"a":1}') + text_of("more"),
-        Payload(JSON, {JSON: {"a": 1}, "rest": {"hex": text_of("more").hex()}}, False, 0),
+        OperationPayload(JSON, {JSON: {"a": 1}, "rest": {"hex": text_of("more").hex()}}, False, 0),
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("code", "payload", "expected"), PAYLOADS)
-def test_documented_payloads(code: int, payload: bytes, expected: Payload) -> None:
+def test_documented_payloads(code: int, payload: bytes, expected: OperationPayload) -> None:
     assert decode_journal(value_of(code, payload)) == (code, expected)
 
 
 @given(st.integers(-1, 32767), OBJECTS, st.integers(0, 300))
 def test_json_comes_back_with_its_padding(code: int, value: dict[str, object], padding: int) -> None:
     found = decode_journal(encode_json_journal(code, json.dumps(value).encode(), padding))
-    assert (found.code, found.payload) == (code, Payload(JSON, value, True, padding))
+    assert (found.code, found.payload) == (code, OperationPayload(JSON, value, True, padding))
 
 
 @given(st.integers(0, 2**63 - 1))

@@ -13,7 +13,7 @@ from engine.contents.base import Fields
 from engine.contents.ldap_names import LooseNames, dn_of, index_name, parent_key, parse_dn, rdns_of
 from engine.contents.opendj import (
     CompressedSchema,
-    Encrypted,
+    EncryptedEntry,
     LdapDecoder,
     LdapEntry,
     ber_length,
@@ -73,7 +73,7 @@ def test_the_old_form() -> None:
 
 def test_encrypted_entries_stay_closed() -> None:
     value = b"\x02\x03" + compact(300) + b"cipher"
-    assert decode_entry(value, NOTHING) == Encrypted(300)
+    assert decode_entry(value, NOTHING) == EncryptedEntry(300)
     found = decode(LdapDecoder(NOTHING), "/dc=com/id2entry", (5).to_bytes(8, "big"), value)
     assert found == ({"id": 5}, {"encrypted": True, "length": 300}, False)
 

@@ -9,7 +9,7 @@ import pytest
 from engine.derby.database import DerbyDatabase
 from engine.derby.format import instant
 from engine.derby.log import DerbyLogFiles
-from engine.derby.timeline import Scale, timeline
+from engine.derby.timeline import TimelineScale, timeline
 from engine.storage.memory import MemoryStorage
 from jetool.derby.timeline_rows import drawing
 from tests.derby.derby_fixtures import NAMES, files_of, storage_of
@@ -70,7 +70,7 @@ def test_columns_follow_the_log_over_several_files() -> None:
     log = DerbyLogFiles(DerbyDatabase(storage_of("crash-log-files")))
     found = timeline(log.database)
     marks = [found.undo_lwm, found.redo_lwm, found.end]
-    scale = Scale(log, marks, 60)
+    scale = TimelineScale(log, marks, 60)
     places = sorted({one.fate.first for one in found.entries} | {one.fate.last for one in found.entries} | set(marks))
     columns = [scale.column(at) for at in places]
     assert all(left <= right for left, right in itertools.pairwise(columns))

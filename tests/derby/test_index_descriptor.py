@@ -70,7 +70,7 @@ def test_impossible_values_are_refused(extra: dict[str, bytes]) -> None:
 def test_each_index_of_the_catalogue_is_described(source: str) -> None:
     """The number of columns is the one that the index itself has, less the row location."""
     database = DerbyDatabase(MemoryStorage(files_of(source)))
-    found = catalog.conglomerates(database, catalog.Pending(DerbyLogFiles(database), 0, [], []))
+    found = catalog.conglomerates(database, catalog.PendingCatalogChanges(DerbyLogFiles(database), 0, [], []))
     assert found.problem is None
     assert len(found.base_columns) > 20
     for key, is_stub in database.containers().items():

@@ -265,7 +265,7 @@ OTHERS: dict[int, Callable[[int], Records]] = {
     30: lambda version: st.builds(rollback.Matchpoint, LONG, LONG),
     38: lambda version: st.builds(markers.ImmutableFile, U8),
     39: lambda version: st.builds(markers.RestoreRequired, TEXT, LONG, TEXT),
-    43: lambda version: st.builds(markers.Erased, BYTES),
+    43: lambda version: st.builds(markers.ErasedEntry, BYTES),
 }  # fmt: skip
 
 

@@ -114,7 +114,7 @@ def test_real_sequence(corpus: Path) -> None:
         if isinstance(ln, LN) and ln.key == b"ticket" and ln.data is not None:
             found.append(internal_db.decode_sequence(ln.data))
             assert internal_db.encode_sequence(found[-1]) == ln.data
-    assert found == [internal_db.Sequence(1, 1, -(2**63), 2**63 - 1, stored) for stored in (100, 110, 120, 130)]
+    assert found == [internal_db.SequenceData(1, 1, -(2**63), 2**63 - 1, stored) for stored in (100, 110, 120, 130)]
 
 
 SAMPLES: list[tuple[Codec, Any, str]] = [
@@ -135,7 +135,7 @@ SAMPLES: list[tuple[Codec, Any, str]] = [
     ),
     (EXTINCTION, internal_db.DatabaseExtinction(0, -258), "01 00 888b"),
     (ERASER, internal_db.EraserState(1, -1, 5, (2, 4), ()), "8000000000000001 7fffffffffffffff 05 02 02 02 00"),
-    (SEQUENCE, internal_db.Sequence(1, 1, -119, 119, 0), "01 01 89 77 00"),
+    (SEQUENCE, internal_db.SequenceData(1, 1, -119, 119, 0), "01 01 89 77 00"),
     (
         GROUP,
         group_db.RepGroup("g", -1, 1, 3, 7, 2, "7.5.0"),

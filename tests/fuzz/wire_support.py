@@ -8,7 +8,7 @@ from engine.errors import FormatError
 from engine.rep.changes.assembly import Assembler
 from engine.rep.changes.database_names import DatabaseNames
 from engine.rep.changes.position import Torn
-from engine.rep.changes.transactions import Transaction, name_records
+from engine.rep.changes.transactions import CommittedTransaction, name_records
 from engine.rep.peers import PeerError
 from engine.rep.wire.election_lines import ACCEPTOR, LEARNER
 from engine.rep.wire.entries import WireEntry, meaning
@@ -69,7 +69,7 @@ def try_changes(data: bytes) -> int:
                 records = name_records(gathered)
                 done, _ = names.apply([record for _, record in records])
                 changes = {vlsn: change for (vlsn, _), change in zip(records, done, strict=True)}
-                transaction = Transaction(gathered.point, 0, gathered, names, changes, torn=gathered.torn)
+                transaction = CommittedTransaction(gathered.point, 0, gathered, names, changes, torn=gathered.torn)
                 count += sum(1 for _ in transaction.changes(internal=True))
                 assembler.release(gathered)
     except (FormatError, PeerError):

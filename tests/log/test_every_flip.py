@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.format.entry.markers import Erased
+from engine.format.entry.markers import ErasedEntry
 from engine.format.entry_types import ERASED
 from engine.format.versions import HIGHEST_TYPE
 from tests.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
@@ -68,7 +68,7 @@ def test_a_type_byte_changed_to_erased_is_listed(environment: str) -> None:
         assert check(bytes(data)).erased == (at,)
         (entry,) = (entry for entry in entries(items) if entry.lsn == at)
         record = entry.record()
-        assert isinstance(record, Erased)
+        assert isinstance(record, ErasedEntry)
         assert len(record.content) == size - 14
         assert record.nonzero_bytes > 0
         # Its size is still checked by the entry after it, its prevOffset by itself.

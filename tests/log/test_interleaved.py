@@ -12,7 +12,7 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
-from engine.log.interleaved import Interleaved, find_interleaved
+from engine.log.interleaved import InterleavedChains, find_interleaved
 from engine.storage.memory import MemoryStorage
 from tests.harness import run
 
@@ -48,7 +48,7 @@ def both(seed: int) -> bytes:
     return bytes(written)
 
 
-def found(data: bytes) -> Interleaved | None:
+def found(data: bytes) -> InterleavedChains | None:
     storage = MemoryStorage({NAME: data})
     return find_interleaved(storage, list_log_files(storage).files[0], is_last=True)
 

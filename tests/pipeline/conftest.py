@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.pipeline.session import Session, open_session
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 from tests.tools import needs
 
 CONF = (
@@ -36,5 +36,5 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     needs("Spark", "Java")
     scratch = tmp_path_factory.mktemp("spark")
     conf = (*CONF, ("spark.local.dir", str(scratch)))
-    with open_session(Settings("local[2]", conf, 2, quick=True)) as opened:
+    with open_session(SparkSettings("local[2]", conf, 2, quick=True)) as opened:
         yield opened

@@ -14,7 +14,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.survey import survey
 from engine.log.files import list_log_files
 from engine.pipeline.fleet.collect_facts import collect_part
-from engine.pipeline.fleet.log_facts import MOST_POINTS, Facts, Point, thinned
+from engine.pipeline.fleet.log_facts import MOST_POINTS, Facts, LogPoint, thinned
 from engine.pipeline.fleet.profile import (
     CLEAN,
     DAMAGED,
@@ -221,7 +221,7 @@ def test_progress_is_monotonic_and_bounded(corpus: Path) -> None:
         assert 2 < len(points) <= MOST_POINTS
         assert [p.time_ms for p in points] == sorted(p.time_ms for p in points)
         assert [p.bytes for p in points] == sorted(p.bytes for p in points)
-    many = [Point(time, time, NULL_VLSN) for time in range(100_000)]
+    many = [LogPoint(time, time, NULL_VLSN) for time in range(100_000)]
     assert len(thinned(many)) == MOST_POINTS
     assert thinned(many)[0] == many[0]
     assert thinned(many)[-1] == many[-1]

@@ -21,12 +21,12 @@ from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.renderer import decoded
-from jetool.commands.dump_log.rows import ENTRY, BadStretch, View, bad_stretch, entry_row
+from jetool.commands.dump_log.rows import ENTRY, BadStretch, BodyView, bad_stretch, entry_row
 from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments
 from tests.tools import needs
 
-VIEW = View(data=True)
+VIEW = BodyView(data=True)
 # Damaged in the middle, at the end, and in files before the last one; rolled back; whole.
 CUT = ("corrupt-middle", "corrupt-older-file", "torn-empty-next-file", "erased", "multi-ckpt-crash")
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.pipeline import recovered_once as module
-from engine.pipeline.recovered_once import View, opened_view, recovered_once
+from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
 
 CRASHED = (
     "ckpt-crash-mid/env", "multi-ckpt-crash/env", "cleaned/env", "dups/env", "erased/env", "extinct/env",
@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def records(view: View) -> dict[str, list[tuple[bytes, bytes]]]:
+def records(view: RecoveredView) -> dict[str, list[tuple[bytes, bytes]]]:
     with opened_view(view) as env:
         found = {}
         for name in env.database_names():
@@ -77,7 +77,7 @@ def test_a_log_that_has_grown_is_recovered_anew(corpus: Path, place: Path, tmp_p
 def test_a_damaged_log_is_read_as_it_is(corpus: Path, place: Path, name: str) -> None:
     """Whoever reads it finds what is wrong, and says it."""
     env = str(corpus / "je/je-18.3.20" / name / "env")
-    assert recovered_once(env, None) == View(env, None, None)
+    assert recovered_once(env, None) == RecoveredView(env, None, None)
     assert list(place.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_without_a_place_each_task_recovers(corpus: Path, place: Path, monkeypat
     monkeypatch.delenv("SPARK_LOCAL_DIRS")
     assert recovered_once(env, None).cover is None
     # An executor on another machine sees no such directory.
-    assert records(View(env, None, str(place / "elsewhere"))) == records(View(env, None, None))
+    assert records(RecoveredView(env, None, str(place / "elsewhere"))) == records(RecoveredView(env, None, None))
 
 
 def test_little_to_recover_is_not_worth_it(corpus: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

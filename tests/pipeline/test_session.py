@@ -17,7 +17,7 @@ import pytest
 from engine.errors import DamageError, JobError, StorageError, UsageError
 from engine.pipeline import failures, job_run
 from engine.pipeline.session import Session, open_session
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 from tests import harness
 from tests.support.waiting import PATIENCE_S, eventually
 from tests.tools import needs
@@ -97,10 +97,10 @@ def test_a_start_that_fails(settings: str, text: str) -> None:
 
 
 def test_a_process_has_one_session(session: Session) -> None:
-    with open_session(Settings()) as again:
+    with open_session(SparkSettings()) as again:
         assert again.context is session.context
     assert session.spark.range(3).count() == 3
-    with pytest.raises(UsageError, match="another master"), open_session(Settings("spark://elsewhere:7077")):
+    with pytest.raises(UsageError, match="another master"), open_session(SparkSettings("spark://elsewhere:7077")):
         pass
 
 

@@ -10,11 +10,11 @@ import pytest
 from engine.errors import UsageError
 from engine.pipeline import settings
 from engine.pipeline.scratch import Scratch
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 
 
 def test_local_mode_on_the_loopback_address(tmp_path: Path) -> None:
-    conf = settings.configuration(Settings(cores=3), tmp_path, {})
+    conf = settings.configuration(SparkSettings(cores=3), tmp_path, {})
     assert conf["spark.master"] == "local[3,4]"
     assert conf["spark.driver.bindAddress"] == conf["spark.driver.host"] == "127.0.0.1"
     assert conf["spark.ui.enabled"] == "false"
@@ -22,7 +22,7 @@ def test_local_mode_on_the_loopback_address(tmp_path: Path) -> None:
 
 
 def test_a_cluster_decides_the_addresses_itself(tmp_path: Path) -> None:
-    conf = settings.configuration(Settings(master="spark://head:7077"), tmp_path, {})
+    conf = settings.configuration(SparkSettings(master="spark://head:7077"), tmp_path, {})
     assert "spark.driver.host" not in conf
     assert settings.is_local("spark://127.0.0.1:7077")
     assert settings.is_local("local-cluster[2,1,1024]")
@@ -34,18 +34,18 @@ def test_options_win_over_the_file_and_the_file_over_us(tmp_path: Path) -> None:
         "# ours\nspark.master   spark://head:7077\nspark.ui.enabled=true\nspark.driver.memory: 5g\n\nodd\n"
     )
     environment = {"SPARK_CONF_DIR": str(tmp_path)}
-    conf = settings.configuration(Settings(conf=(("spark.driver.memory", "6g"),)), tmp_path, environment)
+    conf = settings.configuration(SparkSettings(conf=(("spark.driver.memory", "6g"),)), tmp_path, environment)
     assert conf["spark.driver.memory"] == "6g"
     assert "spark.ui.enabled" not in conf
     assert "spark.master" not in conf
     assert "spark.driver.host" not in conf
-    chosen = settings.configuration(Settings(master="local[1]"), tmp_path, environment)
+    chosen = settings.configuration(SparkSettings(master="local[1]"), tmp_path, environment)
     assert chosen["spark.master"] == "local[1]"
 
 
 def test_the_users_flags_come_behind_ours(tmp_path: Path) -> None:
     name = "spark.driver.extraJavaOptions"
-    flags = settings.configuration(Settings(conf=((name, "-Dmine=1"),), quick=True), tmp_path, {})[name].split()
+    flags = settings.configuration(SparkSettings(conf=((name, "-Dmine=1"),), quick=True), tmp_path, {})[name].split()
     assert flags[-1] == "-Dmine=1"
     assert set(settings.QUICK_FLAGS.split()) < set(flags)
 

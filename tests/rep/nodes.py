@@ -13,9 +13,9 @@ from typing import Any
 from engine.rep.acks import AckPolicy
 from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.handshake import ELECTABLE
-from engine.rep.joined.config import JoinConfig
-from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.term import LeadConfig
+from engine.rep.master.term import LeadConfig
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.node import JoinedNode
 from engine.rep.status import Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage

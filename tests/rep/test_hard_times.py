@@ -18,14 +18,14 @@ from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.group_state import look
 from engine.rep.client.master_transfer import plan_transfer, transfer_master
-from engine.rep.joined.node import JoinedNode
+from engine.rep.member.node import JoinedNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.replay import Replay
 from engine.rep.rollback import hard_recover
 from engine.rep.stream import StreamEntry, StreamReader, entry_at
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import Workload, contents
-from tests.rep.leading.leaders import leading
+from tests.rep.master.leaders import leading
 from tests.rep.nodes import free_ports, group_of_two, has_replica
 from tests.rep.pairs import join, plan_for, redo
 from tests.rep.streams import check_index, open_alone, open_replicated

@@ -13,7 +13,7 @@ from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
 from engine.rep import records, remote
 from engine.rep.client.call import Call
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.joined.node import JoinedNode
+from engine.rep.member.node import JoinedNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.records import (
     DeleteRequest,

@@ -20,9 +20,9 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
 from engine.rep.client.connection import Address, Connection, SocketNetwork
-from engine.rep.joined.config import JoinConfig
-from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.term import LeadConfig
+from engine.rep.master.term import LeadConfig
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.node import JoinedNode
 from engine.rep.status import Role
 from engine.storage.disk import DiskStorage
 

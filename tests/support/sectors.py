@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from engine.storage.crash import Change, CrashStorage
+from engine.storage.crash import CrashStorage, UnsyncedChange
 from engine.storage.memory import MemoryStorage
 
 SECTOR: Final = 512
@@ -34,7 +34,7 @@ class _Versions:
         self._lengths = [len(durable)]
         self._sectors: dict[int, list[bytes]] = {}
 
-    def change(self, change: Change) -> None:
+    def change(self, change: UnsyncedChange) -> None:
         """A write or a truncation."""
         start, before = change.offset, len(self._now)
         end = start + len(change.data)

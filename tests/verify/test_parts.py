@@ -15,7 +15,7 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.database_state import DatabaseState
 from engine.verify import trees
 from engine.verify.collector import Collector
-from engine.verify.tree import Branch, Ids, Part
+from engine.verify.tree import Ids, Part, PendingChild
 from engine.verify.tree_rules import KEY_RANGE, TOO_FULL
 from engine.verify.trees import LEVELS, TreeReport, verify_trees, walk_share
 from tests.db.workload import SMALL
@@ -62,7 +62,7 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
     in_parts = trees._Check._in_parts
 
     def noted(
-        check: trees._Check, db: DatabaseState, branches: list[Branch], given: Mapping[int, Part] | None = None
+        check: trees._Check, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
     ) -> bool | None:
         shared.append((db.name, bool(given)))
         return in_parts(check, db, branches, given)

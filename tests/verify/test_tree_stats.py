@@ -8,7 +8,7 @@ from engine.log.files import list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from engine.verify.tree_stats import StatsReport, TreeStats, tree_stats
+from engine.verify.tree_stats import StatsReport, TreeProfile, tree_stats
 from tests.verify.spoiled import RECORDS, sound, spoiled
 from tests.verify.test_trees import branch_to_record
 
@@ -17,7 +17,7 @@ def stats(storage: Storage) -> StatsReport:
     return tree_stats(storage, list_log_files(storage))
 
 
-def one(storage: Storage, name: str) -> TreeStats:
+def one(storage: Storage, name: str) -> TreeProfile:
     return next(tree for tree in stats(storage).trees if tree.name == name)
 
 

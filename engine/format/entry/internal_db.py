@@ -115,7 +115,7 @@ class EraserState(NamedTuple):
     files_remaining: tuple[int, ...]
 
 
-class Sequence(NamedTuple):
+class SequenceData(NamedTuple):
     """A JE sequence."""
 
     version: int
@@ -281,15 +281,15 @@ def encode_eraser_state(record: EraserState) -> bytes:
     return writer.getvalue()
 
 
-def decode_sequence(data: bytes) -> Sequence:
+def decode_sequence(data: bytes) -> SequenceData:
     """Decode a sequence."""
     reader = ByteReader(data)
-    record = Sequence(reader.u8(), reader.u8(), reader.packed(), reader.packed(), reader.packed())
+    record = SequenceData(reader.u8(), reader.u8(), reader.packed(), reader.packed(), reader.packed())
     reader.finish()
     return record
 
 
-def encode_sequence(record: Sequence) -> bytes:
+def encode_sequence(record: SequenceData) -> bytes:
     """Encode a sequence."""
     return ByteWriter().u8(record.version).u8(record.flags).packed(*record[2:]).getvalue()
 

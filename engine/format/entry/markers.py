@@ -28,7 +28,7 @@ class RestoreRequired(NamedTuple):
     properties: str
 
 
-class Erased(NamedTuple):
+class ErasedEntry(NamedTuple):
     """What is left of an erased entry; ``nonzero_bytes`` counts bytes that are not zero yet."""
 
     content: bytes
@@ -41,7 +41,7 @@ class Erased(NamedTuple):
 
 IMMUTABLE_FILE: Final[Shape] = shape(ImmutableFile, "filler:int")
 RESTORE_REQUIRED: Final[Shape] = shape(RestoreRequired, "failure_type:text time:time properties:text")
-ERASED: Final[Shape] = shape(Erased, "content:bytes")
+ERASED: Final[Shape] = shape(ErasedEntry, "content:bytes")
 
 
 def decode_immutable_file(body: bytes, version: int) -> ImmutableFile:
@@ -70,11 +70,11 @@ def encode_restore_required(record: RestoreRequired, version: int) -> bytes:
     return ByteWriter().string(record.failure_type).packed(record.time).string(record.properties).getvalue()
 
 
-def decode_erased(body: bytes, version: int) -> Erased:
+def decode_erased(body: bytes, version: int) -> ErasedEntry:
     """Keep the body of an Erased entry, since v17."""
-    return Erased(body)
+    return ErasedEntry(body)
 
 
-def encode_erased(record: Erased, version: int) -> bytes:
+def encode_erased(record: ErasedEntry, version: int) -> bytes:
     """The body of an Erased entry."""
     return record.content

@@ -51,9 +51,9 @@ from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
     EndOfLog,
     Facts,
-    FileFacts,
+    FleetFileFacts,
     LastCommit,
-    Point,
+    LogPoint,
     RollbackFacts,
     TypeTotals,
 )
@@ -89,7 +89,7 @@ def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
             return _FactsPass(reader, end_file).run()
     except JetoolError as error:
         facts = Facts()
-        unread = FileFacts(
+        unread = FleetFileFacts(
             number=file.number,
             path=file.path,
             size_bytes=file.size_bytes,
@@ -219,7 +219,7 @@ class _FactsPass:
         reader, facts = self._reader, self._facts
         created = reader.header.time if reader.header is not None else 0
         facts.files.append(
-            FileFacts(
+            FleetFileFacts(
                 number=reader.file.number,
                 path=reader.file.path,
                 size_bytes=reader.window.size_bytes,
@@ -328,7 +328,7 @@ class _FactsPass:
         """Note how far the log has come; where there are too many, every second goes, and fewer come."""
         self._last_ms = max(self._last_ms, time_ms)
         points = self._facts.points
-        points.append(Point(time_ms, lsn, self._facts.last_vlsn))
+        points.append(LogPoint(time_ms, lsn, self._facts.last_vlsn))
         if len(points) >= MOST_POINTS:
             del points[1::2]
             # The points so far are thinned, so later ones must come as rarely.

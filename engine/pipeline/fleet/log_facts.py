@@ -29,7 +29,7 @@ MOST_POINTS: Final = 512
 MOST_DAMAGES: Final = 1000
 
 
-class FileFacts(NamedTuple):
+class FleetFileFacts(NamedTuple):
     """One log file.
 
     Attributes:
@@ -96,7 +96,7 @@ class LastCommit(NamedTuple):
         return self.vlsn != NULL_VLSN or earlier is None or earlier.vlsn == NULL_VLSN
 
 
-class Point(NamedTuple):
+class LogPoint(NamedTuple):
     """Where the log was at a time: LSN, and the VLSN it had come to (NULL_VLSN: none yet in this stretch)."""
 
     time_ms: int
@@ -162,7 +162,7 @@ class Facts:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.files: list[FileFacts] = []
+        self.files: list[FleetFileFacts] = []
         self.types: dict[int, TypeTotals] = {}
         self.checkpoints: list[CkptEndFacts] = []
         self.partial_start = NULL_LSN
@@ -174,7 +174,7 @@ class Facts:
         self.last_commit: LastCommit | None = None
         self.last_vlsn = NULL_VLSN
         self.cut_vlsn = NO_CUT
-        self.points: list[Point] = []
+        self.points: list[LogPoint] = []
         self.damages: list[DamagedStretch] = []
         self.damage_count = self.damage_bytes = self.torn_tail = self.undecodable = 0
         self.end: EndOfLog | None = None
@@ -232,7 +232,7 @@ class Facts:
 NO_CUT: Final = NULL_VLSN - 1
 
 
-def thinned(points: list[Point], most: int = MOST_POINTS) -> list[Point]:
+def thinned(points: list[LogPoint], most: int = MOST_POINTS) -> list[LogPoint]:
     """At most so many points, the last one among them, spread over the log as they were."""
     if len(points) <= most:
         return points

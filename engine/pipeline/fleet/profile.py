@@ -25,9 +25,9 @@ from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
     EndOfLog,
     Facts,
-    FileFacts,
+    FleetFileFacts,
     LastCommit,
-    Point,
+    LogPoint,
     RollbackFacts,
     TypeTotals,
 )
@@ -57,7 +57,7 @@ class TypeShare(NamedTuple):
 class FileProfile(NamedTuple):
     """One log file; ``obsolete_bytes`` is None when the log does not say."""
 
-    facts: FileFacts
+    facts: FleetFileFacts
     obsolete_bytes: int | None
 
 
@@ -68,7 +68,7 @@ class ProfilePeriod(NamedTuple):
     depth: int
 
 
-class Progress(NamedTuple):
+class GrowthPoint(NamedTuple):
     """A point in time: bytes of log up to it, and the VLSN (NULL_VLSN: not replicated, or none yet)."""
 
     time_ms: int
@@ -153,8 +153,8 @@ class Profile(NamedTuple):
     dtvlsn: int
     obsolete_bytes: int
     counted_bytes: int
-    reserved: tuple[FileFacts, ...]
-    progress: tuple[Progress, ...]
+    reserved: tuple[FleetFileFacts, ...]
+    progress: tuple[GrowthPoint, ...]
     damage_count: int
     damage_bytes: int
     damages: tuple[DamagePlace, ...]
@@ -187,7 +187,7 @@ class Positions:
 
     __slots__ = ("_before", "_numbers", "_sizes")
 
-    def __init__(self, files: Iterable[FileFacts]) -> None:
+    def __init__(self, files: Iterable[FleetFileFacts]) -> None:
         listed = list(files)
         self._numbers = [file.number for file in listed]
         self._sizes = [file.size_bytes for file in listed]
@@ -316,7 +316,7 @@ def _garbage(facts: Facts) -> tuple[int, int]:
     return obsolete, counted
 
 
-def _file_garbage(facts: Facts, file: FileFacts) -> int | None:
+def _file_garbage(facts: Facts, file: FleetFileFacts) -> int | None:
     if facts.reserved.get(file.number, False):
         return file.size_bytes
     summary = facts.summaries.get(file.number)
@@ -334,15 +334,15 @@ def _nested(rollbacks: list[RollbackFacts]) -> tuple[ProfilePeriod, ...]:
     return tuple(found)
 
 
-def _progress(points: list[Point], positions: Positions) -> tuple[Progress, ...]:
+def _progress(points: list[LogPoint], positions: Positions) -> tuple[GrowthPoint, ...]:
     """Points in log order; the VLSN of one that does not know it is that of the one before.
 
     Clocks may go back, of one node and more so of masters that take turns: a point is never before the one before it.
     """
-    found: list[Progress] = []
+    found: list[GrowthPoint] = []
     vlsn, time_ms = NULL_VLSN, 0
     for point in points:
         vlsn = point.vlsn if point.vlsn != NULL_VLSN else vlsn
         time_ms = max(time_ms, point.time_ms)
-        found.append(Progress(time_ms, positions.of(point.lsn), vlsn))
+        found.append(GrowthPoint(time_ms, positions.of(point.lsn), vlsn))
     return tuple(found)

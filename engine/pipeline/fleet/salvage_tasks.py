@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.pipeline.decoded_columns import decoded_values
 from engine.pipeline.worker import settle_worker
 from engine.rescue.salvage.collect import Salvage
@@ -44,7 +44,7 @@ def source_task(sources: Sequence[SalvageSource], decode: str | None, ids: Itera
             yield from batches(rows, schema)
 
 
-def _meaning(decoding: Decoding | None, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:
+def _meaning(decoding: DecodingPlan | None, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:
     if decoding is None or database.orphan:
         return decoded_values(None)
     data = None if isinstance(one, LostVersion) else one.data

@@ -111,7 +111,7 @@ class Spool:
             self._file = None
 
 
-class Gathered:
+class TxnAssembly:
     """What has come of one transaction.
 
     Attributes:
@@ -195,23 +195,23 @@ class Assembler:
         self._memory_bytes = memory_bytes
         self._spool = Spool()
         # In the order of their first entries.
-        self._open: dict[int, Gathered] = {}
-        self._loose: Gathered | None = None
-        self._held: dict[int, Gathered] = {}
+        self._open: dict[int, TxnAssembly] = {}
+        self._loose: TxnAssembly | None = None
+        self._held: dict[int, TxnAssembly] = {}
         self._size = 0
 
     def start(self, vlsn: int) -> None:
         """The stream begins at a VLSN."""
         self.last_vlsn = vlsn - 1
 
-    def take(self, entries: list[WireEntry]) -> list[Gathered]:
+    def take(self, entries: list[WireEntry]) -> list[TxnAssembly]:
         """Take entries, and give the transactions that have committed with them.
 
         Raises:
             FormatError: a VLSN is left out or comes twice, or an entry is malformed.
             StorageError: memory is full, and so is the disk.
         """
-        committed: list[Gathered] = []
+        committed: list[TxnAssembly] = []
         try:
             for entry in entries:
                 vlsn, type_number, log_version, body = entry
@@ -228,7 +228,7 @@ class Assembler:
                     gathered = self._open.get(txn_id or 0) or self._began(entry, txn_id or 0)
                 else:
                     # Outside of transactions it counts at once; it is handed out with the next one that commits.
-                    gathered = self._loose = self._loose or Gathered(self._spool, vlsn, torn=False)
+                    gathered = self._loose = self._loose or TxnAssembly(self._spool, vlsn, torn=False)
                 if type_number in NAME_LNS:
                     gathered.named = True
                 self._size += gathered.add(entry)
@@ -238,7 +238,7 @@ class Assembler:
             raise FormatError("an entry of the stream", expected="the fields of its type", found=str(error)) from error
         return committed
 
-    def release(self, gathered: Gathered) -> None:
+    def release(self, gathered: TxnAssembly) -> None:
         """A transaction was handed out."""
         self._held.pop(gathered.point.vlsn)
         self._size -= gathered.size_bytes
@@ -248,7 +248,7 @@ class Assembler:
         """Give the temporary file back."""
         self._spool.close()
 
-    def _ended(self, entry: WireEntry, committed: list[Gathered]) -> None:
+    def _ended(self, entry: WireEntry, committed: list[TxnAssembly]) -> None:
         end = entry.record()
         assert isinstance(end, TxnEnd)
         self.durable = max(self.durable, end.dtvlsn)
@@ -265,7 +265,7 @@ class Assembler:
         if gathered is None:
             # The master's own, for the DTVLSN; or all of it stands before the beginning of the stream.
             torn = self.torn.start > _WHOLE_FROM and end.last_lsn != NULL_LSN
-            gathered = Gathered(self._spool, entry.vlsn, torn=torn)
+            gathered = TxnAssembly(self._spool, entry.vlsn, torn=torn)
         gathered.commit = entry.vlsn, end
         gathered.restart = next((other.first_vlsn for other in self._open.values()), entry.vlsn + 1)
         if self._loose is not None:
@@ -277,15 +277,15 @@ class Assembler:
         self._held[entry.vlsn] = gathered
         committed.append(gathered)
 
-    def _drop(self, gathered: Gathered | None) -> None:
+    def _drop(self, gathered: TxnAssembly | None) -> None:
         if gathered is not None:
             self._size -= gathered.size_bytes
             gathered.release()
 
-    def _began(self, entry: WireEntry, txn_id: int) -> Gathered:
+    def _began(self, entry: WireEntry, txn_id: int) -> TxnAssembly:
         if len(self._open) >= _MOST_OPEN:
             raise FormatError("transactions that are open at once", expected=f"up to {_MOST_OPEN}", found="more")
-        gathered = self._open[txn_id] = Gathered(self._spool, entry.vlsn, torn=self._is_torn(entry, txn_id))
+        gathered = self._open[txn_id] = TxnAssembly(self._spool, entry.vlsn, torn=self._is_torn(entry, txn_id))
         return gathered
 
     def _is_torn(self, entry: WireEntry, txn_id: int) -> bool:

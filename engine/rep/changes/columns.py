@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from engine.rep.changes.transactions import Change, Transaction
+from engine.rep.changes.transactions import CommittedTransaction, RecordChange
 
 COLUMNS: Final = {
     "commit_vlsn": "bigint", "vlsn": "bigint", "txn": "bigint", "master": "int", "time": "timestamp", "op": "string",
@@ -26,12 +26,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 Values = tuple[Any, ...]
 
 
-def moment_of(transaction: Transaction) -> datetime:
+def moment_of(transaction: CommittedTransaction) -> datetime:
     """When a transaction committed, for the column ``time``."""
     return _EPOCH + timedelta(milliseconds=transaction.time_ms)
 
 
-def change_values(transaction: Transaction, changes: Iterable[Change]) -> Iterator[Values]:
+def change_values(transaction: CommittedTransaction, changes: Iterable[RecordChange]) -> Iterator[Values]:
     """The row of each change of a transaction, a value for each of ``COLUMNS``."""
     point, torn, moment = transaction.point, transaction.torn, moment_of(transaction)
     for vlsn, op, db_id, db, key, data, expiration, old_name in changes:
@@ -41,7 +41,7 @@ def change_values(transaction: Transaction, changes: Iterable[Change]) -> Iterat
         )  # fmt: skip
 
 
-def torn_values(transaction: Transaction) -> Values:
+def torn_values(transaction: CommittedTransaction) -> Values:
     """The row of a transaction that began before the stream did, and of which no change has come."""
     point = transaction.point
     return (

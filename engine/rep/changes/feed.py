@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from engine.errors import JetoolError, NotFoundError
 from engine.rep.changes.position import CommitPoint, Position
 from engine.rep.client.feeder_stream import FeederStream
-from engine.rep.client.handshake import Feeding
+from engine.rep.client.handshake import FeederAgreement
 from engine.rep.peers import PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import AVAILABLE, DEFAULT, NOW, AlternateMatchpoint, Heartbeat
@@ -68,7 +68,7 @@ class Feed:
         log_version: what the feeder writes entries anew in.
     """
 
-    def __init__(self, joined: Feeding) -> None:
+    def __init__(self, joined: FeederAgreement) -> None:
         self._stream = FeederStream(joined)
         self.peer = self._stream.peer
         self.uuid = joined.uuid

@@ -18,11 +18,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError, plural
-from engine.rep.changes.assembly import MEMORY_BYTES, Assembler, Gathered
+from engine.rep.changes.assembly import MEMORY_BYTES, Assembler, TxnAssembly
 from engine.rep.changes.database_names import DatabaseNames, NameChange, NamedDatabase, Undo
 from engine.rep.changes.feed import BehindError, Feed, LongHistoryError
 from engine.rep.changes.position import Position, Torn
-from engine.rep.changes.transactions import Transaction, name_records
+from engine.rep.changes.transactions import CommittedTransaction, name_records
 from engine.rep.client.call import ServiceError, TurnedAwayError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import look
@@ -87,10 +87,10 @@ class Quiet(NamedTuple):
     why: str = ""
 
 
-Event = Transaction | Retraction | Quiet
+Event = CommittedTransaction | Retraction | Quiet
 
 
-class Settings(NamedTuple):
+class SubscriberSettings(NamedTuple):
     """How to follow a group.
 
     Attributes:
@@ -130,7 +130,7 @@ class Subscriber:
     """
 
     def __init__(
-        self, network: Network, addresses: Sequence[Address], settings: Settings, begin: Position | str | int,
+        self, network: Network, addresses: Sequence[Address], settings: SubscriberSettings, begin: Position | str | int,
         notice: Callable[[str, str], None],
     ) -> None:  # fmt: skip
         self._network = network
@@ -144,7 +144,7 @@ class Subscriber:
         self.newest_vlsn = 0
         self._bytes = 0
         self._names = DatabaseNames(KNOWN)
-        self._held: deque[Gathered] = deque()
+        self._held: deque[TxnAssembly] = deque()
         self._least_unread: int | None = None
         self._fresh = False
         self._missing_since = 0.0
@@ -306,7 +306,7 @@ class Subscriber:
             return Quiet(caught_up=False, held=waiting, why=why)
         return Quiet(caught_up=True)
 
-    def _deliverable(self, assembler: Assembler) -> Iterator[Transaction]:
+    def _deliverable(self, assembler: Assembler) -> Iterator[CommittedTransaction]:
         """What may be handed out, in the order of the commits; the position moves with each."""
         position = self.position
         assert position is not None
@@ -329,7 +329,9 @@ class Subscriber:
                 oldest = position.commits[0].vlsn
                 position.undos = [one for one in position.undos if one[0] >= oldest]
                 position.undos.append((point.vlsn, undo))
-            yield Transaction(point, gathered.commit[1].time, gathered, self._names, changes, torn=gathered.torn)
+            yield CommittedTransaction(
+                point, gathered.commit[1].time, gathered, self._names, changes, torn=gathered.torn
+            )
             assembler.release(gathered)
 
     def _retract(self, position: Position, to_vlsn: int) -> Retraction:

@@ -54,7 +54,7 @@ _WORDS: Final = (
 )
 
 
-class Change(NamedTuple):
+class RecordChange(NamedTuple):
     """One change of a transaction.
 
     Attributes:
@@ -76,7 +76,7 @@ class Change(NamedTuple):
     old_name: str | None
 
 
-class Transaction:
+class CommittedTransaction:
     """A transaction that has committed.
 
     Arguments:
@@ -99,7 +99,7 @@ class Transaction:
         self._names = names
         self._name_changes = name_changes
 
-    def changes(self, *, internal: bool = False) -> Iterator[Change]:
+    def changes(self, *, internal: bool = False) -> Iterator[RecordChange]:
         """Its changes, until the next transaction is asked for.
 
         Arguments:
@@ -114,7 +114,7 @@ class Transaction:
             what = f"a change of transaction {self.point.txn_id} makes no sense"
             raise PeerError(what, found=str(error)) from error
 
-    def _changes(self, *, internal: bool) -> Iterator[Change]:
+    def _changes(self, *, internal: bool) -> Iterator[RecordChange]:
         names = self._names
         for entry in self._entries:
             vlsn, type_number, _, _ = entry
@@ -132,19 +132,19 @@ class Transaction:
                 word = _WORDS.get(type_number) or (DELETE if data is None else PUT)
                 if duplicates:
                     key, data = _split(key, data)
-                yield _new_tuple(Change, (vlsn, word, record.db_id, name, key, data, record.expiration, None))
+                yield _new_tuple(RecordChange, (vlsn, word, record.db_id, name, key, data, record.expiration, None))
             elif type_number in EXTINCT_SCAN_LNS:
                 yield from self._discarded(entry)
             elif type_number in NAME_LNS:
                 change = self._name_changes[vlsn]
                 if internal or not change.name.startswith(INTERNAL_PREFIX):
                     word = f"{change.operation}_database"
-                    yield Change(
+                    yield RecordChange(
                         vlsn=vlsn, op=word, db_id=change.db_id, db=change.name, key=None, data=None, expiration=0,
                         old_name=change.old,
                     )  # fmt: skip
 
-    def _discarded(self, entry: WireEntry) -> Iterator[Change]:
+    def _discarded(self, entry: WireEntry) -> Iterator[RecordChange]:
         """A task that discards a range, for each of its databases; one that ends a removal says nothing new."""
         record = entry.record()
         assert isinstance(record, LN)
@@ -153,7 +153,7 @@ class Transaction:
             return
         for db_id in task.db_ids:
             found = self._names.get(db_id)
-            yield Change(
+            yield RecordChange(
                 vlsn=entry.vlsn, op=DISCARD_SOME if task.filter is not None else DISCARD, db_id=db_id,
                 db=None if found is None else found.name, key=task.begin_key, data=task.end_key, expiration=0,
                 old_name=None,

@@ -16,7 +16,7 @@ from engine.rep.client.tls import TlsConnection
 from engine.rep.peers import DisconnectedError, PeerError, SilentError, address_text
 from engine.rep.wire.batches import Arrived
 from engine.rep.wire.inbox import Inbox
-from engine.rep.wire.lines import NO_CHECK, VERSION_MISMATCH, Envelope, LineTable, Refused, TextMessage
+from engine.rep.wire.lines import NO_CHECK, VERSION_MISMATCH, Envelope, LineTable, ProtocolErrorReply, TextMessage
 from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status, encode_service_request
 
@@ -245,7 +245,7 @@ def ask(
         if answer is None:
             return None
         envelope, said = answer
-        if isinstance(said, Refused):
+        if isinstance(said, ProtocolErrorReply):
             if said.problem == VERSION_MISMATCH and attempt == 0 and float(envelope.version) < float(version):
                 version = envelope.version
                 continue

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.format.vlsn import NULL_VLSN
-from engine.rep.client.handshake import Feeding
+from engine.rep.client.handshake import FeederAgreement
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
@@ -46,7 +46,7 @@ class FeederStream:
         awaits: how durable the entry that came last has to be before it is acknowledged; None: nobody waits.
     """
 
-    def __init__(self, joined: Feeding) -> None:
+    def __init__(self, joined: FeederAgreement) -> None:
         self._call = joined.call
         self._version = joined.version
         self.peer = joined.call.peer

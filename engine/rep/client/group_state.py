@@ -20,7 +20,7 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 from engine.rep.wire.group_lines import GROUP, STATE, GroupRequest, GroupResponse, Members, StateRequest, StateResponse
-from engine.rep.wire.lines import GROUP_MISMATCH, Refused
+from engine.rep.wire.lines import GROUP_MISMATCH, ProtocolErrorReply
 from engine.rep.wire.node_state import NODE_STATE, VERSION, NodeStateError, NodeStateRequest, NodeStateResponse
 
 MASTER: Final = "MASTER"
@@ -182,7 +182,7 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
         answer = ask(network, address, STATE, name, StateRequest(node=_UNNAMED), timeout_s)
     except AnswerError as error:
         complaint = error.complaint
-        mismatch = isinstance(complaint, Refused) and complaint.problem == GROUP_MISMATCH
+        mismatch = isinstance(complaint, ProtocolErrorReply) and complaint.problem == GROUP_MISMATCH
         if mismatch and not error.envelope.group:
             # A node of ours that has just started. Asked again by no name, it could have one by then, and refuse.
             raise DisconnectedError(f"{address_text(address)} does not know its group yet") from error

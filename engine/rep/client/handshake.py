@@ -58,7 +58,7 @@ class NameInUseError(PeerError):
     """The master still has a node of that name."""
 
 
-class Joining(NamedTuple):
+class NodeIdentity(NamedTuple):
     """Who a node says that it is: the same whenever the name is the same, or the master refuses it.
 
     Attributes:
@@ -72,7 +72,7 @@ class Joining(NamedTuple):
     node_type: str
 
 
-class Feeding(NamedTuple):
+class FeederAgreement(NamedTuple):
     """What was agreed with a master, whose next message is about the place to start at.
 
     Attributes:
@@ -120,8 +120,8 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
 
 def join(
     network: Network, address: Address, group: str, timeout_s: float, *, force: bool,
-    uuid: tuple[int, int] = UNKNOWN_UUID, joining: Joining | None = None,
-) -> Feeding:  # fmt: skip
+    uuid: tuple[int, int] = UNKNOWN_UUID, joining: NodeIdentity | None = None,
+) -> FeederAgreement:  # fmt: skip
     """Go through the handshake with a master; the caller closes the call.
 
     Arguments:
@@ -135,7 +135,7 @@ def join(
     """
     if joining is None:
         name = new_name()
-        joining = Joining(name, name, _PORT, EXTERNAL)
+        joining = NodeIdentity(name, name, _PORT, EXTERNAL)
     pair = NameIdPair(joining.name, NEW_NODE)
     call = Call(network, address, FEEDER.service, timeout_s)
     try:
@@ -155,7 +155,7 @@ def join(
         call.send(FEEDER, version, _identity(group, joining, uuid))
         taken = _taken(call, version, joining)
         ahead = _clock(call, version)
-        return Feeding(
+        return FeederAgreement(
             call=call,
             version=version,
             je_version=versions.je_version,
@@ -176,7 +176,7 @@ def clock_difference(network: Network, address: Address, group: str, timeout_s: 
     return found.clock_ms
 
 
-def _taken(call: Call, version: int, joining: Joining) -> NodeGroupInfoOK:
+def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
     """What the master says of who this node is. It writes down a new member first, which takes a majority."""
     try:
         taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
@@ -196,7 +196,7 @@ def _taken(call: Call, version: int, joining: Joining) -> NodeGroupInfoOK:
     return taken
 
 
-def _identity(group: str, joining: Joining, uuid: tuple[int, int]) -> NodeGroupInfo:
+def _identity(group: str, joining: NodeIdentity, uuid: tuple[int, int]) -> NodeGroupInfo:
     return NodeGroupInfo(
         group=group,
         uuid_high=uuid[0],

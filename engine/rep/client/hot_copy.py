@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from engine.backup.manifest import number_of, stored_path
-from engine.backup.manifest_builder import CopiedFile, Described, Origin, describe, view_of
+from engine.backup.manifest_builder import CopiedFile, ManifestResult, Origin, describe, view_of
 from engine.backup.repository import Repository, StoredFile, pieces_of
 from engine.errors import JetoolError, NotFoundError, RefusedError
 from engine.events import Listener
@@ -45,7 +45,7 @@ class CutError(JetoolError):
     kind = "disconnected"
 
 
-class Copied(NamedTuple):
+class CopyResult(NamedTuple):
     """What came of a copy.
 
     Attributes:
@@ -159,7 +159,7 @@ class HotCopy:
         retries: int,
         retried: Callable[[PeerError], None],
         origin: Origin,
-    ) -> tuple[Copied, Described]:
+    ) -> tuple[CopyResult, ManifestResult]:
         """Copy all files, over as many connections as it takes, and add the backup.
 
         Arguments:
@@ -186,7 +186,7 @@ class HotCopy:
 
     def _copied(
         self, network: Network, address: Address, timeout_s: float, retries: int, retried: Callable[[PeerError], None]
-    ) -> Copied:
+    ) -> CopyResult:
         client_id = self._client_id()
         pause = _FIRST_PAUSE_S
         while True:
@@ -207,7 +207,7 @@ class HotCopy:
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _attempt(self, log: RemoteLog) -> Copied:
+    def _attempt(self, log: RemoteLog) -> CopyResult:
         info = log.info()
         names = log.names()
         asked = [(name, bool(self._repository.stored(number_of(name)))) for name in names]
@@ -233,7 +233,7 @@ class HotCopy:
                 copied[file.name] = self._fetch(log, file, done, total)
                 done += file.size_bytes
         log.done()
-        return Copied(
+        return CopyResult(
             version=log.version,
             first_vlsn=info.first_vlsn,
             last_vlsn=info.last_vlsn,

@@ -114,7 +114,7 @@ class Reject(TextMessage):
 
 
 @text_message("AD")
-class Accepted(TextMessage):
+class AcceptReply(TextMessage):
     """Taken."""
 
     proposal: Annotated[Proposal, PROPOSAL]
@@ -148,7 +148,7 @@ class ShutDownAgents(TextMessage):
 
 
 ACCEPTOR: Final = LineTable(
-    "Acceptor", "2.0", client=(Propose, Accept, ShutDownAgents), server=(Promise, Reject, Accepted),
+    "Acceptor", "2.0", client=(Propose, Accept, ShutDownAgents), server=(Promise, Reject, AcceptReply),
     received_only=(ShutDownAgents,),
 )  # fmt: skip
 LEARNER: Final = LineTable(

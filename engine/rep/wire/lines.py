@@ -59,7 +59,7 @@ class Envelope(NamedTuple):
     sender: int
 
 
-class Slot(NamedTuple):
+class MessageField(NamedTuple):
     """A field of a message class."""
 
     name: str
@@ -71,7 +71,7 @@ class TextMessage:
 
     __slots__ = ()
     OP: ClassVar[str]
-    SLOTS: ClassVar[tuple[Slot, ...]]
+    SLOTS: ClassVar[tuple[MessageField, ...]]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -83,7 +83,7 @@ def text_message(op: str) -> Callable[[type[C]], type[C]]:
         hints = get_type_hints(cls, include_extras=True)
         record.OP = op
         record.SLOTS = tuple(
-            Slot(name, hint.__metadata__[0]) for name, hint in hints.items() if hasattr(hint, "__metadata__")
+            MessageField(name, hint.__metadata__[0]) for name, hint in hints.items() if hasattr(hint, "__metadata__")
         )
         return record  # type: ignore[no-any-return]
 
@@ -110,7 +110,7 @@ class LineTable:
     ) -> None:
         self.service = service
         self.version = version
-        answers: tuple[type[TextMessage], ...] = (*server, Accomplished, Failed, Refused)
+        answers: tuple[type[TextMessage], ...] = (*server, OkReply, FailReply, ProtocolErrorReply)
         self._by_op = {True: {one.OP: one for one in client}, False: {one.OP: one for one in answers}}
         self._received_only = frozenset(received_only)
 
@@ -249,19 +249,19 @@ PROBLEMS: Final = (BAD_FORMAT, VERSION_MISMATCH, GROUP_MISMATCH, NOT_A_MEMBER)
 
 
 @text_message("OK")
-class Accomplished(TextMessage):
+class OkReply(TextMessage):
     """It has been done."""
 
 
 @text_message("FAIL")
-class Failed(TextMessage):
+class FailReply(TextMessage):
     """It has not."""
 
     text: Annotated[str, SENTENCE]
 
 
 @text_message("PE")
-class Refused(TextMessage):
+class ProtocolErrorReply(TextMessage):
     """The line cannot be taken: the envelope of the answer has the node's own version, group and id."""
 
     problem: Annotated[str, choice(*PROBLEMS)]

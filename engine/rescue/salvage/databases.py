@@ -39,7 +39,7 @@ class SalvageDb(NamedTuple):
     comparator: bool = False
 
 
-class NameChange(NamedTuple):
+class NameRecord(NamedTuple):
     """A NameLN.
 
     Attributes:
@@ -92,7 +92,7 @@ class DatabaseLedger:
 
     def __init__(self) -> None:
         self._maps: dict[int, tuple[int, MapLN, bool]] = {}
-        self._changes: list[NameChange] = []
+        self._changes: list[NameRecord] = []
         self._committed: set[int] = set()
         self._aborted: set[int] = set()
         self._own: set[int] = set()
@@ -103,7 +103,7 @@ class DatabaseLedger:
         """A MapLN."""
         self._maps[content.database.db_id] = (lsn, content, deleted)
 
-    def name(self, change: NameChange) -> None:
+    def name(self, change: NameRecord) -> None:
         """A NameLN."""
         self._changes.append(change)
         if change.txn is not None:
@@ -153,7 +153,7 @@ class DatabaseLedger:
             return
         left = self.nameless()
         if len(left) == len(users) == 1:
-            self._changes.append(NameChange(lsn=names[users[0]], name=users[0], db_id=left[0], txn=None, deleted=False))
+            self._changes.append(NameRecord(lsn=names[users[0]], name=users[0], db_id=left[0], txn=None, deleted=False))
 
     def databases(self) -> LogDatabases:
         """The databases."""
@@ -199,7 +199,7 @@ class DatabaseLedger:
             own_roots={one: (self._maps[one][0], self._maps[one][1].database) for one in internal if one in self._maps},
         )
 
-    def _counts(self, change: NameChange) -> bool:
+    def _counts(self, change: NameRecord) -> bool:
         return change.txn is None or change.txn in self._committed
 
     def _names(self) -> tuple[dict[int, str], set[int], set[int]]:

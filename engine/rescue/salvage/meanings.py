@@ -16,7 +16,7 @@ from engine.contents.registry import AUTO, find, recognise
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, UsageError
-from engine.inspect.contents import Decoding, decoding_of
+from engine.inspect.contents import DecodingPlan, decoding_of
 from engine.log.files import list_log_files
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import SalvagedRecord
@@ -62,7 +62,7 @@ class SalvagedRecords:
         return {}
 
 
-def decoding_of_source(source: SalvageSource, name: str) -> Decoding | None:
+def decoding_of_source(source: SalvageSource, name: str) -> DecodingPlan | None:
     """How to decode the records of a source.
 
     Arguments:
@@ -82,7 +82,7 @@ def decoding_of_source(source: SalvageSource, name: str) -> Decoding | None:
     if kind is None:
         return None
     known = {db_id: db for node in source.nodes for db_id, db in node.survey.dbs.items()}
-    return Decoding(
+    return DecodingPlan(
         kind.title,
         kind.decoder(records),
         {db_id: db.name for db_id, db in known.items()},
@@ -90,7 +90,7 @@ def decoding_of_source(source: SalvageSource, name: str) -> Decoding | None:
     )
 
 
-def decoding_of_log(storage: Storage, name: str) -> Decoding | None:
+def decoding_of_log(storage: Storage, name: str) -> DecodingPlan | None:
     """How to decode the records of a log; as ``decoding_of_source``.
 
     Raises:

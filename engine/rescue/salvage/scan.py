@@ -59,7 +59,7 @@ from engine.rescue.salvage.databases import (
     GROUP_DATABASE,
     UTILIZATION_DATABASE,
     DatabaseLedger,
-    NameChange,
+    NameRecord,
     SalvageDb,
 )
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
@@ -301,7 +301,7 @@ class _Few:
             self.ledger.map(entry.lsn, content, deleted=record.data is None)
         elif isinstance(content, NameLN) and not entry.invisible:
             self.ledger.name(
-                NameChange(
+                NameRecord(
                     lsn=entry.lsn,
                     name=record.key.decode("utf-8", "replace"),
                     db_id=content.db_id,

@@ -21,7 +21,7 @@ from engine.log.entry import BY_SIZE_CHAIN, Damage
 from engine.log.files import LogFiles
 from engine.rescue.salvage.databases import OWN_PREFIX, nameless_name
 from engine.rescue.salvage.scan import Checkpoint, LogSurvey
-from engine.rescue.salvage.trees import Branch, TreeWalk, index_nodes
+from engine.rescue.salvage.trees import LostBranch, SalvageTreeWalk, index_nodes
 from engine.storage.base import Storage
 
 _MOST_DIGITS: Final = 20
@@ -49,10 +49,10 @@ class TreeSurvey(NamedTuple):
 
     time: int = NULL_LSN
     bins: Mapping[int, int] = MappingProxyType({})
-    unknown: Mapping[int, list[Branch]] = MappingProxyType({})
+    unknown: Mapping[int, list[LostBranch]] = MappingProxyType({})
     unsure: frozenset[int] = frozenset()
     removed: frozenset[int] = frozenset()
-    lost: Mapping[int, list[Branch]] = MappingProxyType({})
+    lost: Mapping[int, list[LostBranch]] = MappingProxyType({})
     counts: Mapping[int, tuple[int, int]] = MappingProxyType({})
     lost_databases: tuple[str, ...] = ()
     lost_internal: int = 0
@@ -77,8 +77,8 @@ def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurve
     before, index = index_nodes(storage, files, NULL_LSN if checkpoint is None else checkpoint.end_lsn)
     access = LogAccess(storage, files.files)
     try:
-        found = TreeSurvey() if checkpoint is None else _at_checkpoint(TreeWalk(access, before), log, checkpoint)
-        found = _now(TreeWalk(access, index), log, found)
+        found = TreeSurvey() if checkpoint is None else _at_checkpoint(SalvageTreeWalk(access, before), log, checkpoint)
+        found = _now(SalvageTreeWalk(access, index), log, found)
         present = {file.number for file in files.files}
         absent = {file_of(branch.lsn) for branches in found.lost.values() for branch in branches} - present
         return found._replace(absent=found.absent | absent)
@@ -113,11 +113,11 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
     return not is_other and damage.lsn <= end and damage.lsn + damage.length >= start
 
 
-def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
+def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
     """The trees as a checkpoint left them."""
     catalog = TreeCatalog(walk, checkpoint.root_lsn)
     bins: dict[int, int] = {}
-    unknown: dict[int, list[Branch]] = {}
+    unknown: dict[int, list[LostBranch]] = {}
     unsure, removed = set(), set()
     for db_id, (map_lsn, _) in log.roots.items():
         impl = catalog.state_of(db_id)
@@ -129,7 +129,7 @@ def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> Tr
                 removed.add(db_id)
             continue
         for node in walk.walk(impl):
-            if isinstance(node, Branch):
+            if isinstance(node, LostBranch):
                 unknown.setdefault(db_id, []).append(node)
             else:
                 bins[node.node_id] = node.full.lsn
@@ -145,16 +145,16 @@ def _at_checkpoint(walk: TreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> Tr
     )
 
 
-def _now(walk: TreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
+def _now(walk: SalvageTreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
     """The same with what is lost of the trees now."""
-    lost: dict[int, list[Branch]] = {}
+    lost: dict[int, list[LostBranch]] = {}
     counts: dict[int, tuple[int, int]] = {}
     for db_id, (_, impl) in log.roots.items():
         if db_id in found.removed:
             continue
         bins = records = 0
         for node in walk.walk(impl):
-            if isinstance(node, Branch):
+            if isinstance(node, LostBranch):
                 lost.setdefault(db_id, []).append(node)
                 continue
             bins += 1
@@ -188,13 +188,13 @@ class TreeCatalog:
         is_known: the DbTree can be read.
     """
 
-    def __init__(self, walk: TreeWalk, root_lsn: int) -> None:
+    def __init__(self, walk: SalvageTreeWalk, root_lsn: int) -> None:
         root = walk.record(root_lsn)
         self._walk = walk
         self.maps: dict[int, int] = {}
         self.names: dict[str, int] = {}
         self._own: frozenset[int] = frozenset()
-        self.branches: list[tuple[int, Branch]] = []
+        self.branches: list[tuple[int, LostBranch]] = []
         self.is_whole = False
         self.is_known = isinstance(root, DbTree)
         if isinstance(root, DbTree):
@@ -233,7 +233,7 @@ class TreeCatalog:
 
     def _slots(self, impl: DatabaseImpl) -> Iterator[tuple[bytes, int]]:
         for node in self._walk.walk(impl):
-            if isinstance(node, Branch):
+            if isinstance(node, LostBranch):
                 self.branches.append((impl.db_id, node))
                 continue
             yield from ((slot.key, slot.lsn) for slot in node.live())

@@ -48,7 +48,7 @@ _MOST_LEVELS: Final = 32
 _INDEXED: Final = TREE_NODES | MAP_LNS
 
 
-class Branch(NamedTuple):
+class LostBranch(NamedTuple):
     """A part of a tree whose upper node cannot be read.
 
     Attributes:
@@ -71,7 +71,7 @@ class Branch(NamedTuple):
 
 
 # All keys of a database.
-EVERYTHING: Final = Branch(None, None, NULL_LSN, 1)
+EVERYTHING: Final = LostBranch(None, None, NULL_LSN, 1)
 
 
 class KeyPlace(NamedTuple):
@@ -98,7 +98,7 @@ class BranchRanges:
         duplicates: keys have two parts.
     """
 
-    def __init__(self, branches: list[Branch], *, duplicates: bool) -> None:
+    def __init__(self, branches: list[LostBranch], *, duplicates: bool) -> None:
         self._duplicates = duplicates
         self._branches = branches
         self._lows = [(b"", b"") if one.low is None else _parts(one.low, duplicates=duplicates) for one in branches]
@@ -227,7 +227,7 @@ class NodeIndex:
         """LSN of the newest MapLN of a database; NULL_LSN without one."""
         return self._maps.get(db_id, NULL_LSN)
 
-    def within(self, range_: Branch, db_id: int, after: int, *, duplicates: bool) -> list[IndexedNode]:
+    def within(self, range_: LostBranch, db_id: int, after: int, *, duplicates: bool) -> list[IndexedNode]:
         """Nodes of a level in a range that were logged after an LSN, by identifier key."""
         if self._levels is None:
             self._levels = {}
@@ -278,7 +278,7 @@ class _Place(NamedTuple):
     level: int
 
 
-class TreeWalk:
+class SalvageTreeWalk:
     """Walks over trees in key order, and goes on beside what cannot be read.
 
     Arguments:
@@ -292,7 +292,7 @@ class TreeWalk:
         self._access = access
         self.index = index
 
-    def walk(self, impl: DatabaseImpl) -> Iterator[Bottom | Branch]:
+    def walk(self, impl: DatabaseImpl) -> Iterator[Bottom | LostBranch]:
         """The BINs of a database, and the branches that are gone."""
         db_id = impl.db_id
         todo: list[_Place] = []
@@ -304,7 +304,7 @@ class TreeWalk:
             if isinstance(node, Bottom):
                 yield node
             elif isinstance(node, int):
-                yield Branch(place.low, place.high, node, place.level or 2)
+                yield LostBranch(place.low, place.high, node, place.level or 2)
             else:
                 record, lsn = node
                 todo += reversed(self._children(impl, record, lsn, place))
@@ -342,7 +342,7 @@ class TreeWalk:
 
         These were split off, or are newer versions of a node that is gone, and the parent is an old version.
         """
-        range_ = Branch(own.low, own.high, own.lsn, own.level)
+        range_ = LostBranch(own.low, own.high, own.lsn, own.level)
         inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)
         if not inside:
             return [own]

@@ -9,7 +9,7 @@ from engine.backup.backup_run import Taken
 from engine.backup.check import BackupCheckup
 from engine.backup.follower import Round
 from engine.backup.manifest import Manifest
-from engine.backup.repository import Listed
+from engine.backup.repository import RepositoryBackup
 from engine.backup.retention import PrunePlan
 from engine.fields import Bool, Choices, DurationMs, Int, Lsn, SizeBytes, Text, Time, Vlsn, record
 from engine.format.lsn import NULL_LSN
@@ -184,7 +184,7 @@ def pruned_backups(dest: str, keep: str, done: PrunePlan, *, dry_run: bool) -> P
     )
 
 
-def stored_backup(one: Listed, own_bytes: int) -> StoredBackup:
+def stored_backup(one: RepositoryBackup, own_bytes: int) -> StoredBackup:
     """A backup of a list."""
     found = one.manifest
     if found is None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from engine.cleaner.cleaner import Cleaner
-from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaning
+from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaner
 from engine.cleaner.selection import CleaningLimits
 from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
@@ -66,7 +66,7 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
         cleaner = engine.cleaner
         assert cleaner is not None
         goal = Goal(limits=_limits(cleaner, target), free_bytes=free, max_files=max_files, copies=int(disk_is_shared))
-        work = OfflineCleaning(
+        work = OfflineCleaner(
             cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run), listener=run.listener
         )
         report = work.run()

@@ -22,7 +22,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.environments import WRITE_EXITS, backup_directory
 from jetool.app.options import Run
 from jetool.commands.crash import places
-from jetool.commands.crash.rows import CrashCase, CrashSummary, SimulatedCrash, text_line
+from jetool.commands.crash.rows import CrashCaseRow, CrashSummary, SimulatedCrash, text_line
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
@@ -31,7 +31,7 @@ def _outputs() -> Outputs:
     from jetool.derby import crash_rows
 
     derby = (crash_rows.DerbyCrash, crash_rows.RecoveryCrash)
-    return Outputs("stream", (SimulatedCrash, CrashCase, *derby), CrashSummary, derby)
+    return Outputs("stream", (SimulatedCrash, CrashCaseRow, *derby), CrashSummary, derby)
 
 
 def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
@@ -96,7 +96,7 @@ def crash(
     else:
         copied = OverlayStorage(disk) if run.dry_run else places.copy_environment(disk, files, target)
         effect = apply_crash(copied, files, point, mode, seed)
-    with run.out.stream(SimulatedCrash, CrashCase, line=text_line) as stream:
+    with run.out.stream(SimulatedCrash, CrashCaseRow, line=text_line) as stream:
         stream.row(
             SimulatedCrash(
                 environment=target,
@@ -146,14 +146,14 @@ def _matrix(
         # A seed gives the same places each time, so that a failure can be run again.
         eligible = sorted(random.Random(seed).sample(eligible, count))
     failed = compared = 0
-    with run.out.stream(SimulatedCrash, CrashCase, line=text_line) as stream:
+    with run.out.stream(SimulatedCrash, CrashCaseRow, line=text_line) as stream:
         for number, point in enumerate(eligible):
             # Each case damages in its own way, and still by the seed alone.
             case = run_case(storage, files, model, point, mode, seed + number)
             failed += not case.passed
             compared += case.compared
             stream.row(
-                CrashCase(
+                CrashCaseRow(
                     lsn=point.lsn,
                     type=point.type_name,
                     mode=mode,

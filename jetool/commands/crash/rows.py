@@ -27,7 +27,7 @@ class SimulatedCrash(NamedTuple):
 
 
 @record("case")
-class CrashCase(NamedTuple):
+class CrashCaseRow(NamedTuple):
     """One case of the matrix."""
 
     lsn: Annotated[Lsn, "the entry that the crash hit"]

@@ -21,7 +21,7 @@ from jetool.app.options import Run
 from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole
 from jetool.commands.diff.rows import RecordComparison
-from jetool.rows.stream_rows import CommonMatchpoint, StreamEnd, StreamSurplus, matchpoint_of, stream_end, surplus_of
+from jetool.rows.stream_rows import CommonMatchpoint, StreamEndRow, StreamSurplus, matchpoint_of, stream_end, surplus_of
 
 
 @record("difference")
@@ -52,8 +52,8 @@ class StreamComparison(NamedTuple):
     compared_to: Annotated[Vlsn, "last one"]
     equal_entries: Annotated[Int, "entries that were compared and are the same, from the first on"]
     not_compared: Annotated[Int, "VLSNs in between that neither has: cleaned away, or in files not copied"]
-    stream: Annotated[StreamEnd, "VLSNs of the first node"]
-    other_stream: Annotated[StreamEnd, "VLSNs of the second node"]
+    stream: Annotated[StreamEndRow, "VLSNs of the first node"]
+    other_stream: Annotated[StreamEndRow, "VLSNs of the second node"]
     matchpoint: Annotated[CommonMatchpoint | None, "the last sync point that both have"]
     surplus: Annotated[StreamSurplus, "what the first node has after it"]
     other_surplus: Annotated[StreamSurplus, "what the second node has after it"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, Like, Lsn, Named, Text, record
+from engine.fields import ABSENT, Absent, Bool, Choices, Data, FieldName, Int, Json, Key, Like, Lsn, Text, record
 from engine.inspect.common_log import RELATIONS, CommonLog
-from engine.inspect.contents import Decoding
+from engine.inspect.contents import DecodingPlan
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.app.decode_option import Decoded, decoded
+from jetool.app.decode_option import DecodedFields, decoded
 
 
 @record("log")
@@ -44,9 +44,9 @@ class DifferentRecord(NamedTuple):
     key: Annotated[Key, "the key, as --key-format says"]
     data: Annotated[Data | None, "data in the first environment; null where it is not"]
     other_data: Annotated[Data | None, "data in the second"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
     decoded_other: Annotated[Json | Absent | None, "with --decode: the data in the second"] = ABSENT
 
 
@@ -56,7 +56,7 @@ class RecordComparison(NamedTuple):
 
     environment: Annotated[Text, "the first environment"]
     other: Annotated[Text, "the second; with --from the same one"]
-    from_: Annotated[Lsn, "where the log of the first was taken to end; null: where it does", Named("from")]
+    from_: Annotated[Lsn, "where the log of the first was taken to end; null: where it does", FieldName("from")]
     to: Annotated[Lsn, "where that of the second was"]
     same: Annotated[Bool, "all records are the same"]
     complete: Annotated[Bool, "false when records of either may be missing"]
@@ -72,7 +72,7 @@ def record_comparison(
     unseen: str | None,
     log: CommonLog,
     found: RecordDiff,
-    decoding: Decoding | None,
+    decoding: DecodingPlan | None,
 ) -> RecordComparison:
     """The document.
 
@@ -108,7 +108,7 @@ def record_comparison(
     )
 
 
-def _different(found: RecordDifference, decoding: Decoding | None) -> DifferentRecord:
+def _different(found: RecordDifference, decoding: DecodingPlan | None) -> DifferentRecord:
     plain = DifferentRecord(
         db=found.database, what=found.what, key=found.key, data=found.data, other_data=found.other_data
     )

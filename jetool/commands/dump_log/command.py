@@ -23,7 +23,7 @@ from jetool.app.decode_option import decode_option, decoding_for_log
 from jetool.app.options import Run
 from jetool.commands.dump_log import modes
 from jetool.commands.dump_log.renderer import RenderPlan
-from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, DumpSummary, View
+from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, DumpSummary
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -184,7 +184,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     decode = options["decode"]
     if decode is not None and (not options["data"] or run.out.format == "xml"):
         raise UsageError("--decode goes with --data, in any format but xml", hint="add --data")
-    view = View(options["detail"], options["data"], decoding_for_log(run, storage, decode) if decode else None)
+    view = BodyView(options["detail"], options["data"], decoding_for_log(run, storage, decode) if decode else None)
     selection = _synchronised(run, selection_of(options, storage, files), storage, files).prepare(storage, files)
     if options["stats"]:
         modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))

@@ -25,7 +25,7 @@ from engine.format.entry_types import EXTINCT_SCAN_LNS, type_name
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
-from jetool.commands.dump_log.rows import View
+from jetool.commands.dump_log.rows import BodyView
 from jetool.output.shape import Style, time_text
 
 _RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
@@ -33,7 +33,7 @@ _RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
 _WORDS: Final = ("false", "true")
 
 
-class JsonLines:
+class EntryJsonLines:
     """Makes lines.
 
     Arguments:
@@ -42,7 +42,7 @@ class JsonLines:
 
     __slots__ = ("_data", "_labels", "_tz")
 
-    def __init__(self, view: View, style: Style) -> None:
+    def __init__(self, view: BodyView, style: Style) -> None:
         self._data = view.data
         self._tz = style.tz
         self._labels: dict[int, str] = {}

@@ -31,7 +31,7 @@ from jetool.commands.dump_log.renderer import (
     render,
     render_log,
 )
-from jetool.commands.dump_log.rows import DECODED_ENTRY, ENTRY, BadStretch, DumpSummary, View
+from jetool.commands.dump_log.rows import DECODED_ENTRY, ENTRY, BadStretch, BodyView, DumpSummary
 from jetool.output.base import OutputStream
 
 
@@ -55,7 +55,7 @@ def is_plain_text(run: Run) -> bool:
     return run.out.format == "text" and not run.out.selected
 
 
-def open_stream(run: Run, view: View) -> OutputStream:
+def open_stream(run: Run, view: BodyView) -> OutputStream:
     """The stream of entries, with the encoder that belongs to the format."""
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder

@@ -48,8 +48,8 @@ from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
-from jetool.commands.dump_log.json_lines import JsonLines
-from jetool.commands.dump_log.rows import View, bad_stretch, entry_row, meaning_of
+from jetool.commands.dump_log.json_lines import EntryJsonLines
+from jetool.commands.dump_log.rows import BodyView, bad_stretch, entry_row, meaning_of
 from jetool.output.base import Encoder
 from jetool.output.shape import Style, fields_of, printable, time_text, to_text
 from jetool.output.text import fold
@@ -62,7 +62,7 @@ _CHUNK_ENTRIES: Final = 2000
 _LARGEST_SHARED_FILE: Final = 32 << 20
 
 # XML shows all that DbPrintLog does.
-_WHOLE: Final = View("slots", True)
+_WHOLE: Final = BodyView("slots", True)
 
 _JSON_FORMS: Final = ("json", "ndjson")
 
@@ -84,7 +84,7 @@ class RenderPlan:
     storage: Storage
     files: LogFiles
     selection: Selection
-    view: View
+    view: BodyView
     form: str
     style: Style
     encoder: Encoder
@@ -218,7 +218,7 @@ def _encoder_of(plan: RenderPlan) -> Callable[[list[Item]], _Batch]:
         return partial(_encode_xml, plan)
     # What recovery does, and what records mean, is said in further fields.
     if plan.form in _JSON_FORMS and plan.whole and plan.explainer is None and plan.view.decoding is None:
-        return partial(_encode_json, JsonLines(plan.view, plan.style), plan)
+        return partial(_encode_json, EntryJsonLines(plan.view, plan.style), plan)
     return partial(_encode_rows, plan)
 
 
@@ -256,7 +256,7 @@ def _encode_rows(plan: RenderPlan, batch: list[Item]) -> _Batch:
     return _Batch(plan.encoder.rows(rows), undecodable)
 
 
-def _encode_json(lines: JsonLines, plan: RenderPlan, batch: list[Item]) -> _Batch:
+def _encode_json(lines: EntryJsonLines, plan: RenderPlan, batch: list[Item]) -> _Batch:
     between, end = plan.encoder.between, "" if plan.encoder.between else "\n"
     parts = []
     undecodable = 0
@@ -286,7 +286,7 @@ def _encode_xml(plan: RenderPlan, batch: list[Item]) -> _Batch:
     return _Batch(plan.encoder.rows(rows), undecodable)
 
 
-def decoded(entry: LogEntry, view: View) -> tuple[tuple[Any, ...] | None, str]:
+def decoded(entry: LogEntry, view: BodyView) -> tuple[tuple[Any, ...] | None, str]:
     """The record of an entry and "", or None and why it cannot be decoded."""
     number = entry.type_number
     try:
@@ -341,7 +341,7 @@ class LineRenderer:
 
     __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_style", "_view")
 
-    def __init__(self, view: View, style: Style) -> None:
+    def __init__(self, view: BodyView, style: Style) -> None:
         self._view = view
         self._style = style
         self._hex_keys = style.key_format == "hex" and not view.data
@@ -483,7 +483,7 @@ def _ln_detail(record: LN) -> str:
     return f"{text}key=0x{record.key.hex()} data_size={len(data)}"
 
 
-_PLAIN: Final = LineRenderer(View(), Style())
+_PLAIN: Final = LineRenderer(BodyView(), Style())
 
 
 def _rare_ln_detail(record: LN) -> str:

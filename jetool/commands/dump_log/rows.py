@@ -17,14 +17,14 @@ from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as EntryShape
 from engine.log.entry import Damage, LogEntry
-from jetool.app.decode_option import Decoded, decoded
+from jetool.app.decode_option import DecodedFields, decoded
 
 if TYPE_CHECKING:
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
     from engine.inspect.explain import EntryExplanation
 
 
-class View(NamedTuple):
+class BodyView(NamedTuple):
     """What to show of bodies.
 
     Attributes:
@@ -35,11 +35,11 @@ class View(NamedTuple):
 
     nodes: str = "summary"
     data: bool = False
-    decoding: Decoding | None = None
+    decoding: DecodingPlan | None = None
 
 
 @record("entry")
-class EntryHeader(NamedTuple):
+class EntryRow(NamedTuple):
     """What is in the header of each entry, and what most bodies have."""
 
     lsn: Annotated[Lsn, "where the entry begins"]
@@ -221,9 +221,9 @@ _NESTED["summary"] = _nested(ln_content.FILE_SUMMARY)
 _NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
 _BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
 
-ENTRY: Final = Shape("entry", "One entry of the log.", shape_of(EntryHeader).fields + _BODY)
+ENTRY: Final = Shape("entry", "One entry of the log.", shape_of(EntryRow).fields + _BODY)
 # With --data --decode; the fields are those of LNs.
-DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *shape_of(Decoded).fields))
+DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *shape_of(DecodedFields).fields))
 
 
 @record("bad")
@@ -254,7 +254,11 @@ class DumpSummary(NamedTuple):
 
 
 def entry_row(
-    entry: LogEntry, record: tuple[Any, ...] | None, error: str, view: View, explained: EntryExplanation | None = None
+    entry: LogEntry,
+    record: tuple[Any, ...] | None,
+    error: str,
+    view: BodyView,
+    explained: EntryExplanation | None = None,
 ) -> list[FieldValue]:
     """An entry as names, kinds and values of the shape ENTRY.
 
@@ -273,7 +277,7 @@ def entry_row(
             body += describe_scan(record)
     # They have columns of their own in every row, so they are not repeated with the body.
     known = {field.name: field.value for field in body if field.name in ("db", "txn")}
-    header = EntryHeader(
+    header = EntryRow(
         lsn=lsn,
         file=lsn >> 32,
         offset=lsn & 0xFFFFFFFF,
@@ -306,7 +310,7 @@ def entry_row(
     return row
 
 
-def meaning_of(record: LN, decoding: Decoding) -> list[FieldValue]:
+def meaning_of(record: LN, decoding: DecodingPlan) -> list[FieldValue]:
     """What a record means to its application; nothing for JE's own."""
     found = decoding.logged(record.db_id, record.key, record.data)
     return [] if found is None else [FieldValue(*field) for field in row_of(decoded(found))]

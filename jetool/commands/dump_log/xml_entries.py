@@ -159,7 +159,7 @@ def _restore_required(record: markers.RestoreRequired) -> str:
     )
 
 
-def _erased(record: markers.Erased) -> str:
+def _erased(record: markers.ErasedEntry) -> str:
     return f'<Erased allZeros="{truth(record.nonzero_bytes == 0)}"/>'
 
 
@@ -190,6 +190,6 @@ _BODIES: Final[dict[type, Callable[[Any], str]]] = {
     rollback.Matchpoint: _matchpoint,
     trace.Trace: _trace,
     markers.RestoreRequired: _restore_required,
-    markers.Erased: _erased,
+    markers.ErasedEntry: _erased,
     markers.ImmutableFile: lambda _: "<Empty/>",
 }

@@ -15,7 +15,7 @@ from jetool.app import exits
 from jetool.app.options import Run
 from jetool.commands.fleet.rows import (
     BriefProfile,
-    EntryType,
+    EntryTypeRow,
     EnvironmentProfile,
     FleetSummary,
     FrontendJournals,
@@ -38,7 +38,7 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
         if frontends := frontend_journals(profiles, names):
             run.out.table(FrontendJournals, frontends)
             run.out.text("")
-        run.out.table(EntryType, entry_types(profiles))
+        run.out.table(EntryTypeRow, entry_types(profiles))
     else:
         with run.out.stream(EnvironmentProfile) as stream:
             for profile in profiles:

@@ -17,7 +17,7 @@ from jetool.rows.stream_rows import CommonMatchpoint, StreamSurplus, matchpoint_
 
 
 @record("type")
-class EntryType(NamedTuple):
+class EntryTypeRow(NamedTuple):
     """Entries of one type over all environments."""
 
     type: Annotated[Text, "name of the type"]
@@ -128,7 +128,7 @@ class EnvironmentProfile(NamedTuple):
     lost_nodes: Annotated[Int, "nodes of trees that lie in missing files"]
     lock_holder: Annotated[Int | None, "pid of the process that has it open for writing; 0 unknown"]
     journals: Annotated[JournalSpan | None, "the journals of a Doris or StarRocks frontend; null for others"]
-    types: Annotated[Sequence[EntryType], "entries by type, by bytes"]
+    types: Annotated[Sequence[EntryTypeRow], "entries by type, by bytes"]
     checkpoints: Annotated[Sequence[ProfiledCheckpoint], "the checkpoints"]
     rollbacks: Annotated[Sequence[ProfiledRollback], "the rollback periods"]
     damages: Annotated[Sequence[ProfiledDamage], "missing files, and the first thousand stretches of damage"]
@@ -253,7 +253,7 @@ def profile_of(found: Profile) -> EnvironmentProfile:
         lost_nodes=sum(file.nodes for file in found.missing),
         lock_holder=found.lock_holder,
         journals=None if found.journals is None else _span(found.journals),
-        types=[EntryType(type=one.name, entries=one.entries, bytes=one.bytes) for one in found.types],
+        types=[EntryTypeRow(type=one.name, entries=one.entries, bytes=one.bytes) for one in found.types],
         checkpoints=[_checkpoint(lsn, one) for lsn, one in found.checkpoints],
         rollbacks=[_period(period) for period in found.periods],
         damages=[
@@ -299,14 +299,14 @@ def _span(found: JournalSummary) -> JournalSpan:
     )
 
 
-def entry_types(profiles: Sequence[Profile]) -> list[EntryType]:
+def entry_types(profiles: Sequence[Profile]) -> list[EntryTypeRow]:
     """Entries by type over all environments, by bytes."""
     totals: dict[str, tuple[int, int]] = {}
     for share in (share for profile in profiles for share in profile.types):
         entries, size = totals.get(share.name, (0, 0))
         totals[share.name] = (entries + share.entries, size + share.bytes)
     ordered = sorted(totals.items(), key=lambda item: (-item[1][1], item[0]))
-    return [EntryType(type=name, entries=entries, bytes=size) for name, (entries, size) in ordered]
+    return [EntryTypeRow(type=name, entries=entries, bytes=size) for name, (entries, size) in ordered]
 
 
 def ranked_node(found: RankedNode, name: str) -> RankedNodeRow:

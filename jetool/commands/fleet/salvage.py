@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 import click
 
-from engine.fields import Choices, Int, Named, Text, record
+from engine.fields import Choices, FieldName, Int, Text, record
 from jetool.app import exits
 from jetool.app.command import Outputs, command
 from jetool.app.decode_option import decode_option
@@ -23,7 +23,7 @@ class SalvagedEnvironment(NamedTuple):
 
     environment: Annotated[Text, "its directory"]
     from_: Annotated[
-        Text | None, "where its records come from; null: it gave none", Choices(("tree", "log")), Named("from")
+        Text | None, "where its records come from; null: it gave none", Choices(("tree", "log")), FieldName("from")
     ]
     records: Annotated[Int, "records that it gave"]
     problem: Annotated[Text | None, "why recovery was of no use"]
@@ -35,7 +35,7 @@ class FleetSalvage(NamedTuple):
     """What was salvaged."""
 
     to: Annotated[Text, "directory with the datasets records, lost, doubt and orphans"]
-    as_: Annotated[Text, "their format", Choices(FORMS), Named("as")]
+    as_: Annotated[Text, "their format", Choices(FORMS), FieldName("as")]
     records: Annotated[Int, "records written"]
     lost: Annotated[Int, "records whose newest version cannot be read"]
     stood_in: Annotated[Int, "those of them for which an older version was written"]

@@ -19,8 +19,8 @@ from jetool.app.environments import READ_EXITS, WRITE_EXITS, config_of, node_add
 from jetool.app.networks import network_of, refuse_tls
 from jetool.app.options import Run
 from jetool.app.repairs import repairing
-from jetool.commands.group.live_group import Looking, RunningGroup, show
-from jetool.commands.group.rows import ResetGroup, StoredGroup, identity_of, members_of
+from jetool.commands.group.live_group import LiveGroupOptions, RunningGroup, show
+from jetool.commands.group.rows import NewGroup, StoredGroup, identity_of, members_of
 
 RESET: Final = "group reset"
 _TIMEOUT_S: Final = 5.0
@@ -113,7 +113,7 @@ def group_show(
     """
     address = node_address(env)
     if address is not None:
-        return show(run, network_of(run), Looking(
+        return show(run, network_of(run), LiveGroupOptions(
             addresses=(address, *others), group=name, timeout_s=timeout, max_lag=max_lag, clock=clock, force=force,
             every_s=watch or 0, rounds=rounds or 0,
         ))  # fmt: skip
@@ -143,7 +143,7 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
     "reset",
     parent=group,
     check=_check,
-    outputs=lambda: Outputs("document", (ResetGroup,)),
+    outputs=lambda: Outputs("document", (NewGroup,)),
     features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool group reset /data/env --group FE --node fe1 --address fe1:9010 -n"),
@@ -167,7 +167,7 @@ def group_reset(run: Run, env: str, name: str, node: str, address: tuple[str, in
         done = reset_group(repair.environment, name, node, *address)
     before, after = done.before, done.after
     run.out.document(
-        ResetGroup(
+        NewGroup(
             environment=env,
             dry_run=run.dry_run,
             before=None if before is None else identity_of(before),

@@ -54,7 +54,7 @@ class RunningGroup(NamedTuple):
     nodes: Annotated[Sequence[RunningNode], "members by id, then other nodes that were asked"]
 
 
-class Looking(NamedTuple):
+class LiveGroupOptions(NamedTuple):
     """What the command line asked for.
 
     Attributes:
@@ -76,7 +76,7 @@ class Looking(NamedTuple):
     rounds: int
 
 
-def show(run: Run, network: Network, asked: Looking) -> int:
+def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
     """Print the group once, or again and again.
 
     Returns:
@@ -100,7 +100,7 @@ def show(run: Run, network: Network, asked: Looking) -> int:
         time.sleep(max(began + asked.every_s - time.monotonic(), 0))
 
 
-def _once(run: Run, network: Network, asked: Looking) -> int:
+def _once(run: Run, network: Network, asked: LiveGroupOptions) -> int:
     found = look(network, asked.addresses, asked.group, asked.timeout_s)
     ahead = None
     if asked.clock and found.masters:

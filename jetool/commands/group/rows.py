@@ -53,7 +53,7 @@ class StoredGroup(NamedTuple):
 
 
 @record("reset")
-class ResetGroup(NamedTuple):
+class NewGroup(NamedTuple):
     """The new group."""
 
     environment: Annotated[Text, "its directory"]

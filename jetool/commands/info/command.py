@@ -18,10 +18,10 @@ from jetool.app import exits
 from jetool.app.command import Outputs, command, environment
 from jetool.app.log_damage import lost_in
 from jetool.app.options import Run
-from jetool.commands.info.rows import Info, info_of
+from jetool.commands.info.rows import EnvironmentInfo, info_of
 
 if TYPE_CHECKING:
-    from engine.verify.tree_stats import TreeStats
+    from engine.verify.tree_stats import TreeProfile
 
 _MOST_WARNINGS: Final = 8
 # Of the log, between two reports of progress.
@@ -31,7 +31,7 @@ _PART_BYTES: Final = 16 << 20
 def _outputs() -> Outputs:
     from jetool.derby.info_rows import DerbyInfo
 
-    return Outputs("document", (Info, DerbyInfo))
+    return Outputs("document", (EnvironmentInfo, DerbyInfo))
 
 
 @command(
@@ -153,7 +153,7 @@ def _write_page(run: Run, env: str, path: str) -> None:
             write_page(target, [profile])
 
 
-def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeStats], bool]:
+def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeProfile], bool]:
     """The counts of all trees, and whether everything could be counted."""
     from engine.verify.tree_stats import tree_stats
 

@@ -13,7 +13,7 @@ from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import RecoveryWork, Survey
 
 if TYPE_CHECKING:
-    from engine.verify.tree_stats import TreeStats
+    from engine.verify.tree_stats import TreeProfile
 
 
 @record()
@@ -27,7 +27,7 @@ class VersionRun(NamedTuple):
 
 
 @record()
-class LastCheckpoint(NamedTuple):
+class CheckpointRow(NamedTuple):
     """The checkpoint that recovery starts from."""
 
     id: Annotated[Int, "number of the checkpoint"]
@@ -59,7 +59,7 @@ class WorkAhead(NamedTuple):
 
 
 @record()
-class OpenRollback(NamedTuple):
+class OpenRollbackRow(NamedTuple):
     """A RollbackStart without a RollbackEnd."""
 
     rollback_start_lsn: Annotated[Lsn, "RollbackStart"]
@@ -91,7 +91,7 @@ _MAP_WIDTH: Final = 50
 
 
 @record("info")
-class Info(NamedTuple):
+class EnvironmentInfo(NamedTuple):
     """The control data of an environment."""
 
     environment: Annotated[Text, "the directory"]
@@ -137,9 +137,9 @@ class Info(NamedTuple):
     interrupted_repair: Annotated[Text | None, "the repair that was interrupted, or its undo; see jetool undo"]
     restore_required: Annotated[Text | None, "why JE refuses to open it (marker 7fffffff.jdb)"]
     log_versions: Annotated[Sequence[VersionRun], "runs of files by log version"]
-    last_checkpoint: Annotated[LastCheckpoint | None, "the CkptEnd that recovery starts from"]
+    last_checkpoint: Annotated[CheckpointRow | None, "the CkptEnd that recovery starts from"]
     recovery: Annotated[WorkAhead | None, "what recovery would have to do; null with --quick"]
-    open_rollbacks: Annotated[Sequence[OpenRollback], "RollbackStarts without a RollbackEnd"]
+    open_rollbacks: Annotated[Sequence[OpenRollbackRow], "RollbackStarts without a RollbackEnd"]
     trees: Annotated[Sequence[TreeStatistics] | Absent, "the trees of the databases, with --stats"] = ABSENT
 
 
@@ -147,10 +147,10 @@ def info_of(
     env: str,
     found: Survey,
     repair: str | None,
-    trees: Sequence[TreeStats] | None,
+    trees: Sequence[TreeProfile] | None,
     belongs_to: str = "",
     needed: Collection[int] = (),
-) -> Info:
+) -> EnvironmentInfo:
     """The survey as it is printed.
 
     Arguments:
@@ -159,7 +159,7 @@ def info_of(
     """
     files = found.files.files
     root = found.root
-    return Info(
+    return EnvironmentInfo(
         environment=env,
         belongs_to=belongs_to or ABSENT,
         files=len(files),
@@ -199,7 +199,7 @@ def info_of(
         last_checkpoint=_checkpoint(found),
         recovery=_work(found.work) if found.work is not None else None,
         open_rollbacks=[
-            OpenRollback(
+            OpenRollbackRow(
                 rollback_start_lsn=one.lsn,
                 matchpoint_lsn=one.record.matchpoint_lsn,
                 matchpoint_vlsn=one.record.matchpoint_vlsn,
@@ -232,11 +232,11 @@ def log_map(found: Survey) -> str:
     return "".join(shown) if group == 1 else f"{''.join(shown)} ({plural(group, 'number')} each)"
 
 
-def _checkpoint(found: Survey) -> LastCheckpoint | None:
+def _checkpoint(found: Survey) -> CheckpointRow | None:
     if found.checkpoint is None:
         return None
     lsn, c = found.checkpoint
-    return LastCheckpoint(
+    return CheckpointRow(
         id=c.id,
         invoker=c.invoker,
         time=c.time,
@@ -265,7 +265,7 @@ def _work(work: RecoveryWork) -> WorkAhead:
     )
 
 
-def _tree(one: TreeStats) -> TreeStatistics:
+def _tree(one: TreeProfile) -> TreeStatistics:
     return TreeStatistics(
         name=one.name,
         id=one.db_id,

@@ -42,7 +42,7 @@ from jetool.output.shape import Style, to_text
 
 
 @record("finding")
-class PrintedFinding(NamedTuple):
+class JournalFindingRow(NamedTuple):
     """Something wrong with the journals."""
 
     kind: Annotated[Text, "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), Choices(tuple(KINDS))]
@@ -76,7 +76,7 @@ class JournalCheckSummary(NamedTuple):
 @command(
     "check",
     parent=journal,
-    outputs=lambda: Outputs("stream", (PrintedFinding,), JournalCheckSummary),
+    outputs=lambda: Outputs("stream", (JournalFindingRow,), JournalCheckSummary),
     features=("fields", "progress", "cache"),
     examples=(
         ("Would the frontend come up", "jetool journal check /data/fe/meta"),
@@ -110,7 +110,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
             number = None
         done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
         unseen = found.env.unseen
-        with run.out.stream(PrintedFinding, line=_line) as stream:
+        with run.out.stream(JournalFindingRow, line=_line) as stream:
             for finding in done.findings:
                 stream.row(_finding(found, finding))
             stream.end(_summary(env, done, unseen))
@@ -129,9 +129,9 @@ def _image_id(text: str) -> int:
     return ids[0]
 
 
-def _finding(found: Journals, one: JournalFinding) -> PrintedFinding:
+def _finding(found: Journals, one: JournalFinding) -> JournalFindingRow:
     name = None if one.code is None else operation_text(found.product, one.code)
-    return PrintedFinding(
+    return JournalFindingRow(
         kind=one.kind,
         stops=one.stops,
         db=one.database,

@@ -11,7 +11,7 @@ import click
 from engine.contents.operations import DORIS
 from engine.errors import plural
 from engine.fields import Choices, Int, Text, named_row, record
-from engine.journals.compare import Comparison, NodeJournals, NodeStanding, compare_nodes
+from engine.journals.compare import JournalComparison, NodeJournals, NodeStanding, compare_nodes
 from engine.journals.extents import Epochs, read_epochs
 from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
@@ -126,7 +126,7 @@ def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | 
     return exits.DONE if whole and set(verdicts) <= {START, SAME} else exits.FINDINGS
 
 
-def _verdict(found: Comparison, standing: NodeStanding) -> str:
+def _verdict(found: JournalComparison, standing: NodeStanding) -> str:
     if standing.node == found.start:
         return START
     if standing.parting.fork is not None:
@@ -161,7 +161,7 @@ def _frontend(one: Journals, epochs: Epochs, verdict: str, standing: NodeStandin
     )
 
 
-def _steps(opened: list[Journals], found: Comparison, verdicts: list[str]) -> list[str]:
+def _steps(opened: list[Journals], found: JournalComparison, verdicts: list[str]) -> list[str]:
     """The vendors' procedure for a lost quorum, for these frontends."""
     start = opened[found.start]
     if set(verdicts) <= {START, SAME} and all(one.env.unseen is None for one in opened):

@@ -10,7 +10,7 @@ from jetool.app.command import Outputs, command, environment
 from jetool.app.environments import WRITE_EXITS
 from jetool.app.options import Run
 from jetool.commands.load import dump_files, pipeline, request_options
-from jetool.commands.load.rows import Loaded
+from jetool.commands.load.rows import LoadSummary
 
 
 def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> None:  # noqa: ARG001 - no option
@@ -20,7 +20,7 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
 @command(
     "load",
     check=_check,
-    outputs=lambda: Outputs("document", (Loaded,)),
+    outputs=lambda: Outputs("document", (LoadSummary,)),
     features=("fields", "progress", "keys", "jobs", "lock", "cache", "order", "spark", "write"),
     examples=(
         ("A CSV file, on this machine", "jetool load /data/env orders.csv --db orders --create --key id"),
@@ -61,7 +61,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])
     rejects = None if found.rejects is None else str(found.rejects)
     run.out.document(
-        Loaded(
+        LoadSummary(
             db=options["name"],
             created=done.created,
             records=found.records,

@@ -27,7 +27,7 @@ from jetool.app.environments import lead_if_replicated, open_to_write, require_d
 from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 from jetool.commands.load.held_signals import HeldSignals
-from jetool.commands.load.rows import Loaded
+from jetool.commands.load.rows import LoadSummary
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
@@ -101,7 +101,7 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
 def print_done(run: Run, done: DumpLoad) -> int:
     """Print what was loaded; the exit code."""
     run.out.document(
-        Loaded(
+        LoadSummary(
             db=done.db,
             created=done.created,
             records=done.records,

@@ -8,7 +8,7 @@ from engine.fields import Bool, Int, Text, record
 
 
 @record("loaded")
-class Loaded(NamedTuple):
+class LoadSummary(NamedTuple):
     """What was loaded."""
 
     db: Annotated[Text, "name of the database"]

@@ -17,7 +17,7 @@ from jetool.commands.node.peers import node
 
 
 @record("transferred")
-class Transferred(NamedTuple):
+class TransferRequest(NamedTuple):
     """The request for another master."""
 
     group: Annotated[Text, "the group"]
@@ -30,7 +30,7 @@ class Transferred(NamedTuple):
 @command(
     "transfer-master",
     parent=node,
-    outputs=lambda: Outputs("document", (Transferred,)),
+    outputs=lambda: Outputs("document", (TransferRequest,)),
     features=("fields", "tls", "consent"),
     examples=(
         ("Who would give the role, and how far the other node is", "jetool node transfer-master db1:5001 --to n2 -n"),
@@ -64,6 +64,6 @@ def node_transfer_master(run: Run, address: tuple[str, int], name: str, timeout:
             )
         transfer_master(network, plan, timeout)
     run.out.document(
-        Transferred(group=plan.group, master=plan.master, node=plan.node, lag=plan.lag, dry_run=run.dry_run)
+        TransferRequest(group=plan.group, master=plan.master, node=plan.node, lag=plan.lag, dry_run=run.dry_run)
     )
     return exits.DONE

@@ -11,9 +11,9 @@ import click
 from engine.format.versions import WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
 from engine.rep.client.handshake import ELECTABLE, SECONDARY
-from engine.rep.joined.config import JoinConfig
-from engine.rep.joined.node import JoinedNode
-from engine.rep.leading.term import LeadConfig
+from engine.rep.master.term import LeadConfig
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.node import JoinedNode
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage

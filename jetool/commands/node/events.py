@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 
 from engine.errors import JetoolError
 from engine.fields import Row, Text, Time, Vlsn, record
-from engine.rep.joined.node import JoinedNode
+from engine.rep.member.node import JoinedNode
 from engine.rep.status import Role
 from jetool.app.options import Run
 from jetool.output.shape import Style, to_text

@@ -18,15 +18,15 @@ from jetool.app.interrupted import as_before
 from jetool.app.log_damage import warn_of_damage_before
 from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
-from jetool.commands.recover.estimate import Estimated, print_estimate
-from jetool.commands.recover.rows import Recovered, recovered
+from jetool.commands.recover.estimate import RecoveryEstimateRow, print_estimate
+from jetool.commands.recover.rows import RecoveryReport, recovered
 
 
 def _outputs() -> Outputs:
     from jetool.derby import explain_rows, recover_rows, timeline_rows
 
-    derby = (recover_rows.DerbyRecovered, explain_rows.TextbookReport, timeline_rows.TimelineReport)
-    return Outputs("document", (Recovered, Estimated, *derby), derby=derby)
+    derby = (recover_rows.DerbyRecoveryReport, explain_rows.TextbookReport, timeline_rows.TimelineReport)
+    return Outputs("document", (RecoveryReport, RecoveryEstimateRow, *derby), derby=derby)
 
 
 def _check(

@@ -27,7 +27,7 @@ class EstimatedPhase(NamedTuple):
 
 
 @record("estimated")
-class Estimated(NamedTuple):
+class RecoveryEstimateRow(NamedTuple):
     """What recovery would do, from the end of the log and a sample."""
 
     environment: Annotated[Text, "its directory"]
@@ -58,8 +58,8 @@ def print_estimate(run: Run, env: str) -> int:
     return exits.REFUSED if found.tail.commits_at_risk else exits.DONE
 
 
-def _estimated(env: str, found: RecoveryEstimate, cache_bytes: int) -> Estimated:
-    return Estimated(
+def _estimated(env: str, found: RecoveryEstimate, cache_bytes: int) -> RecoveryEstimateRow:
+    return RecoveryEstimateRow(
         environment=env,
         end_lsn=found.tail.end_lsn,
         ckpt_end_lsn=found.ckpt_end_lsn,

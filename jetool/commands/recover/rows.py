@@ -33,7 +33,7 @@ class RecoveryPhase(NamedTuple):
 
 
 @record()
-class RollbackPeriod(NamedTuple):
+class RollbackPeriodRow(NamedTuple):
     """A rollback period in the range of recovery."""
 
     matchpoint_lsn: Annotated[Lsn, "the last entry that was kept"]
@@ -43,7 +43,7 @@ class RollbackPeriod(NamedTuple):
 
 
 @record()
-class LastIds(NamedTuple):
+class LastIdsRow(NamedTuple):
     """The last ids in use."""
 
     node: Annotated[Int, "last node id"]
@@ -55,7 +55,7 @@ class LastIds(NamedTuple):
 
 
 @record("recovered")
-class Recovered(NamedTuple):
+class RecoveryReport(NamedTuple):
     """What recovery did, or would do."""
 
     environment: Annotated[Text, "its directory"]
@@ -84,18 +84,18 @@ class Recovered(NamedTuple):
     vlsn_last_after: Annotated[Vlsn, "last VLSN of the index now"]
     backup: Annotated[Text | None, "directory with the old bytes; null when nothing was saved"]
     saved_bytes: Annotated[SizeBytes, "bytes in it"]
-    ids: Annotated[LastIds, "last ids in use"]
-    rollback_periods: Annotated[Sequence[RollbackPeriod], "periods in the range of recovery, latest first"]
+    ids: Annotated[LastIdsRow, "last ids in use"]
+    rollback_periods: Annotated[Sequence[RollbackPeriodRow], "periods in the range of recovery, latest first"]
     passes: Annotated[Sequence[LogPass], "passes over the log"]
     phases: Annotated[Sequence[RecoveryPhase], "phases with their times"]
 
 
-def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> Recovered:
+def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> RecoveryReport:
     """The report."""
     result, tail = done.result, done.tail
     resurrected = result.resurrected.values()
     first_after, last_after = done.vlsns or (NULL_VLSN, NULL_VLSN)
-    return Recovered(
+    return RecoveryReport(
         environment=env,
         dry_run=dry_run,
         end_lsn_before=tail.end_lsn,
@@ -122,7 +122,7 @@ def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry
         vlsn_last_after=last_after,
         backup=done.backup,
         saved_bytes=done.saved_bytes,
-        ids=LastIds(
+        ids=LastIdsRow(
             node=result.ids.node,
             replicated_node=result.ids.replicated_node,
             db=result.ids.db,
@@ -131,7 +131,7 @@ def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry
             replicated_txn=result.ids.replicated_txn,
         ),
         rollback_periods=[
-            RollbackPeriod(
+            RollbackPeriodRow(
                 matchpoint_lsn=period.matchpoint_lsn,
                 rollback_start_lsn=period.start_lsn,
                 rollback_end_lsn=period.end_lsn,

@@ -37,7 +37,7 @@ from jetool.app.interrupted import preview, settle
 from jetool.app.kinds import JE, require
 from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_repository
-from jetool.commands.restore.rows import ALONE, MEMBER, NEW, Restored, restored
+from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RestoreResult, restored
 from jetool.output.shape import time_text
 
 COMMAND: Final = "restore"
@@ -75,7 +75,7 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
 @command(
     COMMAND,
     check=_check,
-    outputs=lambda: Outputs("document", (Restored,)),
+    outputs=lambda: Outputs("document", (RestoreResult,)),
     features=("fields", "progress", "times", "lock", "cache", "order", "write"),
     examples=(
         ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
 from engine.backup.restore import RestorePlan
-from engine.fields import Bool, Choices, Int, Lsn, Named, SizeBytes, Text, Vlsn, record
+from engine.fields import Bool, Choices, FieldName, Int, Lsn, SizeBytes, Text, Vlsn, record
 
 ALONE: Final = "alone"
 MEMBER: Final = "member"
@@ -14,7 +14,7 @@ NEW: Final = "new"
 
 
 @record("restored")
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """The environment that was made, or would be."""
 
     environment: Annotated[Text, "its directory"]
@@ -37,7 +37,7 @@ class Restored(NamedTuple):
         Text,
         "what it is to a group: the member that it was, the only member of a new group, or alone",
         Choices((ALONE, MEMBER, NEW)),
-        Named("as"),
+        FieldName("as"),
     ]
     group: Annotated[Text | None, "its group; null without one"]
     rejoins: Annotated[
@@ -57,12 +57,12 @@ def restored(
     dry_run: bool,
     standing: tuple[str, str | None],
     saved_in: str | None,
-) -> Restored:
+) -> RestoreResult:
     """What a restore did, or would do; ``standing``: what it is to which group."""
     manifest, cut = plan.chosen.manifest, plan.chosen.cut
     kept = sum(one.is_there for one in plan.files)
     what, group = standing
-    return Restored(
+    return RestoreResult(
         environment=env,
         dry_run=dry_run,
         backup=manifest.id,

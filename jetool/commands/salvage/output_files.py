@@ -28,7 +28,7 @@ from engine.log.entry import REASONS, Damage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
-from jetool.app.decode_option import Decoded, decoded, decoded_shape
+from jetool.app.decode_option import DecodedFields, decoded, decoded_shape
 from jetool.commands.salvage.provenance import ProvenanceLines
 from jetool.commands.salvage.rows import DoubtLine, LostLine, RecordKey, SavedRecord, SkippedStretch
 from jetool.output import jsonl
@@ -38,7 +38,7 @@ from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.shape import PLAIN
 
 if TYPE_CHECKING:
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
 
 _ENVIRONMENT: Final = "env"
 _MOST_NAME: Final = 150
@@ -55,7 +55,7 @@ class SourceFiles:
         decoding: how records are decoded in CSV and NDJSON; None: they are not.
     """
 
-    def __init__(self, directory: Path | None, source: str, form: str, decoding: Decoding | None = None) -> None:
+    def __init__(self, directory: Path | None, source: str, form: str, decoding: DecodingPlan | None = None) -> None:
         self._decoding = decoding
         self._directory = directory
         self._source = source
@@ -93,7 +93,7 @@ class SourceFiles:
                 self._say("doubt", self._doubtful(database, one))
         if database.orphan:
             for record in records:
-                self._say("orphans", self._saved(database, record, Decoded()))
+                self._say("orphans", self._saved(database, record, DecodedFields()))
         elif records:
             self._write(number, database, records)
 
@@ -196,7 +196,7 @@ class SourceFiles:
             lsn=one.lsn,
         )
 
-    def _saved(self, database: SalvagedDatabase, one: SalvagedRecord, meaning: Decoded) -> SavedRecord:
+    def _saved(self, database: SalvagedDatabase, one: SalvagedRecord, meaning: DecodedFields) -> SavedRecord:
         return SavedRecord(
             **self._key(database, one)._asdict(),
             data_hex=one.data,
@@ -218,10 +218,10 @@ class SourceFiles:
         meaning = self._meaning(database, one.key, one.data)
         return DoubtLine(**self._key(database, one)._asdict(), txn=one.txn, data_hex=one.data, **meaning._asdict())
 
-    def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> Decoded:
+    def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> DecodedFields:
         """The fields of ``--decode``; absent without it, and for records of databases that nothing names."""
         if self._decoding is None or database.orphan:
-            return Decoded()
+            return DecodedFields()
         return decoded(self._decoding.record(database.db.name, key, data))
 
     def _say(self, name: str, said: NamedTuple) -> None:

@@ -12,18 +12,18 @@ from engine.fields import (
     Bytes,
     Choices,
     Expiration,
+    FieldName,
     Int,
     Json,
     Like,
     Lsn,
-    Named,
     SizeBytes,
     Text,
     Time,
     Vlsn,
     record,
 )
-from jetool.app.decode_option import Decoded
+from jetool.app.decode_option import DecodedFields
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 
@@ -38,7 +38,9 @@ class SavedDatabase(NamedTuple):
     records: Annotated[Int, "records that were saved"]
     lost: Annotated[Int, "keys whose newest version cannot be read"]
     in_: Annotated[
-        Text | None, "where they were written, below the directory; null when there was nothing to write", Named("in")
+        Text | None,
+        "where they were written, below the directory; null when there was nothing to write",
+        FieldName("in"),
     ]
 
 
@@ -49,7 +51,10 @@ class ReadEnvironment(NamedTuple):
     environment: Annotated[Text, "its directory"]
     source: Annotated[Text, "the group, or the environment"]
     from_: Annotated[
-        Text, "its records are those of recovery, or put together from the log", Choices(("tree", "log")), Named("from")
+        Text,
+        "its records are those of recovery, or put together from the log",
+        Choices(("tree", "log")),
+        FieldName("from"),
     ]
     problem: Annotated[Text | None, "why recovery was of no use; null when it was"]
     damages: Annotated[Int, "stretches of damage in its log, and files that cannot be read"]
@@ -64,7 +69,7 @@ class SalvageResult(NamedTuple):
     """What was saved."""
 
     to: Annotated[Text, "the directory"]
-    as_: Annotated[Text, "how records were written", Choices(FORMS), Named("as")]
+    as_: Annotated[Text, "how records were written", Choices(FORMS), FieldName("as")]
     dry_run: Annotated[Bool, "nothing was written"]
     records: Annotated[Int, "records saved"]
     lost: Annotated[Int, "keys whose newest version cannot be read: lost.ndjson names them"]
@@ -113,7 +118,10 @@ class Provenance(NamedTuple):
     file: Annotated[Text, Like(RecordKey)]
     lsn: Annotated[Lsn, Like(RecordKey)]
     from_: Annotated[
-        Text, "tree: recovery; log: an LN; slot: its BIN had the data", Choices(("tree", "log", "slot")), Named("from")
+        Text,
+        "tree: recovery; log: an LN; slot: its BIN had the data",
+        Choices(("tree", "log", "slot")),
+        FieldName("from"),
     ]
     vlsn: Annotated[Vlsn, "its VLSN"]
     txn: Annotated[Int | None, "its transaction; null without one, or when recovery gave it"]
@@ -135,16 +143,16 @@ class SavedRecord(NamedTuple):
     file: Annotated[Text, Like(RecordKey)]
     lsn: Annotated[Lsn, Like(RecordKey)]
     data_hex: Annotated[Bytes, "the data"]
-    from_: Annotated[Text, Like(Provenance), Named("from")]
+    from_: Annotated[Text, Like(Provenance), FieldName("from")]
     vlsn: Annotated[Vlsn, Like(Provenance)]
     txn: Annotated[Int | None, Like(Provenance)]
     time: Annotated[Time | None, Like(Provenance)]
     stood_in: Annotated[Bool, Like(Provenance)]
     confirmed: Annotated[Bool, Like(Provenance)]
     expiration: Annotated[Expiration | None, "when it expires; null for never"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 @record("lost")
@@ -158,9 +166,9 @@ class LostLine(NamedTuple):
     file: Annotated[Text, Like(RecordKey)]
     lsn: Annotated[Lsn, Like(RecordKey)]
     stood_in: Annotated[Bool, "an older version was saved in its place"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 @record("doubt")
@@ -175,9 +183,9 @@ class DoubtLine(NamedTuple):
     lsn: Annotated[Lsn, Like(RecordKey)]
     txn: Annotated[Int, "its transaction"]
     data_hex: Annotated[Bytes | None, "null: a deletion"]
-    decoded_key: Annotated[Json | Absent, Like(Decoded)] = ABSENT
-    decoded_data: Annotated[Json | Absent | None, Like(Decoded)] = ABSENT
-    known: Annotated[Bool | Absent, Like(Decoded)] = ABSENT
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 @record("skipped")

@@ -18,7 +18,7 @@ from jetool.commands.salvage.output_files import SourceFiles
 from jetool.commands.salvage.rows import SavedDatabase
 
 if TYPE_CHECKING:
-    from engine.inspect.contents import Decoding
+    from engine.inspect.contents import DecodingPlan
 
 _LDIF: Final = "ldif"
 
@@ -28,7 +28,7 @@ def save(
     sources: list[SalvageSource],
     staging: Path | None,
     form: str,
-    decodings: Sequence[Decoding | None] | None = None,
+    decodings: Sequence[DecodingPlan | None] | None = None,
 ) -> list[SavedDatabase]:
     """Write everything below a directory; None writes nothing. Rows of the databases.
 

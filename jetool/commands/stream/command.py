@@ -20,8 +20,8 @@ from engine.rep.changes.columns import change_values, retraction_values, torn_va
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position
 from engine.rep.changes.state_file import StateFile
-from engine.rep.changes.subscriber import Quiet, Retraction, Settings, Subscriber
-from engine.rep.changes.transactions import Transaction
+from engine.rep.changes.subscriber import Quiet, Retraction, Subscriber, SubscriberSettings
+from engine.rep.changes.transactions import CommittedTransaction
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import check_group
 from engine.storage.disk import DiskStorage
@@ -212,7 +212,7 @@ class _Printing:
         self._encoder: Encoder
         self._fast = False
         self._in_columns = options["file_format"] in _COLUMN_FORMATS
-        settings = Settings(
+        settings = SubscriberSettings(
             group=options["group"],
             durable=options["durable"],
             timeout_s=options["timeout"],
@@ -298,7 +298,7 @@ class _Printing:
             events.close()
         raise AssertionError
 
-    def _printed(self, stream: OutputStream, transaction: Transaction) -> bool:
+    def _printed(self, stream: OutputStream, transaction: CommittedTransaction) -> bool:
         """Print a transaction, unless nothing of it is wanted."""
         point = transaction.point
         changes = transaction.changes(internal=self._options["internal"])

@@ -27,7 +27,7 @@ FILE_BYTES: Final = 64 << 20
 FILE_SECONDS: Final = 60.0
 
 
-class Finished(NamedTuple):
+class CompleteFile(NamedTuple):
     """A file that is complete; of commits the first and the last one in it."""
 
     path: str
@@ -126,7 +126,7 @@ class ChangeFiles:
         waiting = self._rows.waiting_bytes if self._rows is not None else 0
         return self._size + waiting >= self._file_bytes or time.monotonic() - self._began >= self._file_seconds
 
-    def finish(self, position: Position) -> Finished | None:
+    def finish(self, position: Position) -> CompleteFile | None:
         """Complete the file, and save the position; None where nothing was written since the last one.
 
         Arguments:
@@ -149,7 +149,7 @@ class ChangeFiles:
         self._state.write(position, {_FILE: name})
         self._storage.rename(PART, name)
         self._storage.sync_directory()
-        return Finished(
+        return CompleteFile(
             path=f"{self._storage.root}/{name}",
             first_vlsn=self._first,
             last_vlsn=last.vlsn,

@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 
 from engine.fields import Bool, Choices, Data, Expiration, Int, Key, SizeBytes, Text, Time, Vlsn, record
 from engine.rep.changes.subscriber import Retraction
-from engine.rep.changes.transactions import OPERATIONS, Change, Transaction
+from engine.rep.changes.transactions import OPERATIONS, CommittedTransaction, RecordChange
 from jetool.output.jsonl import line, record_line
 from jetool.output.shape import PLAIN, Style
 
@@ -80,7 +80,7 @@ class StreamSummary(NamedTuple):
     ended: Annotated[Text, "why it has ended; behind: by --until-idle, before everything was read", Choices(WHY_ENDED)]
 
 
-def streamed_change(change: Change, txn: int) -> StreamedChange:
+def streamed_change(change: RecordChange, txn: int) -> StreamedChange:
     """A change as it is printed."""
     return StreamedChange(
         vlsn=change.vlsn,
@@ -95,7 +95,7 @@ def streamed_change(change: Change, txn: int) -> StreamedChange:
     )
 
 
-def streamed_transaction(transaction: Transaction, changes: int) -> StreamedTransaction:
+def streamed_transaction(transaction: CommittedTransaction, changes: int) -> StreamedTransaction:
     """The end of a transaction as it is printed."""
     point = transaction.point
     return StreamedTransaction(
@@ -118,7 +118,7 @@ def is_plain(style: Style) -> bool:
     return style.key_format == "hex" and style.data_format == "hex"
 
 
-def fast_lines(changes: Iterable[Change], txn: int, names: dict[str | None, str]) -> bytes:
+def fast_lines(changes: Iterable[RecordChange], txn: int, names: dict[str | None, str]) -> bytes:
     """Changes as lines of NDJSON, as its encoder makes them of ``streamed_change`` in the plain style.
 
     Arguments:

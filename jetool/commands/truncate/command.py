@@ -9,13 +9,13 @@ from jetool.app import exits, params
 from jetool.app.command import Outputs, command, environment
 from jetool.app.environments import WRITE_EXITS
 from jetool.app.options import Run
-from jetool.commands.truncate.rows import Truncated, truncated
+from jetool.commands.truncate.rows import TruncationResult, truncated
 from jetool.commands.truncate.truncation import cut_log, say_what_went
 
 
 @command(
     "truncate",
-    outputs=lambda: Outputs("document", (Truncated,)),
+    outputs=lambda: Outputs("document", (TruncationResult,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
         ("What would go with the last three commits", "jetool truncate /data/env --to commits:-3 -n"),

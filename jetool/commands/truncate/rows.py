@@ -30,7 +30,7 @@ class CutDatabase(NamedTuple):
 
 
 @record("truncated")
-class Truncated(NamedTuple):
+class TruncationResult(NamedTuple):
     """What was cut off, or would be."""
 
     environment: Annotated[Text, "its directory"]
@@ -74,10 +74,10 @@ class Truncated(NamedTuple):
 
 def truncated(
     env: str, point: str, plan: TruncationPlan, *, dry_run: bool, backup: str | None, saved_bytes: int
-) -> Truncated:
+) -> TruncationResult:
     """What a truncation did, or would do."""
     cut, content = plan.cut, plan.content
-    return Truncated(
+    return TruncationResult(
         environment=env,
         changed=plan.changes,
         dry_run=dry_run,

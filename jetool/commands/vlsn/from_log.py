@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, NamedTuple
 
 from engine.errors import plural
-from engine.fields import Int, Named, Text, Vlsn, record
+from engine.fields import FieldName, Int, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.vlsn_map import FileVlsns, find_gaps, gaps_of_file, map_file
 from engine.log.damage import is_harmless
@@ -21,13 +21,13 @@ from jetool.commands.vlsn.group import LOG_EXITS, vlsn
 
 
 @record("file")
-class FileRange(NamedTuple):
+class FileVlsnRange(NamedTuple):
     """The VLSNs of one log file; invisible entries do not count."""
 
     file: Annotated[Text, "the log file"]
     first_vlsn: Annotated[Vlsn, "VLSN of its first replicated entry"]
     last_vlsn: Annotated[Vlsn, "VLSN of its last one"]
-    count_: Annotated[Int, "replicated entries", Named("count")]
+    count_: Annotated[Int, "replicated entries", FieldName("count")]
     invisible: Annotated[Int, "entries that a rollback made invisible"]
     entries: Annotated[Int, "entries in all"]
 
@@ -38,7 +38,7 @@ class VlsnGap(NamedTuple):
 
     first_vlsn: Annotated[Vlsn, "first missing VLSN"]
     last_vlsn: Annotated[Vlsn, "last missing VLSN"]
-    count_: Annotated[Int, "how many are missing", Named("count")]
+    count_: Annotated[Int, "how many are missing", FieldName("count")]
     after_file: Annotated[Text, "the file with the VLSN before"]
     before_file: Annotated[Text, "the file with the VLSN after"]
 
@@ -46,7 +46,7 @@ class VlsnGap(NamedTuple):
 @command(
     "map",
     parent=vlsn,
-    outputs=lambda: Outputs("table", (FileRange,)),
+    outputs=lambda: Outputs("table", (FileVlsnRange,)),
     features=("fields", "progress", "jobs"),
     examples=(
         ("First and last VLSN of each file", "jetool vlsn map /data/env"),
@@ -63,7 +63,7 @@ def vlsn_map(run: Run, env: str) -> int:
     """
     found, damaged = _read(run, env, map_file)
     files = [
-        FileRange(
+        FileVlsnRange(
             file=one.path,
             first_vlsn=one.first,
             last_vlsn=one.last,
@@ -73,7 +73,7 @@ def vlsn_map(run: Run, env: str) -> int:
         )
         for one in found
     ]
-    run.out.table(FileRange, files)
+    run.out.table(FileVlsnRange, files)
     return exits.FINDINGS if damaged else exits.DONE
 
 

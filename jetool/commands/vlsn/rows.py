@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.fields import ABSENT, Absent, Bool, Choices, Int, Like, Lsn, Named, SizeBytes, Text, Vlsn, record
+from engine.fields import ABSENT, Absent, Bool, Choices, FieldName, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.ghost import Bucket, GhostBucket
@@ -34,7 +34,7 @@ class NodeRange(NamedTuple):
     entries: Annotated[Int, Like(Landmarks)]
     source: Annotated[Text, "where they are from", Choices(("index", "log"))]
     index_: Annotated[
-        Landmarks | Absent | None, "by the index, as recovery leaves it; null without one", Named("index")
+        Landmarks | Absent | None, "by the index, as recovery leaves it; null without one", FieldName("index")
     ] = ABSENT
     log: Annotated[Landmarks | Absent, "by the log"] = ABSENT
     differences: Annotated[Sequence[Text] | Absent, "what index and log disagree about"] = ABSENT

@@ -19,7 +19,7 @@ from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER
 from engine.rep.wire.group_lines import GROUP, STATE, GroupResponse, Members, StateResponse
 from engine.rep.wire.inbox import Inbox
-from engine.rep.wire.lines import Envelope, Refused, TextMessage
+from engine.rep.wire.lines import Envelope, ProtocolErrorReply, TextMessage
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NODE_STATE, NodeStateRequest, NodeStateResponse
 from engine.rep.wire.values import NameIdPair
@@ -203,7 +203,7 @@ class StreamConnection:
         group, node = self._group, self._node
         envelope = Envelope(asked.version, group.group, -(1 << 31))
         if asked.group != group.group:
-            return envelope, Refused(problem="GROUP_MISMATCH", text="Group name mismatch")
+            return envelope, ProtocolErrorReply(problem="GROUP_MISMATCH", text="Group name mismatch")
         if self._service == GROUP.service:
             return envelope, GroupResponse(members=group.members)
         if self._service == LEARNER.service:

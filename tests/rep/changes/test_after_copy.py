@@ -24,7 +24,7 @@ from tests.harness import run
 from tests.rep.changes.group_double import GroupDouble
 from tests.rep.changes.test_subscriber import Reader, operations
 from tests.rep.changes.test_subscriber import group_of as streaming_group
-from tests.rep.joined.playing import group_of, joined, recorded_uuid
+from tests.rep.member.playing import group_of, joined, recorded_uuid
 from tests.support.waiting import PATIENCE_S
 
 __all__ = ["group"]

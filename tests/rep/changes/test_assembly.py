@@ -15,7 +15,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, INS_LN_TX
 from engine.format.lsn import NULL_LSN
-from engine.rep.changes.assembly import Assembler, Gathered
+from engine.rep.changes.assembly import Assembler, TxnAssembly
 from engine.rep.changes.database_names import NamedDatabase
 from engine.rep.changes.position import CommitPoint, Position, Torn, position_of
 from engine.rep.changes.state_file import StateFile
@@ -69,7 +69,7 @@ def test_any_interleaving(steps: list[tuple[int, str, bytes]], memory: int, batc
             wanted.append((vlsn, txn, restart, of_txn))
     assembler = Assembler(Torn(1), done, VERSION, memory)
     assembler.start(1)
-    found: list[Gathered] = []
+    found: list[TxnAssembly] = []
     for at in range(0, len(entries), batch):
         found += assembler.take(entries[at : at + batch])
     got = [(one.point.vlsn, one.point.txn_id, one.point.restart, list(one)) for one in found]
@@ -97,7 +97,7 @@ def test_torn_until_newer_than_all_that_were_seen() -> None:
     """In the form for replication nothing tells; after a thousand ends newer ids do."""
     assembler = Assembler(Torn(500), 0, VERSION)
     assembler.start(500)
-    found: list[Gathered] = []
+    found: list[TxnAssembly] = []
     for number in range(1002):
         vlsn = 500 + 2 * number
         found += assembler.take([record(vlsn, -2000 - number, b"x"), end(vlsn + 1, -2000 - number, COMMIT, vlsn)])

@@ -17,20 +17,20 @@ from engine.rep.acks import AckPolicy
 from engine.rep.changes.feed import BEGIN, LATEST, LostPositionError, RewrittenError
 from engine.rep.changes.position import Position, position_of
 from engine.rep.changes.state_file import StateFile
-from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, Settings, StalledError, Subscriber
-from engine.rep.changes.transactions import Change, Transaction
+from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, StalledError, Subscriber, SubscriberSettings
+from engine.rep.changes.transactions import CommittedTransaction, RecordChange
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message
 from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
-from tests.rep.leading.leaders import leading
+from tests.rep.master.leaders import leading
 from tests.rep.wire.recordings import HOME
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
-FAST = Settings(durable=False, patience_s=5)
-DURABLE = Settings(patience_s=5)
+FAST = SubscriberSettings(durable=False, patience_s=5)
+DURABLE = SubscriberSettings(patience_s=5)
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def operations() -> list[WireEntry]:
 class Reader:
     """Reads a stream until it is quiet, and keeps what it handed out."""
 
-    def __init__(self, group: GroupDouble, begin: Position | str | int, settings: Settings = FAST) -> None:
+    def __init__(self, group: GroupDouble, begin: Position | str | int, settings: SubscriberSettings = FAST) -> None:
         self.notices: list[str] = []
         self.subscriber = Subscriber(
             group,
@@ -60,13 +60,13 @@ class Reader:
             begin,
             lambda *said: self.notices.append(str(said)),
         )
-        self.transactions: list[tuple[int, int, bool, list[Change]]] = []
+        self.transactions: list[tuple[int, int, bool, list[RecordChange]]] = []
         self.retractions: list[Retraction] = []
 
     def read(self, until: Callable[[], bool] = lambda: True) -> Reader:
         events = self.subscriber.events()
         for event in events:
-            if isinstance(event, Transaction):
+            if isinstance(event, CommittedTransaction):
                 self.handed_out(event)
             elif isinstance(event, Retraction):
                 self.retractions.append(event)
@@ -75,11 +75,11 @@ class Reader:
         events.close()
         return self
 
-    def handed_out(self, event: Transaction) -> None:
+    def handed_out(self, event: CommittedTransaction) -> None:
         self.transactions.append((event.point.vlsn, event.point.txn_id, event.torn, list(event.changes())))
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RecordChange]:
         return [change for *_, changes in self.transactions for change in changes]
 
     @property
@@ -88,7 +88,7 @@ class Reader:
         return self.subscriber.position
 
 
-def contents(changes: list[Change]) -> dict[str, dict[str, object]]:
+def contents(changes: list[RecordChange]) -> dict[str, dict[str, object]]:
     """Databases as the manifests of the recordings describe them."""
     databases: dict[str, set[tuple[bytes, bytes]]] = {}
     for change in changes:
@@ -159,7 +159,7 @@ def test_durable_is_the_same_up_to_what_a_majority_has(batch: int) -> None:
     group.quiet = lambda: ended.append(next(beats, None) is None)
     durable = Reader(group, BEGIN, DURABLE)
     for event in durable.subscriber.events():
-        if isinstance(event, Transaction):
+        if isinstance(event, CommittedTransaction):
             durable.handed_out(event)
         elif any(ended):
             break
@@ -178,7 +178,7 @@ def with_null_commit(log: list[WireEntry]) -> list[WireEntry]:
 
 
 @pytest.mark.parametrize("settings", [FAST, DURABLE])
-def test_a_cut_at_every_byte_loses_and_repeats_nothing(settings: Settings) -> None:
+def test_a_cut_at_every_byte_loses_and_repeats_nothing(settings: SubscriberSettings) -> None:
     log = with_null_commit(list(recorded_entries("join-electable/003-Feeder-n1.jsonl")))
     whole = [one for one in Reader(group_of(log), BEGIN).read().transactions if one[3]]
     seen = []
@@ -249,7 +249,7 @@ def test_durable_never_takes_back() -> None:
     group.master = "n1"
     reader = Reader(group, BEGIN, DURABLE)
     for event in reader.subscriber.events():
-        if isinstance(event, Transaction) and event.point.vlsn >= 74:
+        if isinstance(event, CommittedTransaction) and event.point.vlsn >= 74:
             break
     group.master = "n2"
     with pytest.raises(RewrittenError, match="another commit at VLSN 74"):
@@ -265,7 +265,7 @@ def test_a_stream_goes_on_from_its_file(tmp_path: Path, stop_after: int) -> None
     group = group_of(operations())
     whole = Reader(group, BEGIN).read().transactions
     state = StateFile.at(str(tmp_path / "state"))
-    got: list[tuple[int, int, bool, list[Change]]] = []
+    got: list[tuple[int, int, bool, list[RecordChange]]] = []
     for _ in range(100):
         found = state.read()
         reader = Reader(group, found[0] if found is not None else BEGIN)
@@ -274,7 +274,7 @@ def test_a_stream_goes_on_from_its_file(tmp_path: Path, stop_after: int) -> None
         for event in events:
             if isinstance(event, Quiet) and event.caught_up:
                 break
-            if isinstance(event, Transaction):
+            if isinstance(event, CommittedTransaction):
                 got.append((event.point.vlsn, event.point.txn_id, event.torn, list(event.changes())))
                 count += 1
                 if count == stop_after:
@@ -298,7 +298,7 @@ def test_an_open_transaction_is_read_again() -> None:
     group = group_of(log)
     reader = Reader(group, BEGIN)
     for event in reader.subscriber.events():
-        if isinstance(event, Transaction) and event.point.vlsn == 56:
+        if isinstance(event, CommittedTransaction) and event.point.vlsn == 56:
             break
     assert reader.position.restart == 54
     again = Reader(group, reader.position).read()
@@ -485,10 +485,10 @@ def test_a_range_that_is_discarded_is_one_change() -> None:
         env.discard_extinct(["x"], begin=b"a", end=b"l")
         env.remove_database("gone")
         subscriber = Subscriber(SocketNetwork(), [master.config.listen], FAST, BEGIN, lambda *_: None)
-        found: list[Change] = []
+        found: list[RecordChange] = []
         events = subscriber.events()
         for event in events:
-            if isinstance(event, Transaction):
+            if isinstance(event, CommittedTransaction):
                 found += event.changes()
             elif isinstance(event, Quiet) and event.caught_up:
                 break

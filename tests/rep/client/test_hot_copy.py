@@ -46,7 +46,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot_copy, "_FIRST_PAUSE_S", 0.0)
 
 
-def copy(server: Any, place: Path, retries: int = 0) -> hot_copy.Copied:
+def copy(server: Any, place: Path, retries: int = 0) -> hot_copy.CopyResult:
     made = HotCopy(Repository(DiskStorage(str(place))), Steps(), Throttle(None))
     return made.run(server, HERE, 5, retries, lambda _: None, ORIGIN)[0]
 

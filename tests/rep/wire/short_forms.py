@@ -77,7 +77,7 @@ BINARY: dict[type, tuple[str, str]] = {
     n.NodeStateError: ("ProtocolError", "text"),
 }  # fmt: skip
 TEXT: dict[type, str] = {
-    e.Accept: "value", e.Accepted: "value", e.Result: "value", e.MasterAnswer: "value",
+    e.Accept: "value", e.AcceptReply: "value", e.Result: "value", e.MasterAnswer: "value",
     e.Promise: (
         "accepted suggestion majorRanking=major_ranking priority logVersion=log_version jeVersion=je_version "
         "minorRanking=minor_ranking nodeId=node_id masterTerm=term"
@@ -87,7 +87,7 @@ TEXT: dict[type, str] = {
     g.TransferMaster: "names=nodes timeout=timeout_ms force", g.TransferMasterResponse: "winner",
     g.GroupFailure: "text reason", g.StateRequest: "node", g.StateResponse: "node master state",
     g.GroupChange: "node change records=members", g.JoinedGroup: "node master", g.LeftGroup: "node master reason",
-    lines.Refused: "errorType=problem text",
+    lines.ProtocolErrorReply: "errorType=problem text",
 }  # fmt: skip
 
 

@@ -1,0 +1,297 @@
+"""What a member promises in elections, and how results are told (je-ha-protocol.md 12.2).
+
+The running master promises like any other member, and suggests itself with a ranking above every log: so the election
+of one that has lost sight of it ends with the same master. Who waits for the result of an election hears of the master
+when its term begins, and again every minute.
+
+Example: node 2 starts, finds nobody, and sends P; this master answers PR with ranking 9223372036854775806, node 2 sends
+A for it, then RE to all: the master is the same, by a later proposal.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError, JetoolError
+from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.rep.client.call import ask
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.handshake import LOG_VERSION
+from engine.rep.group import RELEASE
+from engine.rep.services.caller import Caller
+from engine.rep.services.port import Service
+from engine.rep.services.questions import NodeFacts, refusal
+from engine.rep.wire.election_lines import (
+    ACCEPTOR,
+    LEARNER,
+    Accept,
+    AcceptReply,
+    MasterAnswer,
+    Promise,
+    Proposal,
+    Propose,
+    Reject,
+    Result,
+    Suggestion,
+)
+from engine.rep.wire.lines import BAD_FORMAT, Envelope, LineTable, ProtocolErrorReply, TextMessage
+
+_PLACES: Final = 8
+# Above every VLSN, and below that of the target of a transfer.
+RUNNING_MASTER: Final = (1 << 63) - 2
+_NO_ID: Final = -1
+_PRIORITY: Final = 1
+_AGAIN_S: Final = 60.0
+_MOMENT_S: Final = 0.3
+_MACHINE_BITS: Final = 128
+_LAST_COUNTER: Final = (1 << 32) - 1
+# As long as a replica of JE waits.
+_FREEZE_S: Final = 5.0
+# The types of those that hear of results.
+LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
+
+
+class Vote(NamedTuple):
+    """What a node says of itself when it promises.
+
+    Attributes:
+        suggestion: whom it suggests: itself.
+        ranking: how late its log is: the DTVLSN and the last VLSN.
+        priority: among logs that are equally late; 0 where it is not to be elected.
+        node_id: its id; -1 of a running master.
+    """
+
+    suggestion: Suggestion
+    ranking: tuple[int, int]
+    priority: int
+    node_id: int
+
+
+def running_master(mine: Suggestion) -> Vote:
+    """The vote of a running master: whatever others have, the election ends with it."""
+    return Vote(mine, (RUNNING_MASTER, 0), _PRIORITY, _NO_ID)
+
+
+def new_proposal() -> Proposal:
+    """A proposal of this moment, which no other node makes."""
+    return Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+
+
+class Acceptor:
+    """The service of that name.
+
+    A replica that has promised replays no commit before the election has ended: what it would acknowledge would not be
+    in the ranking that it has given. When no result comes within some seconds it goes on, and the promise is void.
+
+    Arguments:
+        facts: of the node, at the moment.
+        vote: of the node, at the moment; None while it has none.
+        given: called when a node was accepted.
+
+    Attributes:
+        services: by name.
+        given: the last proposal that was accepted, and for which node.
+    """
+
+    def __init__(
+        self,
+        facts: Callable[[], NodeFacts],
+        vote: Callable[[], Vote | None],
+        given: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._facts = facts
+        self._vote = vote
+        self._changed = threading.Condition()
+        self._promised: Proposal | None = None
+        self._accepted: Suggestion | None = None
+        self._pending: Proposal | None = None
+        self._until = 0.0
+        self._gave = given
+        self.given: tuple[Proposal, Suggestion] | None = None
+        self.services = {ACCEPTOR.service: Service(self._serve, _PLACES)}
+
+    @contextmanager
+    def committing(self) -> Iterator[None]:
+        """Do what changes the ranking of the log: after the election that is under way, and before the next promise."""
+        with self._changed:
+            while self._pending is not None:
+                left = self._until - time.monotonic()
+                if left <= 0:
+                    # Who has the promise may still come: with a ranking that is about to be wrong.
+                    if self._promised == self._pending:
+                        self._promised = _after(self._pending)
+                    self._pending = None
+                elif not self._changed.wait(left):
+                    continue
+            yield
+
+    def ended(self, proposal: Proposal) -> None:
+        """An election has ended."""
+        with self._changed:
+            if self._pending is not None and proposal >= self._pending:
+                self._pending = None
+                self._changed.notify_all()
+
+    def let_go(self) -> None:
+        """Nobody has to wait any more."""
+        with self._changed:
+            self._pending = None
+            self._changed.notify_all()
+
+    def _serve(self, caller: Caller) -> None:
+        facts = self._facts()
+        own = Envelope(ACCEPTOR.version, facts.group, facts.node_id)
+        try:
+            asked, message = caller.line(ACCEPTOR)
+        except FormatError as error:
+            caller.say(ACCEPTOR, own, ProtocolErrorReply(problem=BAD_FORMAT, text=f"{error.what}: not understood"))
+            return
+        refused = refusal(ACCEPTOR, asked, facts)
+        said = refused if refused is not None else self.answer(message)
+        if said is not None:
+            caller.say(ACCEPTOR, own if refused is not None else own._replace(version=asked.version), said)
+
+    def answer(self, message: TextMessage) -> TextMessage | None:
+        """What a proposer hears; None: nothing."""
+        said = self._decide(message)
+        if isinstance(said, AcceptReply):
+            self._gave()
+        return said
+
+    def _decide(self, message: TextMessage) -> TextMessage | None:
+        with self._changed:
+            promised = self._promised
+            if isinstance(message, Propose):
+                if promised is not None and promised > message.proposal:
+                    return Reject(proposal=promised)
+                vote = self._vote()
+                if vote is None:
+                    return None
+                self._promised = message.proposal
+                if vote.ranking[0] < RUNNING_MASTER:
+                    self._pending, self._until = message.proposal, time.monotonic() + _FREEZE_S
+                return Promise(
+                    proposal=message.proposal,
+                    accepted=self._accepted,
+                    suggestion=vote.suggestion,
+                    major_ranking=vote.ranking[0],
+                    priority=vote.priority,
+                    log_version=LOG_VERSION,
+                    je_version=RELEASE,
+                    minor_ranking=vote.ranking[1],
+                    node_id=vote.node_id,
+                )
+            if isinstance(message, Accept):
+                if promised != message.proposal:
+                    return Reject(proposal=promised or message.proposal)
+                self._accepted = message.value
+                self.given = message.proposal, message.value
+                return AcceptReply(proposal=message.proposal, value=message.value)
+        return None
+
+
+def _after(proposal: Proposal) -> Proposal:
+    """A proposal that is later by nothing but its number."""
+    if proposal.counter < _LAST_COUNTER:
+        return proposal._replace(counter=proposal.counter + 1)
+    return Proposal(proposal.time_ms + 1, 0, 0)
+
+
+def ask_all(
+    network: Network,
+    table: LineTable,
+    group: str,
+    message: TextMessage,
+    places: Iterable[Address],
+    timeout_s: float,
+    enough: Callable[[Mapping[Address, TextMessage]], bool] = lambda _: False,
+) -> dict[Address, TextMessage]:  # fmt: skip
+    """Send a line to several nodes at the same time, and give the answers of those that answer.
+
+    Arguments:
+        timeout_s: the longest that each step may take.
+        enough: whether these answers will do; then the others have only a moment left.
+    """
+
+    def one(place: Address) -> TextMessage | None:
+        try:
+            answer = ask(network, place, table, group, message, timeout_s)
+        except JetoolError:
+            return None
+        return None if answer is None else answer[1]
+
+    found: dict[Address, TextMessage] = {}
+    pool = ThreadPoolExecutor(_PLACES)
+    try:
+        asked = {pool.submit(one, place): place for place in places}
+        left, patience_s = set(asked), None
+        while left:
+            done, left = wait(left, patience_s, FIRST_COMPLETED)
+            if not done:
+                break
+            found.update({asked[future]: said for future in done if (said := future.result()) is not None})
+            if enough(found):
+                patience_s = _MOMENT_S
+    finally:
+        # A node that is stopped takes calls and says nothing: nobody waits for its time-out.
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+class Herald:
+    """Tells the members who the master is, when a term begins and again and again.
+
+    Arguments:
+        network: how to get to them.
+        group: its name.
+        mine: where this node is, which is not told.
+        members: of the group, at the moment.
+        elected: what to tell, at the moment; None ends it.
+        timeout_s: the longest that each step may take.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        group: str,
+        mine: Address,
+        members: Callable[[], tuple[GroupNode, ...]],
+        elected: Callable[[], MasterAnswer | None],
+        timeout_s: float,
+    ) -> None:
+        self._network = network
+        self._group = group
+        self._mine = mine
+        self._members = members
+        self._elected = elected
+        self._timeout_s = timeout_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._tell, name="herald", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Tell nobody any more; who is being told now is told to the end."""
+        self._over.set()
+
+    def tell(self, result: Result) -> None:
+        """Tell all members a result, the winner first."""
+        places = {
+            (node.host or "", node.port) for node in self._members() if node.type in LEARNERS and not node.removed
+        } - {self._mine}
+        winner = (result.value.host, result.value.port)
+        for some in ({winner} & places, places - {winner}):
+            ask_all(self._network, LEARNER, self._group, result, some, self._timeout_s)
+
+    def _tell(self) -> None:
+        while not self._over.is_set() and (elected := self._elected()) is not None:
+            self.tell(Result(proposal=elected.proposal, value=elected.value))
+            self._over.wait(_AGAIN_S)

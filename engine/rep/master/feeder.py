@@ -1,0 +1,272 @@
+"""Service ``Feeder``: one replica of a master, after the handshake (je-ha-protocol.md 8, 9).
+
+* Syncup: the replica asks what is at its own VLSNs until it has found where both logs agree. All log files are
+  protected meanwhile; from the start of the stream on those that it has not had yet.
+* Then two threads: one sends entries, and a heartbeat each second, however busy it is; the other one hears how far the
+  replica is. Commits for which somebody waits ask for an acknowledgement, if those of this replica count.
+* A replica that says nothing for 30 seconds, or takes nothing for so long, is dropped. What it says out of order ends
+  its connection and nothing else.
+
+Example: EntryRequest 90 -> Entry 90 | StartStream 91 | Heartbeat | 91..140 | HeartbeatResponse 140 | Ack -27
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from engine.db.engine import Engine
+from engine.errors import FormatError, JetoolError, RefusedError
+from engine.format.entry.group_db import GroupNode, encode_group_node
+from engine.format.entry.txn_end import decode_txn_end
+from engine.format.entry_types import COMMIT
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.acks import GroupGate
+from engine.rep.master.feeder_entries import outgoing
+from engine.rep.master.handshake import PREPARATION_S, FedNode
+from engine.rep.outflow import LoggedEntry, Outflow
+from engine.rep.peers import PeerError
+from engine.rep.services.caller import Caller
+from engine.rep.stream import raw_at
+from engine.rep.wire.batches import join_stream
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import (
+    AVAILABLE,
+    DEFAULT,
+    FEEDER,
+    NOW,
+    SYNC,
+    Ack,
+    AlternateMatchpoint,
+    Commit,
+    DBIdRequest,
+    DBIdResponse,
+    Entry,
+    EntryNotFound,
+    EntryRequest,
+    GroupAck,
+    Heartbeat,
+    HeartbeatResponse,
+    Provider,
+    RestoreRequest,
+    RestoreResponse,
+    ShutdownResponse,
+    StartStream,
+)
+
+_SILENCE_S: Final = 30.0
+HEARTBEAT_S: Final = 1.0
+_BATCH_BYTES: Final = 1 << 16
+_BATCH_ENTRIES: Final = 500
+# More are not awaited at a time, even of a master with many threads.
+_MOST_AWAITED: Final = 100_000
+_ASKED: Final = (EntryRequest, DBIdRequest, RestoreRequest, StartStream)
+_HEARD: Final = (HeartbeatResponse, Ack, GroupAck, ShutdownResponse)
+
+
+class ReplicaFeed:
+    """Feeds one replica.
+
+    Arguments:
+        engine: the master's environment.
+        gate: hears of the replica, if its acknowledgements count.
+        caller: its connection, past the handshake.
+        fed: who it is.
+        providers: the nodes to restore from, at the moment.
+        replica_sync: how replicas make commits durable that somebody waits for.
+
+    Attributes:
+        heard: when something came last, by the monotonic clock; a replica answers each heartbeat.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        gate: GroupGate,
+        caller: Caller,
+        fed: FedNode,
+        providers: Callable[[], list[GroupNode]],
+        replica_sync: int = SYNC,
+    ) -> None:
+        assert engine.vlsn_index is not None
+        self._engine = engine
+        self._index = engine.vlsn_index
+        self._gate = gate
+        self._caller = caller
+        self._providers = providers
+        self._replica_sync = replica_sync
+        self._mutex = threading.Lock()
+        self._awaited: dict[int, int] = {}
+        self._asked = False
+        self._sender: threading.Thread | None = None
+        self.fed = fed
+        self.heard = time.monotonic()
+        self.problem: JetoolError | None = None
+        self.reached_vlsn = NULL_VLSN
+
+    def run(self) -> None:
+        """Serve until the replica is gone.
+
+        Raises:
+            JetoolError: the replica says what makes no sense, or has gone; the log cannot be read.
+        """
+        counts = self.fed.acknowledges
+        if counts:
+            # It may roll back what it acknowledged in an earlier session.
+            self._gate.forget(self.fed.name)
+        assert self._engine.cleaner is not None
+        # The matchpoint may be anywhere; when the stream begins its reader protects what it has not read (R-CLN-41).
+        syncup = self._engine.cleaner.protect_from(f"the syncup of {self.fed.name}", 0)
+        try:
+            started = self._sync_up()
+            syncup.release()
+            if started:
+                self._listen()
+        except JetoolError as error:
+            raise self.problem or error from error
+        finally:
+            syncup.release()
+            self.close()
+            if counts:
+                self._gate.disconnected(self.fed.name)
+            if self._sender is not None:
+                self._sender.join()
+
+    def close(self) -> None:
+        """End it; also while threads are at work."""
+        self._caller.close()
+
+    # Syncup.
+
+    def _sync_up(self) -> bool:
+        """Answer until the stream begins; False when the replica has to restore its files."""
+        caller, version = self._caller, self.fed.protocol
+        while True:
+            asked = caller.receive(FEEDER, version, *_ASKED, timeout_s=PREPARATION_S)
+            self.heard = time.monotonic()
+            if isinstance(asked, StartStream):
+                # JE's subscribers send a filter, which may be left alone: they take what it would leave out.
+                self._start(asked.vlsn)
+                return True
+            if isinstance(asked, RestoreRequest):
+                named = [Provider(node, len(encode_group_node(node))) for node in self._providers()]
+                caller.send(FEEDER, version, RestoreResponse(cbvlsn=NULL_VLSN, providers=tuple(named)))
+                return False
+            if isinstance(asked, DBIdRequest):
+                state = self._engine.database(asked.name)
+                if state is None:
+                    raise PeerError(f"{caller.peer} asks for a database that is not there", found=repr(asked.name[:80]))
+                caller.send(FEEDER, version, DBIdResponse(id=state.id))
+                continue
+            assert isinstance(asked, EntryRequest)
+            caller.send(FEEDER, version, self._answer(asked.vlsn, asked.kind or DEFAULT))
+
+    def _answer(self, vlsn: int, kind: int) -> Entry | AlternateMatchpoint | EntryNotFound:
+        """What is at a VLSN, or instead of it (je-ha-protocol.md 8.1)."""
+        is_first, self._asked = not self._asked, True
+        found = self._index.range
+        if found.is_empty:
+            return EntryNotFound()
+        if kind == NOW or (kind == AVAILABLE and vlsn > found.last):
+            return Entry(entry=self._at(found.last))
+        if found.contains(vlsn):
+            return Entry(entry=self._at(vlsn))
+        if kind == AVAILABLE:
+            return Entry(entry=self._at(found.first))
+        if vlsn > found.last and is_first and found.last_sync != NULL_VLSN:
+            return AlternateMatchpoint(entry=self._at(found.last_sync))
+        return EntryNotFound()
+
+    def _at(self, vlsn: int) -> WireEntry:
+        raw = raw_at(self._engine, vlsn)
+        return self._form(LoggedEntry(raw.vlsn, raw.type_number, raw.version, raw.body))
+
+    def _form(self, entry: LoggedEntry) -> WireEntry:
+        return outgoing(*entry, self.fed.stream)
+
+    # The stream.
+
+    def _start(self, vlsn: int) -> None:
+        found = self._index.range
+        if not (found.is_empty and vlsn == 1) and not found.first <= vlsn <= found.last + 1:
+            raise PeerError(f"{self._caller.peer} wants a stream from VLSN {vlsn}", expected=str(found))
+        source = Outflow(self._engine, vlsn)
+        self.reached_vlsn = vlsn - 1
+        if self.fed.acknowledges:
+            # After the source is there: a replica that cannot be fed must not let commits begin.
+            self._gate.connected(self.fed.name)
+        self._sender = threading.Thread(
+            target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True
+        )  # fmt: skip
+        self._sender.start()
+
+    def _listen(self) -> None:
+        """Hear how far the replica is."""
+        while True:
+            said = self._caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
+            self.heard = time.monotonic()
+            if isinstance(said, HeartbeatResponse):
+                if said.txn_end_vlsn is not None:
+                    self._reached(said.txn_end_vlsn)
+            elif isinstance(said, Ack):
+                self._acknowledged((said.txn_id,))
+            elif isinstance(said, GroupAck):
+                self._acknowledged(said.txn_ids)
+
+    def _reached(self, vlsn: int) -> None:
+        self.reached_vlsn = max(self.reached_vlsn, vlsn)
+        if self.fed.acknowledges:
+            self._gate.reached(self.fed.name, vlsn)
+
+    def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
+        # Zeros at the end are none; what was never asked for is nobody's.
+        with self._mutex:
+            vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
+        for vlsn in vlsns:
+            self._gate.acked(self.fed.name, vlsn)
+            self.reached_vlsn = max(self.reached_vlsn, vlsn)
+
+    def _send(self, source: Outflow) -> None:
+        """The sending thread; an error ends the connection, and with it the session."""
+        try:
+            beaten = self._beat()
+            while True:
+                wait_s = beaten + HEARTBEAT_S - time.monotonic()
+                if wait_s <= 0:
+                    beaten = self._beat()
+                    continue
+                batch = source.next_batch(max(int(wait_s * 1000), 1), _BATCH_BYTES, _BATCH_ENTRIES)
+                if batch:
+                    frames = join_stream([self._carried(logged) for logged in batch], self.fed.protocol)
+                    self._caller.send_all(frames, _SILENCE_S)
+        except FormatError as error:
+            self.problem = RefusedError(
+                "an entry of the log cannot be sent", file=self._engine.home, found=str(error), hint="run jetool verify"
+            )
+        except JetoolError as error:
+            self.problem = error
+        finally:
+            source.close()
+            self.close()
+
+    def _carried(self, logged: LoggedEntry) -> WireEntry | Commit:
+        entry = self._form(logged)
+        if logged.type_number != COMMIT or not self.fed.acknowledges or not self._gate.is_awaited(logged.vlsn):
+            return entry
+        txn_id = decode_txn_end(logged.body, logged.version).id
+        with self._mutex:
+            self._awaited[txn_id] = logged.vlsn
+            if len(self._awaited) > _MOST_AWAITED:
+                raise PeerError(f"{self._caller.peer} acknowledges nothing")
+        return Commit(needs_ack=True, sync_policy=self._replica_sync, entry=entry)
+
+    def _beat(self) -> float:
+        """A heartbeat; when it was sent."""
+        assert self._engine.writer is not None
+        # None from a dead environment: the replica shall look for another master.
+        self._engine.writer.check()
+        beat = Heartbeat(time_ms=time.time_ns() // 1_000_000, txn_end_vlsn=max(self._index.range.last_txn_end, 0))
+        self._caller.send_all(FEEDER.encode(beat, self.fed.protocol, client=False), _SILENCE_S)
+        return time.monotonic()

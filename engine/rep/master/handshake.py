@@ -1,0 +1,215 @@
+"""The master's side of the handshake with a node that wants to be fed (je-ha-protocol.md section 7).
+
+The counterpart of ``engine.rep.client.handshake``, in JE's order: protocol and name, releases, membership, clocks. Each
+refusal is the message that JE has for it; where JE closes without a word, so does this. A member that comes for the
+first time is written into the group before it hears that it is one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Final, NamedTuple, Protocol
+
+from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
+from engine.rep.client.handshake import UNKNOWN_UUID
+from engine.rep.group import RELEASE, described
+from engine.rep.master.feeder_entries import OLDEST_STREAM, STREAM_VERSION
+from engine.rep.master.membership import ConflictError
+from engine.rep.peers import PeerError
+from engine.rep.services.caller import Caller
+from engine.rep.wire.feeder import (
+    FEEDER,
+    OFFERED_PROTOCOL,
+    OLDEST_PROTOCOL,
+    DuplicateNodeReject,
+    FeederJEVersions,
+    FeederProtocolVersion,
+    JEVersionsReject,
+    NodeGroupInfo,
+    NodeGroupInfoOK,
+    NodeGroupInfoReject,
+    ReplicaJEVersions,
+    ReplicaProtocolVersion,
+    SNTPRequest,
+    SNTPResponse,
+)
+from engine.rep.wire.messages import Message
+from engine.rep.wire.values import NameIdPair
+
+# je.rep.preHeartbeatTimeout.
+PREPARATION_S: Final = 60.0
+_MOST_CLOCK_ROUNDS: Final = 100
+_TRANSIENT: Final = frozenset((NODE_TYPES.index("secondary"), NODE_TYPES.index("external")))
+_FED: Final = _TRANSIENT | {NODE_TYPES.index("electable")}
+# What may stand in a line, between bars, commas and dollars.
+_NAME: Final = re.compile(r"[A-Za-z0-9_.\-:]{1,255}", re.ASCII)
+_NUMBERS: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+
+class FedNode(NamedTuple):
+    """A node past the handshake.
+
+    Attributes:
+        node: its record, or what stands for one as long as it is connected.
+        protocol, stream: versions of the protocol and of the entries.
+    """
+
+    node: GroupNode
+    protocol: int
+    stream: int
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.node.name or ""
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether its acknowledgements count."""
+        return self.node.type not in _TRANSIENT
+
+
+class HandshakeHost(Protocol):
+    """A master."""
+
+    @property
+    def pair(self) -> NameIdPair:
+        """Its name and id."""
+
+    @property
+    def group(self) -> RepGroup:
+        """The group's record."""
+
+    def is_in_use(self, name: str) -> bool:
+        """Whether a node of that name is being fed, or is this one."""
+
+    def known(self, name: str) -> GroupNode | None:
+        """The record of a node, or what stands for one."""
+
+    def admit_member(self, node: GroupNode) -> GroupNode:
+        """Make it a member. Raises ConflictError: it cannot be; RefusedError: not now."""
+
+    def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
+        """Give it an id for as long as it is connected. Raises ConflictError."""
+
+    def note_release(self, node: GroupNode) -> None:
+        """A member runs another release of JE now."""
+
+
+def greet(caller: Caller, host: HandshakeHost) -> FedNode:
+    """Go through the handshake with who has called.
+
+    Raises:
+        PeerError: it was refused, and has been told; or it says what makes no sense.
+        RefusedError: it cannot become a member now; it may come again.
+    """
+    hello = caller.receive(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion, timeout_s=PREPARATION_S)
+    name = hello.node.name
+    if host.is_in_use(name):
+        text = f"This node: {_shown(name)} is already in active use at the feeder "
+        raise _refuse(caller, OFFERED_PROTOCOL, DuplicateNodeReject(text=text), text)
+    version = hello.version if OLDEST_PROTOCOL <= hello.version <= OFFERED_PROTOCOL else OFFERED_PROTOCOL
+    caller.send(FEEDER, OFFERED_PROTOCOL, FeederProtocolVersion(version=version, node=host.pair))
+    stream, je_version = _versions(caller, host, version)
+    info = caller.receive(FEEDER, version, NodeGroupInfo, timeout_s=PREPARATION_S)
+    try:
+        if info.node != hello.node:
+            raise ConflictError(f"The replica node ID sent during protocol negotiation: {hello.node.id} differs")
+        node = _member(caller, host, info, je_version)
+    except ConflictError as error:
+        raise _refuse(caller, version, NodeGroupInfoReject(text=error.what), error.what) from error
+    taken = NodeGroupInfoOK(
+        uuid_high=host.group.uuid_high, uuid_low=host.group.uuid_low, node=NameIdPair(name, node.id)
+    )
+    caller.send(FEEDER, version, taken)
+    for _ in range(_MOST_CLOCK_ROUNDS):
+        asked = caller.receive(FEEDER, version, SNTPRequest, timeout_s=PREPARATION_S)
+        now = _now_ms()
+        answer = SNTPResponse(originate_ms=asked.originate_ms, receive_ms=now, transmit_ms=_now_ms())
+        caller.send(FEEDER, version, answer)
+        if asked.is_last:
+            return FedNode(node, version, stream)
+    raise PeerError(f"{caller.peer} asks for the time again and again")
+
+
+def _versions(caller: Caller, host: HandshakeHost, version: int) -> tuple[int, str]:
+    """The version of the stream, and the replica's release."""
+    said = caller.receive(FEEDER, version, ReplicaJEVersions, timeout_s=PREPARATION_S)
+    least = host.group.min_je_version
+    text = ""
+    if said.log_version < OLDEST_STREAM:
+        text = (
+            f"Incompatible log versions. Feeder log version: {STREAM_VERSION}, Feeder JE version: {RELEASE},"
+            f" Replica log version: {said.log_version}, Replica JE version: {said.je_version}"
+        )
+    elif least and _numbers(least) > _numbers(said.je_version):
+        text = (
+            f"Unsupported JE version. Feeder JE version: {RELEASE}, Feeder min JE version: {least},"
+            f" Replica JE version: {said.je_version}"
+        )
+    if text:
+        raise _refuse(caller, version, JEVersionsReject(text=text), text)
+    stream = min(STREAM_VERSION, said.log_version)
+    answer = FeederJEVersions(je_version=RELEASE, log_version=stream, min_je_version=least or "")
+    caller.send(FEEDER, version, answer)
+    return stream, said.je_version
+
+
+def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version: str) -> GroupNode:
+    """The record of who has called, checked against what it says of itself."""
+    name, group = info.node.name, host.group
+    node_type = NODE_TYPES.index(info.node_type.lower())
+    fit = _NAME.fullmatch(name) and _NAME.fullmatch(info.host) and 0 < info.port < 1 << 16
+    if not fit:
+        raise ConflictError(f"A node like this is not fed: {_shown(name)} at {_shown(info.host)}")
+    if node_type not in _FED:
+        raise ConflictError(
+            f"This master is of jetool, which feeds ELECTABLE, SECONDARY and EXTERNAL nodes: {name} is {info.node_type}"
+        )
+    release = info.je_version if info.je_version is not None else je_version
+    node = described(name, info.host, info.port, node_type, release, _now_ms())
+    # Before anything is written: what belongs to another group is no member of this one.
+    if info.group != group.name:
+        raise ConflictError(
+            f"The feeder belongs to the group: {group.name} but replica id {_shown(name)} belongs to the group:"
+            f" {_shown(info.group)}"
+        )
+    uuid = info.uuid_high, info.uuid_low
+    if uuid not in (UNKNOWN_UUID, (group.uuid_high, group.uuid_low)):
+        raise ConflictError(
+            f"The environments have the same name: {group.name} but represent different environment instances."
+        )
+    known = host.known(name)
+    if known is not None and known.removed:
+        raise ConflictError(f"Node: {name} is no longer a member of the group. It was explicitly removed.")
+    if known is not None and (known.host, known.port, known.type) != (node.host, node.port, node_type):
+        raise ConflictError(
+            f"Conflicting configuration of {name}: Feeder thinks it is {NODE_TYPES[known.type].upper()} at"
+            f" {known.host}:{known.port} Replica is configured as {info.node_type} at {info.host}:{info.port}"
+        )
+    if node_type in _TRANSIENT:
+        return host.admit_guest(caller, node)
+    found = known if known is not None and known.quorum_ack else host.admit_member(node)
+    if release and release != found.je_version:
+        found = found._replace(je_version=release)
+        host.note_release(found)
+    return found
+
+
+def _refuse(caller: Caller, version: int, refusal: Message, text: str) -> PeerError:
+    caller.send(FEEDER, version, refusal)
+    return PeerError(f"{caller.peer} is not fed", found=text)
+
+
+def _shown(text: str) -> str:
+    """Part of what somebody has said, fit for an answer."""
+    return "".join(char if char.isascii() and char.isprintable() else "?" for char in text[:80])
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, _NUMBERS.findall(release)[:3]))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

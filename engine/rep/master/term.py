@@ -1,0 +1,316 @@
+"""One term of a master of a group of JE: the gate of its commits, the group database, the replicas that it feeds.
+
+* The DTVLSN goes on where the log has it, and never falls: replicas of JE take anything else for damage. When it has
+  been ahead of the last one in the log for some seconds, a commit without an LN carries it to everybody.
+* A term begins with no entry of its own, as JE 18.3 begins one; transactions that an earlier master has left open are
+  aborted, as part of the stream.
+* A replica that calls again while its old connection seems alive takes that one's place when it is dead, and is told
+  that its name is in use when it is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import JetoolError, RefusedError
+from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
+from engine.format.entry.txn_end import decode_txn_end
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.acks import AckPolicy, GroupGate
+from engine.rep.client.connection import Address
+from engine.rep.group import ELECTABLE, Membership, committed_members
+from engine.rep.master.feeder import HEARTBEAT_S, ReplicaFeed
+from engine.rep.master.handshake import FedNode, greet
+from engine.rep.master.membership import ConflictError, GroupDatabase
+from engine.rep.peers import DisconnectedError
+from engine.rep.services.caller import Caller
+from engine.rep.services.port import Service
+from engine.rep.status import ReplicaProgress
+from engine.rep.stream import raw_at
+from engine.rep.wire.feeder import FEEDER, SYNC
+from engine.rep.wire.values import NameIdPair
+from engine.vlsn.vlsn_range import VLSNRange
+
+_PLACES: Final = 64
+# Ids of nodes that are no stored members, from the last one downward.
+_LAST_ID: Final = (1 << 31) - 1
+_GUESTS: Final = 1024
+# A replica that is silent for so long after it has called anew; it answers a heartbeat each second.
+_DEAD_S: Final = 4.0
+# What was on its way then has come by then.
+_SINCE_S: Final = 0.5
+# Its sender may wait for the next heartbeat.
+_LEAVE_S: Final = 3 * HEARTBEAT_S
+_PAUSE_S: Final = 0.02
+# So many seconds the DTVLSN must stand still before a commit of nothing carries it.
+_STABLE_S: Final = 2
+_SECONDARY: Final = NODE_TYPES.index("secondary")
+
+
+@dataclass(frozen=True, slots=True)
+class LeadConfig:
+    """How a master leads.
+
+    Attributes:
+        policy, ack_timeout_s: for its commits.
+        replica_sync: how replicas make a commit durable that awaits their acknowledgement.
+    """
+
+    policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY
+    ack_timeout_s: float = 5.0
+    replica_sync: int = SYNC
+
+
+class Leadership:
+    """Leads an environment, from now on.
+
+    Arguments:
+        env: detached; its group has this node as a member.
+        name, listen: of this node.
+        config: how it leads.
+        failed: hears that the environment has failed, once; nobody follows a master that logs nothing.
+        changed: hears of members that come and go, as ``GroupDatabase``.
+
+    Raises:
+        RefusedError: the node is no electable member of the group at this address.
+
+    Attributes:
+        services: what a master serves, by name.
+    """
+
+    def __init__(
+        self, env: Environment, name: str, listen: Address, config: LeadConfig,
+        failed: Callable[[JetoolError], None] = lambda _: None,
+        changed: Callable[[str, str], None] = lambda *_: None,
+    ) -> None:  # fmt: skip
+        engine = env.engine
+        mine = check_member(env, name, listen)
+        assert engine.vlsn_index is not None
+        self._env = env
+        self._config = config
+        self._failed = failed
+        self._mutex = threading.Lock()
+        self._feeds: dict[str, ReplicaFeed] = {}
+        # By their connections: one that ends in the handshake has an id already.
+        self._guests: dict[Caller, GroupNode] = {}
+        self._over = threading.Event()
+        self.pair = NameIdPair(name, mine.id)
+        self.problem: JetoolError | None = None
+        durable = logged_dtvlsn(env)
+        self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable)
+        engine.lead(self.gate)
+        self._database = GroupDatabase(env, self.gate, changed)
+        self.services = {FEEDER.service: Service(self._feed, _PLACES)}
+        self._ticker = threading.Thread(target=self._tick, name=f"{name} ticks", daemon=True)
+        self._ticker.start()
+
+    def close(self, why: str) -> None:
+        """Refuse commits from now on, and feed nobody."""
+        self.gate.close(why)
+        self._over.set()
+        with self._mutex:
+            feeds = list(self._feeds.values())
+        for feed in feeds:
+            feed.close()
+        self._ticker.join()
+
+    @property
+    def feeders(self) -> int:
+        """How many replicas are being fed."""
+        return len(self._feeds)
+
+    def replicas(self) -> tuple[ReplicaProgress, ...]:
+        """How far the replicas are: those that are fed, and members that were."""
+        with self._mutex:
+            found = {name: ReplicaProgress(name, True, feed.reached_vlsn) for name, feed in self._feeds.items()}
+        for name, (_, vlsn) in self.gate.progress().items():
+            found.setdefault(name, ReplicaProgress(name, False, vlsn))
+        return tuple(found[name] for name in sorted(found))
+
+    # The host of handshakes.
+
+    @property
+    def group(self) -> RepGroup:
+        """The group's record."""
+        return self._database.members.group
+
+    @property
+    def members(self) -> Membership:
+        """The group, with guests and removed members."""
+        found = self._database.members
+        return found._replace(nodes=(*found.nodes, *self._guests_by_name().values()))
+
+    def is_in_use(self, name: str) -> bool:
+        """Whether a node of that name is being fed, or is this one."""
+        with self._mutex:
+            feed = self._feeds.get(name)
+        if feed is None:
+            return name == self.pair.name
+        # It has called again: its old connection is dead, though TCP may not know that yet. A node of JE that hears of
+        # another one of its name stops for good, so what has come before counts for nothing, not even what is read now.
+        asked = time.monotonic()
+        while self._feeds.get(name) is feed and time.monotonic() < asked + _DEAD_S:
+            if feed.heard > asked + _SINCE_S:
+                return True
+            time.sleep(_PAUSE_S)
+        feed.close()
+        deadline = time.monotonic() + _LEAVE_S
+        while name in self._feeds and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        return name in self._feeds
+
+    def known(self, name: str) -> GroupNode | None:
+        """The record of a node, or what stands for one."""
+        return self._database.node(name) or self._guests_by_name().get(name)
+
+    def admit_member(self, node: GroupNode) -> GroupNode:
+        """Make it a member."""
+        return self._database.ensure(node)
+
+    def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
+        """Give it an id for as long as it is connected."""
+        with self._mutex:
+            taken = {guest.id for guest in self._guests.values()}
+            free = next((one for one in range(_LAST_ID, _LAST_ID - _GUESTS, -1) if one not in taken), None)
+            known = next((guest for guest in self._guests.values() if guest.name == node.name), None)
+            if known is None and free is None:
+                raise ConflictError("too many nodes are connected that are no members")
+            node = node._replace(id=known.id if known is not None else free or 0, quorum_ack=True)
+            self._guests[caller] = node
+        return node
+
+    def _guests_by_name(self) -> dict[str, GroupNode]:
+        with self._mutex:
+            return {guest.name or "": guest for guest in self._guests.values()}
+
+    def remove_member(self, name: str, *, forget: bool) -> None:
+        """Take a member out of the group; errors as ``GroupDatabase.remove``."""
+        self._database.remove(name, forget=forget)
+
+    def move_member(self, name: str, host: str, port: int) -> None:
+        """A member is elsewhere now.
+
+        Raises:
+            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+        """
+        self._database.move(name, host, port)
+
+    def is_fed(self, name: str) -> bool:
+        """Whether a replica of that name is connected."""
+        return name in self._feeds
+
+    def fed_voter(self, name: str) -> GroupNode | None:
+        """The record of an electable replica that is connected."""
+        with self._mutex:
+            feed = self._feeds.get(name)
+        return feed.fed.node if feed is not None and feed.fed.acknowledges else None
+
+    def has_all(self, name: str) -> bool:
+        """Whether a replica has every Commit and Abort of the log."""
+        with self._mutex:
+            feed = self._feeds.get(name)
+        return feed is not None and feed.reached_vlsn >= stream_of(self._env).last_txn_end
+
+    def note_release(self, node: GroupNode) -> None:
+        """A member runs another release of JE now."""
+        # It is only noted: that nobody can acknowledge it now is no reason to keep the node out.
+        with contextlib.suppress(RefusedError):
+            self._database.update(node)
+
+    def _feed(self, caller: Caller) -> None:
+        """One connection."""
+        try:
+            self._feed_as(greet(caller, self), caller)
+        finally:
+            with self._mutex:
+                self._guests.pop(caller, None)
+
+    def _feed_as(self, fed: FedNode, caller: Caller) -> None:
+        engine = self._env.engine
+        feed = ReplicaFeed(engine, self.gate, caller, fed, self._providers, self._config.replica_sync)
+        with self._mutex:
+            taken = fed.name in self._feeds or self._over.is_set()
+            if not taken:
+                self._feeds[fed.name] = feed
+        if taken:
+            return
+        try:
+            feed.run()
+        except JetoolError as error:
+            if feed.problem is not None and not isinstance(error, DisconnectedError):
+                self.problem = error
+            raise
+        finally:
+            with self._mutex:
+                del self._feeds[fed.name]
+
+    def _providers(self) -> list[GroupNode]:
+        """The nodes that have log files."""
+        return [node for node in self.members.nodes if not node.removed and node.type in (ELECTABLE, _SECONDARY)]
+
+    # Commits of nothing.
+
+    def _tick(self) -> None:
+        """Each second, until the term or the environment ends."""
+        engine = self._env.engine
+        assert engine.writer is not None
+        stable_since, seen, own = time.monotonic(), NULL_VLSN, NULL_VLSN
+        try:
+            while not self._over.wait(HEARTBEAT_S):
+                if engine.writer.failure is not None:
+                    raise engine.writer.failure
+                durable = self.gate.dtvlsn
+                if durable != seen:
+                    stable_since, seen = time.monotonic(), durable
+                elif (
+                    self.gate.electable > 1
+                    and durable > self.gate.stamped
+                    # What replicas have since then is that commit itself.
+                    and durable != own
+                    and time.monotonic() - stable_since >= _STABLE_S
+                ):
+                    own = engine.commit_nothing()
+        except JetoolError as error:
+            self.problem = error
+            if not self._over.is_set():
+                self._failed(error)
+
+
+def check_member(env: Environment, name: str, listen: Address) -> GroupNode:
+    """The record of this node.
+
+    Raises:
+        RefusedError: the group does not know it as an electable member at this address.
+    """
+    members = committed_members(env.engine)
+    mine = members.node(name) if members is not None else None
+    if mine is None or mine.removed or mine.type != ELECTABLE or (mine.host, mine.port) != listen:
+        where = f"{mine.host}:{mine.port} {NODE_TYPES[mine.type]}" if mine is not None else "no member"
+        raise RefusedError(
+            f"{name!r} is no electable member of the group at {listen[0]}:{listen[1]}",
+            file=env.home,
+            found=where + (", removed" if mine is not None and mine.removed else ""),
+            consequence="it cannot lead; nothing was changed",
+            hint="give the name and the address under which it joined; jetool group show ENV lists the members",
+        )
+    return mine
+
+
+def stream_of(env: Environment) -> VLSNRange:
+    """The part of the stream that an environment has."""
+    return env.engine.stream_range
+
+
+def logged_dtvlsn(env: Environment) -> int:
+    """The DTVLSN of the last Commit or Abort in the log; 0 for none."""
+    last = stream_of(env).last_txn_end
+    if last <= 0:
+        return 0
+    raw = raw_at(env.engine, last)
+    return max(decode_txn_end(raw.body, raw.version).dtvlsn, 0)

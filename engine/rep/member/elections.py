@@ -1,0 +1,221 @@
+"""Elections, for a member that follows or leads by turns (je-ha-protocol.md 12.2).
+
+Whoever misses the master proposes a round to all electable members. Of those that promise, a majority, the one with the
+latest log is suggested to all of them; when a majority accepts it, everybody hears that it is the master. A running
+master has the latest log of all. Logs are compared as JE compares them: DTVLSN, last VLSN, priority, address.
+
+Stricter than JE in three things, so that no commit that was acknowledged is lost by us:
+
+* A node with priority 0 is not elected, but nobody with an earlier log is elected instead of it.
+* Only those whose promises counted are asked to accept; the log of anybody else may have gone on.
+* Who has accepted another node acknowledges nothing more to the old master, before that is elected anew.
+
+Example: n2 misses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from engine.errors import plural
+from engine.format.entry.group_db import GroupNode
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.client.connection import Address, Network
+from engine.rep.group import ELECTABLE, Membership
+from engine.rep.master.election import LEARNERS, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
+from engine.rep.member.config import JoinConfig
+from engine.rep.peers import DisconnectedError
+from engine.rep.services.questions import NodeFacts
+from engine.rep.wire.election_lines import (
+    ACCEPTOR,
+    LEARNER,
+    Accept,
+    AcceptReply,
+    MasterAnswer,
+    MasterQuery,
+    Promise,
+    Propose,
+    Result,
+    Suggestion,
+)
+from engine.rep.wire.lines import TextMessage
+
+# So long the winner may take to open for others, before there is another election.
+_WINNER_S: Final = 8.0
+# A node that hangs keeps an election waiting so long.
+_STEP_S: Final = 3.0
+_FIRST_ID: Final = 1
+
+
+class Voter:
+    """What an electable member has to do with elections.
+
+    Arguments:
+        config: how the node joins.
+        network: how to get to the other members.
+        facts, vote: of the node, at the moment.
+        turned: called when another node, or another one than before, was elected.
+
+    Attributes:
+        elected: the result of the last election that this node knows of.
+        acceptor: its vote.
+    """
+
+    def __init__(
+        self,
+        config: JoinConfig,
+        network: Network,
+        facts: Callable[[], NodeFacts],
+        vote: Callable[[], Vote | None],
+        turned: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._network = network
+        self._turned = turned
+        self._mutex = threading.Lock()
+        self._heard_at = -_WINNER_S
+        self._step_s = min(config.timeout_s, _STEP_S)
+        self.acceptor = Acceptor(facts, vote, given=turned)
+        self.elected: MasterAnswer | None = None
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this node was elected last, and has accepted nobody else since."""
+        return self.is_elected(self._config.name)
+
+    def is_elected(self, node: str) -> bool:
+        """Whether a node was elected last, and nobody else was accepted since."""
+        elected, given = self.elected, self.acceptor.given
+        if elected is None or elected.value.node != node:
+            return False
+        return given is None or given[1].node == node or given[0] < elected.proposal
+
+    def heard(self, result: Result) -> None:
+        """The result of an election."""
+        if self.learned(MasterAnswer(proposal=result.proposal, value=result.value)):
+            self._heard_at = time.monotonic()
+            self._turned()
+        # Afterwards: nothing of the old master is replayed any more.
+        self.acceptor.ended(result.proposal)
+
+    def has_met_master(self) -> None:
+        """The winner leads: when it is gone, there may be another election at once."""
+        self._heard_at = -_WINNER_S
+
+    def learned(self, answer: MasterAnswer) -> bool:
+        """Who is the master, as a node says; whether that is news."""
+        with self._mutex:
+            if self.elected is not None and answer.proposal <= self.elected.proposal:
+                return False
+            self.elected = answer
+        return True
+
+    def follows(self, master: str) -> bool:
+        """Whether nothing is known that speaks against a master."""
+        return self.is_elected(master) or (self.elected is None and self.acceptor.given is None)
+
+    def check(self, master: str) -> None:
+        """Refuse to go on with a master after another node was elected, or accepted here.
+
+        Raises:
+            DisconnectedError: one was.
+        """
+        if not self.follows(master):
+            raise DisconnectedError(f"{master} is not known to be the master any more")
+
+    def ask_around(self, group: str, members: Membership) -> None:
+        """Ask the other members who the master is."""
+        places = [
+            (node.host or "", node.port)
+            for node in members.nodes
+            if node.type == ELECTABLE and not node.removed and node.name != self._config.name
+        ]
+        for said in ask_all(self._network, LEARNER, group, MasterQuery(), places, self._step_s).values():
+            if isinstance(said, MasterAnswer):
+                self.heard(Result(proposal=said.proposal, value=said.value))
+
+    def elect(self, members: Membership, mine: GroupNode, *, unelected: bool = False) -> None:
+        """Hold an election, unless one was just held; everybody hears of its result, this node last.
+
+        Arguments:
+            unelected: this node wins also when too few members answer, if the logs of those that do are not later.
+
+        Raises:
+            DisconnectedError: it has come to nothing; another one may follow.
+        """
+        elected = self.elected
+        if elected is not None and time.monotonic() < self._heard_at + _WINNER_S and not self.is_master:
+            raise DisconnectedError(f"{elected.value.node} was elected, and does not lead yet")
+        others = {
+            (node.host or "", node.port): node
+            for node in members.nodes
+            if node.type in LEARNERS and not node.removed and node.name != mine.name
+        }
+        voters = [place for place, node in others.items() if node.type == ELECTABLE]
+        size, group = len(voters) + 1, members.group.name or ""
+        proposal = new_proposal()
+
+        def ask(message: TextMessage, places: list[Address], kind: type[TextMessage]) -> dict[Address, TextMessage]:
+            def is_majority(found: Mapping[Address, TextMessage]) -> bool:
+                return 2 * (1 + sum(isinstance(said, kind) for said in found.values())) > size
+
+            said = ask_all(self._network, ACCEPTOR, group, message, places, self._step_s, is_majority)
+            # This node last: it waits for nobody, and its log may go on meanwhile.
+            own = self.acceptor.answer(message)
+            found = {**said, **({self._config.listen: own} if own is not None else {})}
+            return {place: said for place, said in found.items() if isinstance(said, kind)}
+
+        promises = ask(Propose(proposal=proposal), voters, Promise)
+        too_few = 2 * len(promises) <= size
+        if too_few and not (unelected and promises):
+            raise _too_few("promise a vote", size, len(promises))
+        winner = _best([said for said in promises.values() if isinstance(said, Promise)])
+        if too_few and winner.node != mine.name:
+            raise _too_few(f"promise a vote, and the log of {winner.node} is later", size, len(promises))
+        accepting = [place for place in promises if place != self._config.listen]
+        accepted = ask(Accept(proposal=proposal, value=winner), accepting, AcceptReply)
+        if 2 * len(accepted) <= size and not too_few:
+            raise _too_few(f"accept {winner.node}", size, len(accepted))
+        result = Result(proposal=proposal, value=winner)
+        first = {(winner.host, winner.port)} & others.keys()
+        for places in (first, others.keys() - first):
+            ask_all(self._network, LEARNER, group, result, places, self._step_s)
+        self.heard(result)
+
+
+def _best(promises: list[Promise]) -> Suggestion:
+    """The node with the latest log.
+
+    Raises:
+        DisconnectedError: it is not to be elected.
+    """
+
+    def ranking(promise: Promise) -> tuple[int, int]:
+        return promise.major_ranking if promise.major_ranking is not None else NULL_VLSN, promise.minor_ranking
+
+    latest = max(map(ranking, promises))
+    best = [promise for promise in promises if ranking(promise) == latest]
+    fit = [
+        promise for promise in best
+        if latest[0] >= RUNNING_MASTER or (promise.priority > 0 and promise.suggestion.id >= _FIRST_ID)
+    ]  # fmt: skip
+    if not fit:
+        raise DisconnectedError(
+            "the latest log is that of a node that is not to be elected",
+            expected="a priority of 1 or more",
+            found=", ".join(sorted(promise.suggestion.node for promise in best)),
+            consequence="there is no master until another node with a log as late is there",
+        )
+    return max(fit, key=lambda promise: (promise.priority, promise.suggestion.host, promise.suggestion.port)).suggestion
+
+
+def _too_few(verb: str, size: int, found: int) -> DisconnectedError:
+    return DisconnectedError(
+        f"too few members {verb}",
+        expected=f"more than half of {plural(size, 'electable member')}",
+        found=str(found),
+        hint="start the others; where they are lost for good, jetool node run --master --force leads without them",
+    )

@@ -1,0 +1,253 @@
+"""The environment of a node that follows: how it comes, is opened, cut, replaced, and opened again.
+
+* An empty directory is filled by a copy of a node's log files where there is much to copy, and by replaying from VLSN 1
+  where there is little. A replica is copied rather than the master.
+* Commits are given up only when a majority of the electable members follows the master for which that is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import UnsupportedError, UsageError, plural
+from engine.events import Listener
+from engine.format.entry.group_db import GroupNode
+from engine.format.versions import WRITTEN_VERSION
+from engine.log.marker import MARKER
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import GroupLook, NodeLook
+from engine.rep.client.hot_copy import choose
+from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
+from engine.rep.master.term import logged_dtvlsn
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.network_restore import NetworkRestore
+from engine.rep.peers import DisconnectedError
+from engine.rep.restore import holds_log, replica_config
+from engine.rep.rollback import hard_recover
+from engine.rep.syncup import Action, SyncupPlan, check_rollback_limit, refuse_without_restore
+from engine.storage.base import Storage
+from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+_FOLLOWING: Final = ("MASTER", "REPLICA")
+# Copying files takes less time than replaying more than this.
+_MOST_REPLAYED: Final = 20_000
+
+
+class Home:
+    """The environment.
+
+    Arguments:
+        storage: its directory.
+        config: how the node joins.
+        network: how to get to nodes that are copied.
+        listener: hears the steps of recovery, rollback and restore.
+        stopping: whether a copy is to be left off.
+
+    Attributes:
+        env: the environment; another object after a rollback or restore, None while there is none.
+        dtvlsn: the highest of its Commits and Aborts, but for those that are being replayed.
+    """
+
+    def __init__(
+        self, storage: Storage, config: JoinConfig, network: Network, listener: Listener, stopping: Callable[[], bool]
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._network = network
+        self._listener = listener
+        self._restore = NetworkRestore(storage, network, config.timeout_s, listener, stopping)
+        self._membership: Membership | None = None
+        self.env: Environment | None = None
+        self.dtvlsn = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no log, and none that a network restore has left off."""
+        return not holds_log(self._storage) and self._storage.stat(MARKER) is None
+
+    @property
+    def has_no_group(self) -> bool:
+        """Whether nothing of a group is here."""
+        return self.is_empty or (self.env is not None and may_form(self.env.engine, self._config.name))
+
+    @property
+    def root(self) -> str:
+        """The directory."""
+        return self._storage.root
+
+    @property
+    def stream_range(self) -> VLSNRange:
+        """What part of the stream is here."""
+        env = self.env
+        return env.engine.stream_range if env is not None else EMPTY_RANGE
+
+    def members(self) -> Membership | None:
+        """The group as it was when its database came; name and UUID never change."""
+        if self._membership is None and self.env is not None:
+            self._membership = read_membership(self.env.engine)
+        return self._membership
+
+    def voters(self) -> list[Address]:
+        """Where the electable members are, as the environment has them at the moment."""
+        members = read_membership(self.env.engine) if self.env is not None else None
+        return [(node.host or "", node.port) for node in members.electable] if members is not None else []
+
+    def own_record(self) -> tuple[Membership, GroupNode] | None:
+        """The group at the moment, and the record of this node in it; None where it is no electable member."""
+        env, config = self.env, self._config
+        members = committed_members(env.engine) if env is not None else None
+        mine = members.node(config.name) if members is not None else None
+        if members is None or mine is None or mine.removed or mine.type != ELECTABLE:
+            return None
+        return (members, mine) if (mine.host, mine.port) == config.listen else None
+
+    def open_if_there(self) -> None:
+        """Open the environment, if it is whole.
+
+        Raises:
+            JetoolError: as ``open``.
+        """
+        # A network restore that was cut off left its marker: there is nothing to open before it is complete.
+        if holds_log(self._storage) and self._storage.stat(MARKER) is None:
+            self.open()
+
+    def open(self) -> None:
+        """Open it, or make an empty one.
+
+        Raises:
+            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is a
+                later one than entries of the stream have here.
+        """
+        env = Environment(self._storage, replica_config(self._config.environment), self._listener)
+        if not env.replicated:
+            env.close()
+            raise UsageError("the environment is not replicated", file=self._storage.root)
+        if env.engine.log_version > WRITTEN_VERSION:
+            env.close()
+            raise _later_version(
+                "an environment of this log version cannot be a node of jetool",
+                self._storage.root,
+                env.engine.log_version,
+                "an empty directory can follow its group from VLSN 1, as long as the master still has that",
+            )
+        self._opened(env)
+
+    def _opened(self, env: Environment) -> None:
+        self.dtvlsn = logged_dtvlsn(env)
+        self.env = env
+
+    def form(self, group: str) -> None:
+        """Make a new group where there is none, whose only member is this node."""
+        if self.env is None:
+            self.open()
+        assert self.env is not None
+        form_group(self.env, group, self._config.name, *self._config.listen)
+
+    def reopen(self) -> None:
+        """Recover it, as after a crash: what a master has left open is then open as it is on a replica."""
+        env, self.env = self.env, None
+        assert env is not None
+        # What was not synced may have been acknowledged without that.
+        env.sync()
+        env.engine.crash()
+        self.open()
+
+    def close(self) -> None:
+        """Close it."""
+        env, self.env = self.env, None
+        if env is not None:
+            index = env.engine.vlsn_index
+            if index is not None:
+                index.close(flush=False)
+            env.close()
+
+    def begin(self, found: GroupLook, master: NodeLook, admitted: Callable[[], None]) -> None:
+        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise.
+
+        Arguments:
+            admitted: raises what the master has against this node, before anything is copied.
+        """
+        said = master.said
+        # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
+        worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
+        if worth or self._storage.stat(MARKER) is not None:
+            admitted()
+            self._copy(found)
+        self.open()
+
+    def begin_again(self, plan: SyncupPlan, found: GroupLook, master: NodeLook) -> None:
+        """Cut the log or replace it, and open what is then there.
+
+        Raises:
+            RefusedError: that is not allowed. DisconnectedError: no majority is known to follow the master.
+        """
+        assert self.env is not None
+        engine = self.env.engine
+        if plan.action is Action.HARD_RECOVERY and plan.matchpoint is not None:
+            check_rollback_limit(engine, plan, self._config.rollback_limit)
+            self._confirm(found, master)
+            self.env = None
+            self._opened(hard_recover(engine, plan.matchpoint, self._listener))
+            return
+        # Where there is nothing of a stream, there is nothing to lose.
+        if not self._config.restore and not engine.stream_range.is_empty:
+            refuse_without_restore(plan, self._storage.root)
+        self._confirm(found, master)
+        # A checkpoint would be of no use: the files are about to be replaced.
+        engine.crash()
+        self.env = None
+        self._copy(found)
+        self.open()
+
+    def _copy(self, found: GroupLook) -> None:
+        config = self._config
+        there = [node for node in found.nodes if node.said is not None]
+        # In a mixed group a node of an earlier release has files that can be taken over, whatever the master has.
+        fit = tuple(node for node in there if node.said is not None and node.said.log_version <= WRITTEN_VERSION)
+        if there and not fit:
+            raise _later_version(
+                "no node of the group has files of a log version that can be taken over",
+                there[0].name,
+                min(node.said.log_version for node in there if node.said is not None),
+                "an empty directory would follow from VLSN 1, which the master has no more; jetool backup copies such"
+                " files, and jetool stream needs none",
+            )
+        node = choose(
+            self._network, found._replace(nodes=fit), None, config.timeout_s, allow_master=True, force=config.force
+        )  # fmt: skip
+        self._restore.run(node.address)
+
+    def _confirm(self, found: GroupLook, master: NodeLook) -> None:
+        """Give nothing up for a master that a majority of the electable members does not follow.
+
+        Raises:
+            DisconnectedError: they do not, or not yet.
+        """
+        voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
+        followers = [
+            node.name for node in voters
+            if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
+        ]  # fmt: skip
+        # One that votes is about to follow it, too.
+        if self._config.votes and self._config.name in (node.name for node in voters):
+            followers.append(self._config.name)
+        if 2 * len(followers) <= len(voters):
+            raise DisconnectedError(
+                f"{master.name} is not known to be followed by a majority",
+                expected=f"more than half of {plural(len(voters), 'electable member')}",
+                found=str(len(followers)),
+                consequence="this node gives up nothing of its log for it, and waits",
+            )
+
+
+def _later_version(what: str, where: str, version: int, hint: str) -> UnsupportedError:
+    return UnsupportedError(
+        what,
+        file=where,
+        expected=f"log version {WRITTEN_VERSION} or earlier",
+        found=str(version),
+        consequence="entries would lose the times that later versions keep; nothing was changed",
+        hint=hint,
+    )

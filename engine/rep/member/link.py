@@ -1,0 +1,128 @@
+"""One connection of a replica with a master of JE, after the handshake (je-ha-protocol.md 8 and 9).
+
+What would end the master is not possible here: the first message is a question, each further one is for a lower VLSN,
+and the stream begins right after an entry that an answer has shown to be there, or at VLSN 1. Then only answers leave.
+
+A master asks only ELECTABLE nodes for acknowledgements. It learns from the answers to its heartbeats how far each node
+is, and is told of nothing that is not durable here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import FormatError, UnsupportedError
+from engine.format.entry.txn_end import TxnEnd
+from engine.format.versions import WRITTEN_VERSION
+from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
+from engine.rep.client.feeder_stream import FeederStream
+from engine.rep.client.handshake import FeederAgreement
+from engine.rep.peers import PeerError
+from engine.rep.replay import StreamRecord
+from engine.rep.stream import StreamEntry, to_stream
+from engine.rep.syncup import Answer, AnswerKind
+from engine.rep.wire.entries import WireEntry
+from engine.rep.wire.feeder import DEFAULT, AlternateMatchpoint, Heartbeat
+
+
+class MasterLink:
+    """A connection after the handshake.
+
+    Arguments:
+        joined: the handshake; its call is this one's from now on.
+
+    Attributes:
+        heartbeats: how many have come; each wants a ``report``.
+        master_vlsn: the last transaction end of the master, by its latest heartbeat.
+        awaited: the transactions whose Commits have come and are to be acknowledged, with the sync policies asked for.
+    """
+
+    def __init__(self, joined: FeederAgreement) -> None:
+        self._stream = FeederStream(joined)
+        self.peer = self._stream.peer
+        self.heartbeats = 0
+        self.master_vlsn = NULL_VLSN
+        self.awaited: list[tuple[int, int]] = []
+        self._shown: int | None = None
+
+    def close(self) -> None:
+        """End it; also while another thread waits for the master."""
+        self._stream.close()
+
+    def ask(self, vlsn: int) -> Answer:
+        """What the master has at a VLSN, lower than all that it was asked for before.
+
+        Raises:
+            DisconnectedError: it has gone. PeerError: it says what makes no sense.
+        """
+        answer = self._stream.ask(vlsn, DEFAULT)
+        if answer is None:
+            return Answer(AnswerKind.NOT_FOUND)
+        if isinstance(answer, AlternateMatchpoint):
+            return Answer(AnswerKind.ALTERNATE, self._form(answer.entry))
+        entry = self._form(answer)
+        if entry.vlsn != vlsn:
+            raise PeerError(f"{self.peer} answers with VLSN {entry.vlsn}", expected=str(vlsn))
+        self._shown = vlsn
+        return Answer(AnswerKind.ENTRY, entry)
+
+    def start(self, vlsn: int) -> None:
+        """Begin the stream: at VLSN 1, or after the last answer."""
+        # Anywhere else, and it would wait for what never comes, or end.
+        assert self._shown is not None, vlsn
+        assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
+        self._stream.start(vlsn)
+
+    def receive(self) -> Iterator[StreamRecord]:
+        """Wait for what comes next, and give its entries.
+
+        Raises:
+            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            PeerError: the master says what makes no sense.
+            UnsupportedError: entries of a log version that cannot be written here.
+        """
+        for one in self._stream.receive():
+            if isinstance(one, Heartbeat):
+                self.heartbeats += 1
+                self.master_vlsn = max(self.master_vlsn, one.txn_end_vlsn)
+                continue
+            self._check_version(one)
+            try:
+                # Here, where nonsense of the master is not mistaken for damage of this log.
+                record = one.record()
+            except FormatError as error:
+                raise self._nonsense(error) from error
+            policy = self._stream.awaits
+            yield StreamRecord(one.vlsn, one.type_number, record)
+            # When it has been replayed.
+            if policy is not None and isinstance(record, TxnEnd):
+                self.awaited.append((record.id, policy))
+
+    def acknowledge(self) -> None:
+        """Say that what is awaited is as durable here as was asked for."""
+        if self.awaited:
+            self._stream.acknowledge(tuple(txn_id for txn_id, _ in self.awaited))
+            self.awaited.clear()
+
+    def report(self, txn_end_vlsn: int) -> None:
+        """Say how far this node is: its last transaction end that is durable."""
+        self._stream.report(txn_end_vlsn)
+
+    def _form(self, entry: WireEntry) -> StreamEntry:
+        self._check_version(entry)
+        try:
+            return to_stream(entry.vlsn, entry.type_number, entry.log_version, entry.body)
+        except FormatError as error:
+            raise self._nonsense(error) from error
+
+    def _check_version(self, entry: WireEntry) -> None:
+        if entry.log_version > WRITTEN_VERSION:
+            raise UnsupportedError(
+                f"an entry of a later log version than was agreed has come from {self.peer}",
+                expected=f"log version {WRITTEN_VERSION} or earlier",
+                found=str(entry.log_version),
+                consequence="what it means cannot be kept here; nothing of it was replayed",
+            )
+
+    def _nonsense(self, error: FormatError) -> PeerError:
+        return PeerError(f"{self.peer} sends an entry that makes no sense", found=str(error))

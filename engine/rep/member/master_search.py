@@ -1,0 +1,159 @@
+"""Finding the master of the group, and the handshake with it."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from engine.errors import NotFoundError, RefusedError
+from engine.rep.client.call import ask
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import GroupLook, look
+from engine.rep.client.handshake import NEW_NODE, UNKNOWN_UUID, NameInUseError, NodeIdentity, join
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.home import Home
+from engine.rep.member.link import MasterLink
+from engine.rep.peers import DisconnectedError, PeerError
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
+
+# A master drops a silent node after 30 s: a name that is in use for longer is another node's.
+_NAME_PATIENCE_S: Final = 60.0
+# Nodes that vote do not wait for one that hangs.
+_VOTER_LOOK_S: Final = 3.0
+
+
+class Seeker:
+    """Looks for the master.
+
+    Arguments:
+        config: how the node joins.
+        network: how to get to the nodes of the group.
+        home: its environment.
+
+    Attributes:
+        group: the name of the group, empty while nobody has said it.
+        node_id: of this node.
+        has_followed: whether there was a master already: what is not there then may come back.
+    """
+
+    def __init__(self, config: JoinConfig, network: Network, home: Home) -> None:
+        self._config = config
+        self._network = network
+        self._home = home
+        self._addresses = list(config.addresses)
+        self._taken_since = 0.0
+        self._step_s = min(config.timeout_s, _VOTER_LOOK_S) if config.votes else config.timeout_s
+        self.group = config.group or ""
+        self.node_id = NEW_NODE
+        self.has_followed = False
+
+    def wanted(self) -> str | None:
+        """The name of the group that is to be joined, or that the environment has; None where nobody knows it.
+
+        Raises:
+            RefusedError: these are two.
+        """
+        members = self._home.members()
+        known = members.group.name if members is not None else None
+        wanted = self._config.group or known
+        if known is not None and wanted != known:
+            raise RefusedError(
+                "the environment is of another group", file=self._home.root, expected=wanted, found=known,
+                consequence="it has not joined; nothing was changed",
+                hint="a node of one group joins another with an empty directory only",
+            )  # fmt: skip
+        self.group = wanted or ""
+        return wanted
+
+    def is_there(self) -> bool:
+        """Whether any node of the group is there.
+
+        One that listens and knows no group yet is nobody: a node of a group that is there opens its environment before
+        it listens, so this one is about to join, or to make the group, as this node is.
+        """
+        try:
+            self.look()
+        except (NotFoundError, DisconnectedError):
+            return False
+        except PeerError:
+            # It refuses, or is of another group: the first round says so.
+            return True
+        return True
+
+    def look(self) -> GroupLook:
+        """Look at the group.
+
+        Raises:
+            DisconnectedError: nobody answers now. PeerError: another group does, at the beginning. NotFoundError: to a
+                secondary nobody has ever answered.
+        """
+        wanted, places = self.wanted(), self._others([*self._addresses, *self._home.voters()])
+        try:
+            found = look(self._network, places, wanted, self._step_s)
+        except (NotFoundError, PeerError) as error:
+            # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
+            # Members are started at the same time, in any order.
+            new = not self.has_followed and self._home.members() is None
+            if new and (not self._config.votes or not isinstance(error, NotFoundError)):
+                if isinstance(error, DisconnectedError):
+                    raise PeerError(error.what, found=error.found, hint=error.hint) from error
+                raise
+            raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
+        self.group = found.group
+        # Any of them leads back, whichever was named.
+        self._addresses = self._others([*self._addresses, *(node.address for node in found.nodes)])
+        return found
+
+    def _others(self, addresses: list[Address]) -> list[Address]:
+        return [address for address in dict.fromkeys(addresses) if address != self._config.listen]
+
+    def learned(self, address: Address, master: str) -> MasterAnswer | None:
+        """The result of the election of a master, as it names itself; others will ask this node for it."""
+        try:
+            answer = ask(self._network, address, LEARNER, self.group, MasterQuery(), self._step_s)
+        except PeerError:
+            return None
+        said = answer[1] if answer is not None else None
+        return said if isinstance(said, MasterAnswer) and said.value.node == master else None
+
+    def join(self, address: Address) -> MasterLink:
+        """Go through the handshake.
+
+        Raises:
+            DisconnectedError: the master has gone. PeerError: it refuses this node. RefusedError: its clock is off.
+            NameInUseError: it has a node of this name, and has had it for long.
+        """
+        members, config = self._home.members(), self._config
+        uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
+        joining = NodeIdentity(config.name, *config.listen, config.node_type)
+        try:
+            joined = join(
+                self._network, address, self.group, config.timeout_s, force=config.force, uuid=uuid, joining=joining
+            )
+        except NameInUseError as error:
+            raise self._taken(error) from error
+        self._taken_since, self.node_id = 0.0, joined.node_id
+        if abs(joined.clock_ms) > config.max_skew_ms:
+            joined.call.close()
+            raise RefusedError(
+                f"the clock of {joined.call.peer} is {abs(joined.clock_ms)} ms"
+                f" {'ahead of' if joined.clock_ms > 0 else 'after'} the one here",
+                expected=f"at most {config.max_skew_ms} ms",
+                found=f"{abs(joined.clock_ms)} ms",
+                consequence="it has not joined; nothing was changed",
+                hint="set the clocks of both machines by the same server, then start the node again",
+            )
+        return MasterLink(joined)
+
+    def _taken(self, error: NameInUseError) -> PeerError:
+        """After a cut the master may take the old connection for alive; a name that stays taken is another node's."""
+        now = time.monotonic()
+        self._taken_since = self._taken_since or now
+        if now - self._taken_since > _NAME_PATIENCE_S:
+            return NameInUseError(
+                f"the group has an active node {self._config.name!r} already",
+                found=error.found,
+                consequence="it has not joined; nothing was changed",
+                hint="give this one another --node",
+            )
+        return DisconnectedError(error.what, found=error.found)

@@ -1,0 +1,522 @@
+"""A node of ours in a group of JE: a SECONDARY follows the master; an ELECTABLE member follows or leads by turns.
+
+A round: look at the group, go to its master, find where both logs agree, roll back what this node alone has, and replay
+the stream until the connection ends; then the next round, which may find another master. What cannot be mended by
+waiting (another group, a name that is taken, damage, a rollback that is not allowed) stops the node; ``failure`` says
+why.
+
+* The master knows a SECONDARY as long as its connection lasts; nothing is written in the group.
+* An ELECTABLE node is made a member. It acknowledges commits, votes, and holds an election when there is no master
+  (``engine.rep.member.elections``). When it is elected it leads, in the same environment
+  (``engine.rep.master``). When another node is elected, its own term ends: the log is recovered, and a round follows
+  the other.
+* One that is told to makes a new group where there is none, whose only member it is. JVMs join it as they join any
+  master.
+
+Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
+only LNs follow 96 they are rolled back in the log. Where a Commit or Abort follows, the log is cut at 96 and opened
+again, and a second round begins the stream.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Final
+
+from engine.db.environment import Environment
+from engine.errors import JetoolError, RefusedError, UsageError
+from engine.events import SILENT, Listener
+from engine.format.entry_types import COMMIT
+from engine.rep.client.call import ServiceError
+from engine.rep.client.connection import Address, Network
+from engine.rep.client.group_state import GroupLook, check_group
+from engine.rep.client.tls import server_context
+from engine.rep.group import check_name, committed_members
+from engine.rep.master.election import Herald, Vote, running_master
+from engine.rep.master.group_changes import GroupChanges
+from engine.rep.master.term import Leadership, check_member
+from engine.rep.member.config import JoinConfig
+from engine.rep.member.elections import Voter
+from engine.rep.member.home import Home
+from engine.rep.member.link import MasterLink
+from engine.rep.member.master_search import Seeker
+from engine.rep.member.monitors import Monitors
+from engine.rep.peers import DisconnectedError, address_text
+from engine.rep.replay import Replay
+from engine.rep.rollback import SoftRollback
+from engine.rep.services.copies import EngineFiles, FileList, LogFileServer
+from engine.rep.services.port import Port, Service
+from engine.rep.services.questions import NodeFacts, Questions
+from engine.rep.services.record_requests import RecordRequests
+from engine.rep.status import NodeStatus, Role
+from engine.rep.syncup import Action, find_plan
+from engine.rep.wire.election_lines import MasterAnswer, Result, Suggestion
+from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
+from engine.rep.wire.group_lines import Members
+from engine.rep.wire.lines import TextMessage
+from engine.storage.base import Storage
+from engine.vlsn.vlsn_range import VLSNRange
+
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 8.0
+# A member without a master stops the group.
+_VOTER_PAUSE_S: Final = 1.0
+_SYNC_INTERVAL_S: Final = 0.05
+_WATCH_S: Final = 2.0
+# The master has gone, or is none yet: another round may find it.
+_PASSING: Final = (DisconnectedError, ServiceError)
+
+
+class JoinedNode:
+    """A running node; ``start`` begins, ``stop`` ends.
+
+    Arguments:
+        storage: the directory of the environment.
+        config: how it joins.
+        network: how to get to the nodes of the group.
+        listener: hears the steps of recovery, rollback and restore.
+
+    Attributes:
+        role: replica while the stream comes, master while it leads, unknown while there is no master.
+        failure: what stopped the node, or None.
+        problem: why it has no master at the moment, or None.
+    """
+
+    def __init__(self, storage: Storage, config: JoinConfig, network: Network, listener: Listener = SILENT) -> None:
+        check_name("node", config.name)
+        if config.group is not None:
+            check_group(config.group)
+        self.config = config
+        self._network = network
+        self._listener = listener
+        self._home = Home(storage, config, network, listener, lambda: self._stopping)
+        self._link: MasterLink | None = None
+        self._replay: Replay | None = None
+        self._term: Leadership | None = None
+        self._herald: Herald | None = None
+        self._changed = threading.Condition()
+        self._stopping = False
+        # While its log may be cut a node promises nothing.
+        self._settled = True
+        self._master = self._master_name = ""
+        self._master_vlsn = 0
+        self._seeker = Seeker(config, network, self._home)
+        self._monitors = Monitors(network, self.facts, config.timeout_s)
+        self._elected: MasterAnswer | None = None
+        self._voter = Voter(config, network, self.facts, self._vote, self._turn) if config.votes else None
+        self._questions = (
+            Questions(self.facts, self._heard, self._change) if self._voter is not None else Questions(self.facts)
+        )
+        self._copies = LogFileServer(self)
+        self._records = RecordRequests(self)
+        tls = server_context(config.tls) if config.tls is not None else None
+        self._port = Port(config.listen, self._services, tls) if config.answers else None
+        self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
+        self.role = Role.UNKNOWN
+        self.failure: Exception | None = None
+        self.problem: JetoolError | None = None
+
+    # What callers use.
+
+    @property
+    def environment(self) -> Environment:
+        """The environment; another object after a rollback or restore, and after a term as master.
+
+        Raises:
+            RefusedError: there is none now.
+        """
+        env = self._home.env
+        if env is None:
+            raise RefusedError("the node has no environment open now", hint="try again when it follows a master")
+        return env
+
+    def start(self) -> None:
+        """Open the environment if there is one, and look for the master.
+
+        Raises:
+            JetoolError: as ``Home.open``. UsageError: a group is to be made, and has no name. RefusedError: the
+                environment is of another group, or no address is given, and its group does not know the node so.
+        """
+        if self.config.forms and self.config.group is None and self._home.is_empty:
+            raise UsageError("a new group needs a name", hint="give --group")
+        # First of all: where the address is in use nothing is to be made, and nothing recovered.
+        if self._port is not None:
+            self._port.bind()
+        try:
+            # A node that listens and has a group says which: one that would make a group relies on that.
+            self._home.open_if_there()
+            self._seeker.wanted()
+            if not self.config.addresses and self._home.env is not None and not self._home.has_no_group:
+                # Nobody is named who could make it a member.
+                check_member(self._home.env, self.config.name, self.config.listen)
+            if self._port is not None:
+                self._port.start()
+            if self.config.forms and self._home.has_no_group and not self._seeker.is_there():
+                self._home.form(self._seeker.group)
+        except JetoolError:
+            if self._port is not None:
+                self._port.close()
+            self._home.close()
+            raise
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the group, and close the environment."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._voter is not None:
+            self._voter.acceptor.let_go()
+        if self._link is not None:
+            self._link.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._monitors.left(failed=self.failure is not None)
+        if self._port is not None:
+            self._port.close()
+        self._copies.end_all()
+        self._home.close()
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until the node has failed; False when it has not in that time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.failure is not None, timeout_s)
+
+    def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
+        """Wait until this node has a VLSN, durable; False when it has not in that time."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0 and self.failure is None:
+            replay = self._replay
+            if replay is not None:
+                if replay.await_vlsn(vlsn, min(left, 1.0)):
+                    return True
+            elif self.role is Role.MASTER and self.stream_range().last >= vlsn:
+                return True
+            else:
+                self.await_end(min(left, _SYNC_INTERVAL_S))
+        return False
+
+    def status(self) -> NodeStatus:
+        """What the node says of itself."""
+        replay, term, members, found = self._replay, self._term, self._home.members(), self.stream_range()
+        dtvlsn = max(replay.dtvlsn, 0) if replay is not None else 0
+        return NodeStatus(
+            group=(members.group.name if members is not None else self.config.group) or "",
+            node=self.config.name,
+            role=self.role.value,
+            master=self._master,
+            first_vlsn=found.first,
+            last_vlsn=found.last,
+            last_sync=found.last_sync,
+            last_txn_end=found.last_txn_end,
+            dtvlsn=term.gate.dtvlsn if term is not None else dtvlsn,
+            replicas=term.replicas() if term is not None else (),
+        )
+
+    # What others ask for.
+
+    def facts(self) -> NodeFacts:
+        """What the node answers to others."""
+        env, term, found = self._home.env, self._term, self.stream_range()
+        members = term.members if term is not None else committed_members(env.engine) if env is not None else None
+        return NodeFacts(
+            group=self._seeker.group,
+            node=self.config.name,
+            master=self._master_name,
+            state=self.role.value.upper(),
+            joined_ms=self._monitors.joined_ms,
+            commit_vlsn=found.last_txn_end,
+            master_commit_vlsn=0 if term is not None else self._master_vlsn,
+            members=Members(*members) if members is not None else None,
+            node_id=self._seeker.node_id,
+            elected=self._voter.elected if self._voter is not None else self._elected,
+            feeders=self.feeders(),
+        )
+
+    def node_id(self) -> int:
+        """Its id, while it follows a master, or leads."""
+        return self._seeker.node_id
+
+    def feeders(self) -> int:
+        """How many replicas it feeds."""
+        term = self._term
+        return term.feeders if term is not None else 0
+
+    def stream_range(self) -> VLSNRange:
+        """What part of the stream it has."""
+        return self._home.stream_range
+
+    def begin_copy(self) -> FileList:
+        """Begin a copy of the log files."""
+        env = self._home.env
+        if env is None:
+            raise RefusedError("this node has no log yet")
+        return EngineFiles(env.engine, lambda: self._home.env.engine if self._home.env is not None else None)
+
+    def _services(self) -> dict[str, Service]:
+        found = {**self._questions.services, **self._copies.services, **self._records.services}
+        term, voter = self._term, self._voter
+        if voter is not None and self._home.env is not None:
+            found |= voter.acceptor.services
+        return found | term.services if term is not None and self.role is Role.MASTER else found
+
+    def _vote(self) -> Vote | None:
+        """Its vote; None while its log may be cut."""
+        if self._home.env is None or not self._settled or self._stopping:
+            return None
+        term, own = self._term, self._home.own_record()
+        # The others may have made it a member before its own log says so: it votes then, and cannot lead yet.
+        node_id, priority = (own[1].id, self.config.priority) if own is not None else (self._seeker.node_id, 0)
+        mine = Suggestion(*self.config.listen, self.config.name, node_id)
+        assert self._voter is not None
+        # A master that nobody follows may have been replaced: its log counts, and nothing else.
+        if term is not None and self._voter.is_master and term.gate.has_majority:
+            return running_master(mine)
+        replay = self._replay
+        durable = term.gate.dtvlsn if term is not None else max(replay.dtvlsn if replay is not None else 0, 0)
+        ranking = max(durable, self._home.dtvlsn), max(self.stream_range().last, 0)
+        return Vote(mine, ranking, priority, node_id)
+
+    def _turn(self) -> None:
+        """Another election has ended: who is not elected leads no more, and is followed no more."""
+        voter = self._voter
+        assert voter is not None
+        with self._changed:
+            term, link = self._term, self._link
+            self._changed.notify_all()
+        if term is not None and not voter.is_master:
+            term.gate.close("another node was elected")
+        if link is not None and not voter.is_elected(self._master_name):
+            link.close()
+
+    def _heard(self, result: Result) -> None:
+        """The result of an election, from somebody: no member is elected that is none."""
+        assert self._voter is not None
+        if result.value.node != self.config.name or self._home.own_record() is not None:
+            self._voter.heard(result)
+
+    def _change(self, message: TextMessage) -> TextMessage:
+        term = self._term
+        if term is None:
+            raise RefusedError("this node is not the master now")
+        return GroupChanges(term, self._announce).answer(message)
+
+    def _announce(self, result: Result) -> None:
+        """Another node is master from now on: it hears that first, and this one last."""
+        assert self._voter is not None
+        if self._herald is not None:
+            self._herald.close()
+            self._herald.tell(result)
+        self._voter.heard(result)
+
+    # The main thread.
+
+    def _main(self) -> None:
+        pause = _FIRST_PAUSE_S
+        try:
+            while not self._stopping:
+                try:
+                    self._round()
+                    pause = _FIRST_PAUSE_S
+                except _PASSING as error:
+                    pause = _FIRST_PAUSE_S if self.role is Role.REPLICA else self._longer(pause)
+                    self.problem = error
+                finally:
+                    self._leave()
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping or self._is_due(), pause)
+        except Exception as error:  # A bug too must be told, and not leave a node that seems to run.
+            if not self._stopping or not isinstance(error, JetoolError):
+                with self._changed:
+                    self.failure = error
+                    self._changed.notify_all()
+
+    def _is_due(self) -> bool:
+        """Whether it was elected, and can lead."""
+        return self._voter is not None and self._voter.is_master and self._home.env is not None
+
+    def _longer(self, pause: float) -> float:
+        if self._voter is None:
+            return min(2 * pause, _LONGEST_PAUSE_S)
+        # By chance: of two that propose at the same time one has to be the first.
+        return min(2 * pause, _VOTER_PAUSE_S) * random.uniform(0.5, 1.0)
+
+    def _round(self) -> None:
+        """Lead, or follow the master that is there now until it is gone; return when another round is needed."""
+        voter = self._voter
+        if voter is not None and self._home.env is not None and self._is_due():
+            self._lead(voter, self._home.env)
+            return
+        try:
+            found = self._seeker.look()
+        except DisconnectedError:
+            if voter is None:
+                raise
+            # All others may be down: one that is alone in its group needs nobody.
+            self._elect()
+            return
+        address = found.master_address
+        master = next((node for node in found.nodes if node.address == address), None)
+        if address is None or master is None:
+            self._leave_to_others(found)
+            self._elect()
+            return
+        answer = self._seeker.learned(address, master.name)
+        if voter is None:
+            self._elected = answer
+        else:
+            if answer is not None:
+                voter.learned(answer)
+            if not voter.follows(master.name) and self._home.own_record() is not None:
+                self._elect()
+                return
+        with self._unsettled():
+            if self._home.env is None:
+                self._home.begin(found, master, lambda: self._admitted(address))
+            env = self._home.env
+            if env is None or self._stopping:
+                return
+            self._master, self._master_name = address_text(address), master.name
+            self._link = link = self._seeker.join(address)
+            plan = find_plan(env.engine, link.ask)
+            if plan.action is Action.SOFT_ROLLBACK and plan.matchpoint is not None:
+                rollback = SoftRollback(env.engine, plan.matchpoint, self._listener)
+                if self.stream_range().last > plan.matchpoint.vlsn:
+                    with self._copies.log_changes():
+                        rollback.run()
+            if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
+                # The next questions would not be for lower VLSNs: they need a connection of their own.
+                link.close()
+                with self._copies.log_changes():
+                    self._home.begin_again(plan, found, master)
+                return
+            self._replay = replay = Replay(env.engine)
+        link.start(plan.start)
+        self._seeker.has_followed, self.problem = True, None
+        self._follow(env, link, replay)
+
+    def _admitted(self, address: Address) -> None:
+        """A secondary is turned away before it copies; a member would count as one for as long as it does."""
+        if self._voter is None:
+            self._seeker.join(address).close()
+
+    @contextmanager
+    def _unsettled(self) -> Iterator[None]:
+        """The log may be cut meanwhile: no promise is given, and none is open."""
+        with self._voter.acceptor.committing() if self._voter is not None else nullcontext():
+            self._settled = False
+        try:
+            yield
+        finally:
+            self._settled = True
+
+    def _leave_to_others(self, found: GroupLook) -> None:
+        """Hold no election while another member follows a master, though that cannot be reached from here."""
+        for node in found.nodes:
+            if node.said is not None and node.state == "REPLICA" and node.name != self.config.name:
+                raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
+
+    def _elect(self) -> None:
+        """Hold an election, if this node has a vote."""
+        own = self._home.own_record()
+        if self._voter is None or own is None:
+            group = f"group {self._seeker.group}" if self._seeker.group else "the group"
+            raise DisconnectedError(f"{group} has no master now")
+        self._voter.elect(*own, unelected=self.config.unelected and not self._seeker.has_followed)
+
+    def _lead(self, voter: Voter, env: Environment) -> None:
+        """Lead until another node is elected."""
+        name, listen, writer = self.config.name, self.config.listen, env.engine.writer
+        assert writer is not None
+
+        def failed(_: JetoolError) -> None:
+            with self._changed:
+                self._changed.notify_all()
+
+        def is_over() -> bool:
+            return self._stopping or not voter.is_master or writer.failure is not None
+
+        term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed)
+        herald = Herald(
+            self._network, term.group.name or "", listen, lambda: term.members.nodes,
+            lambda: voter.elected if voter.is_master else None, self.config.timeout_s,
+        )  # fmt: skip
+        self._seeker.has_followed, self._seeker.node_id = True, term.pair.id
+        self._master, self._master_name = address_text(listen), name
+        self._term, self._herald = term, herald
+        # What was heard before there was a term to be ended.
+        self._turn()
+        try:
+            # Before anybody can be made a member: a monitor that comes later hears of what comes later.
+            self._monitors.joined()
+            self._become(Role.MASTER)
+            herald.start()
+            while not is_over():
+                self.problem = term.problem
+                with self._changed:
+                    self._changed.wait_for(is_over, _WATCH_S)
+                if not term.gate.has_majority:
+                    # It may have been replaced while it was cut off.
+                    voter.ask_around(term.group.name or "", term.members)
+            # Nobody follows a master that logs nothing; the others elect another one.
+            if writer.failure is not None:
+                raise writer.failure
+        finally:
+            self._become(Role.UNKNOWN)
+            herald.close()
+            term.close("this node is not the master any more")
+            self._term = self._herald = None
+        if not self._stopping:
+            with self._unsettled(), self._copies.log_changes():
+                self._home.reopen()
+
+    def _follow(self, env: Environment, link: MasterLink, replay: Replay) -> None:
+        """Replay until the master is gone."""
+        synced, voter, writer = 0.0, self._voter, env.engine.writer
+        assert writer is not None
+        self._become(Role.REPLICA)
+        if voter is not None:
+            voter.has_met_master()
+        while not self._stopping:
+            heard = link.heartbeats
+            for entry in link.receive():
+                if voter is None or entry.type_number != COMMIT:
+                    replay.redo(entry)
+                    continue
+                with voter.acceptor.committing():
+                    voter.check(self._master_name)
+                    replay.redo(entry)
+            replay.master_vlsn = self._master_vlsn = link.master_vlsn
+            now = time.monotonic()
+            asked = min((policy for _, policy in link.awaited), default=NO_SYNC)
+            # One fsync for all that has come; what nobody waits for comes with the next heartbeat.
+            if asked == SYNC or now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
+                replay.sync()
+                synced = now
+            elif asked == WRITE_NO_SYNC and link.awaited:
+                writer.flush(sync=False)
+            link.acknowledge()
+            if link.heartbeats > heard:
+                here = env.engine.stream_range
+                link.report(max(here.last_txn_end, 0))
+                if here.last_txn_end >= self._master_vlsn:
+                    # Only now it is sure to know who the monitors are.
+                    self._monitors.joined()
+
+    def _leave(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        if self._replay is not None:
+            # In elections it counts as long as there is no other.
+            self._home.dtvlsn = max(self._home.dtvlsn, self._replay.dtvlsn)
+        self._link = self._replay = None
+        self._become(Role.UNKNOWN)
+
+    def _become(self, role: Role) -> None:
+        with self._changed:
+            self.role = role
+            self._changed.notify_all()

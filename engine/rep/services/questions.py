@@ -1,0 +1,194 @@
+"""Short questions to a node of a group: who is master, who is a member, what the node is (je-ha-protocol.md 12, 13).
+
+``Learner``, ``Group``, ``NodeState`` and ``BinaryNodeState`` (DbPing, ``group show``). Nothing that is asked here
+changes anything; what would have to be done by the master is refused as JE's replicas refuse it.
+
+* The Learner says who the master is only while this node is the master, or follows it. Results of elections, which
+  anybody could send, are not believed by a node without a vote; a request to stop is never heard.
+* A line in a lower version of the protocol is answered in that version; one in a higher, or of another group, or of a
+  sender that is no member, or malformed, is answered by what is wrong, with the node's own version, group and id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from engine.errors import FormatError
+from engine.rep.client.handshake import LOG_VERSION, NEW_NODE
+from engine.rep.group import RELEASE
+from engine.rep.services.caller import Caller
+from engine.rep.services.port import Service
+from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Result
+from engine.rep.wire.group_lines import (
+    GROUP,
+    STATE,
+    GroupFailure,
+    GroupRequest,
+    GroupResponse,
+    Members,
+    StateRequest,
+    StateResponse,
+)
+from engine.rep.wire.lines import (
+    BAD_FORMAT,
+    GROUP_MISMATCH,
+    NO_CHECK,
+    NOT_A_MEMBER,
+    VERSION_MISMATCH,
+    Envelope,
+    LineTable,
+    ProtocolErrorReply,
+    TextMessage,
+)
+from engine.rep.wire.node_state import NODE_STATE, VERSION, NodeStateError, NodeStateRequest, NodeStateResponse
+
+_PLACES: Final = 16
+_ACTIVE: Final = ("MASTER", "REPLICA")
+_IS_REPLICA: Final = "IS_REPLICA"
+_FORMAT_2: Final = 2
+_OLD_GROUP: Final = "3"
+
+
+class NodeFacts(NamedTuple):
+    """What a node says of itself.
+
+    Attributes:
+        node_id: its id in the group; -1 while it has none.
+        master: the name of the one that it follows, or followed last, or its own; empty for none.
+        elected: that master as Learners name it; None where it is not known so.
+        state: MASTER, REPLICA, or UNKNOWN while it has no master.
+        joined_ms: when it joined.
+        commit_vlsn, master_commit_vlsn: the last transaction end, here and at the master; 0 at the master itself.
+        feeders: how many replicas it feeds.
+        members: as its own copy of the group's database has them.
+    """
+
+    group: str
+    node: str
+    master: str
+    state: str
+    joined_ms: int
+    commit_vlsn: int
+    master_commit_vlsn: int
+    members: Members | None
+    node_id: int = NEW_NODE
+    elected: MasterAnswer | None = None
+    feeders: int = 0
+
+
+class Questions:
+    """The services.
+
+    Arguments:
+        facts: of the node, at the moment.
+        heard: gets the results of elections; a node without it hears none.
+        change: does what only a master does, and answers; a node without it refuses.
+
+    Attributes:
+        services: by name.
+    """
+
+    def __init__(
+        self,
+        facts: Callable[[], NodeFacts],
+        heard: Callable[[Result], None] = lambda _: None,
+        change: Callable[[TextMessage], TextMessage] | None = None,
+    ) -> None:
+        self._facts = facts
+        self._heard = heard
+        self._change = change
+        self.services = {NODE_STATE.service: Service(self._tell_state, _PLACES)}
+        for table in (LEARNER, GROUP, STATE):
+            self.services[table.service] = Service(self._of(table), _PLACES)
+
+    def _of(self, table: LineTable) -> Callable[[Caller], None]:
+        return lambda caller: self._tell(caller, table)
+
+    def _tell_state(self, caller: Caller) -> None:
+        request = caller.receive(NODE_STATE, VERSION, NodeStateRequest)
+        caller.send(NODE_STATE, VERSION, self._state(request))
+
+    def _state(self, request: NodeStateRequest) -> NodeStateResponse | NodeStateError:
+        facts = self._facts()
+        if (request.node, request.group) != (facts.node, facts.group) or not facts.master:
+            return NodeStateError(text="another node, another group, or no master yet")
+        return NodeStateResponse(
+            node=facts.node,
+            group=facts.group,
+            master=facts.master,
+            je_version=RELEASE,
+            joined_ms=facts.joined_ms,
+            state=facts.state,
+            commit_vlsn=facts.commit_vlsn,
+            master_commit_vlsn=facts.master_commit_vlsn,
+            feeders=facts.feeders,
+            log_version=LOG_VERSION,
+            app_state=b"",
+            load=f"{os.getloadavg()[0]:.2f}",
+        )
+
+    def _tell(self, caller: Caller, table: LineTable) -> None:
+        facts = self._facts()
+        try:
+            asked, message = caller.line(table)
+        except FormatError as error:
+            complaint = ProtocolErrorReply(problem=BAD_FORMAT, text=f"{error.what}: not understood")
+            caller.say(table, Envelope(table.version, facts.group, facts.node_id), complaint)
+            return
+        said = refusal(table, asked, facts)
+        if said is not None:
+            caller.say(table, Envelope(table.version, facts.group, facts.node_id), said)
+            return
+        answer = self._answer(asked, message, facts)
+        if answer is not None:
+            caller.say(table, Envelope(asked.version, facts.group, NO_CHECK), answer)
+
+    def _answer(self, asked: Envelope, message: TextMessage, facts: NodeFacts) -> TextMessage | None:
+        """None: closed without a line, as a node of JE closes that does not know, or is not the one to ask."""
+        if isinstance(message, Result):
+            self._heard(message)
+            return None
+        if isinstance(message, MasterQuery):
+            return facts.elected if facts.state in _ACTIVE else None
+        if isinstance(message, StateRequest):
+            if not facts.master:
+                return None
+            return StateResponse(
+                node=facts.node, master=facts.master, joined_ms=facts.joined_ms, state=facts.state
+            )  # fmt: skip
+        if isinstance(message, GroupRequest):
+            if facts.members is None:
+                return GroupFailure(text="no group info yet", reason="DEFAULT")
+            return GroupResponse(members=_in_format(facts.members, asked.version))
+        if type(message) in _CHANGES:
+            if facts.state == "MASTER" and self._change is not None:
+                return self._change(message)
+            return GroupFailure(text="this can be done at the master only", reason=_IS_REPLICA)
+        return None
+
+
+_CHANGES: Final = {kind for kind, client in GROUP.classes() if client} - {GroupRequest}
+
+
+def refusal(table: LineTable, asked: Envelope, facts: NodeFacts) -> ProtocolErrorReply | None:
+    """What is wrong with who asks, in the order in which JE looks at it; None when nothing is."""
+    if float(asked.version) > float(table.version):
+        return ProtocolErrorReply(problem=VERSION_MISMATCH, text=f"This node speaks version {table.version}")
+    if asked.group != facts.group:
+        return ProtocolErrorReply(problem=GROUP_MISMATCH, text=f"Group name mismatch; this group name: {facts.group}")
+    ids = {node.id for node in facts.members.nodes if not node.removed} if facts.members is not None else set()
+    if ids and asked.sender not in (ids | {NO_CHECK, facts.node_id}):
+        return ProtocolErrorReply(problem=NOT_A_MEMBER, text=f"There is no member of id {asked.sender}")
+    return None
+
+
+def _in_format(members: Members, version: str) -> Members:
+    """The records as an asker of an earlier version reads them."""
+    if float(version) > float(_OLD_GROUP) or members.group.format_version <= _FORMAT_2:
+        return members
+    return Members(
+        members.group._replace(format_version=_FORMAT_2, min_je_version=None),
+        tuple(node._replace(format_version=_FORMAT_2, je_version=None) for node in members.nodes),
+    )
