@@ -15,7 +15,7 @@ def main() -> None:
     may call from a process of theirs, leaves the collector alone.
     """
     try:
-        from jetool.app import cli
+        from jetool.frame import cli
 
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from jetool.app import cli, exits, schemas, table
-from jetool.app.command import Command, CommandGroup
+from jetool.frame import cli, exits, schemas, table
+from jetool.frame.command import Command, CommandGroup
 from jetool.output.shape import record_schema
 from tests import corpus
 from tests.support.waiting import PATIENCE_S

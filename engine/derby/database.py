@@ -24,7 +24,8 @@ refuse such a database (``DerbyDatabase.require_start``).
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+import time
+from typing import Final, NamedTuple
 
 from engine.derby.format import container, control, instant
 from engine.derby.format.control import Control
@@ -40,6 +41,7 @@ MIRROR = "log/logmirror.ctrl"
 LOCK_FILE = "dbex.lck"
 OWNER_FILE = "db.lck"
 LOCK_BYTE = 0
+_POLL_S: Final = 0.2
 
 # The layouts have not changed from 10.1 to 10.16; recovery was compared with Derby's for databases up to 10.14.
 OLDEST = (10, 0)
@@ -225,6 +227,12 @@ class DerbyDatabase:
     def lock_holder(self) -> int | None:
         """The pid of a JVM that has the database open (0 when it cannot be told), or None."""
         return self.storage.lock_holder(LOCK_FILE, LOCK_BYTE)
+
+    def wait_unlocked(self, timeout_s: float) -> None:
+        """Wait for a JVM to close the database, as long as that."""
+        end = time.monotonic() + timeout_s
+        while self.lock_holder() is not None and time.monotonic() < end:
+            time.sleep(_POLL_S)
 
     def lock(self) -> Lock:
         """Lock the database as a JVM does; RefusedError when somebody has it open."""

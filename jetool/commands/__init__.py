@@ -1,22 +1,23 @@
 '''Commands: options, one call of the engine, one renderer.
 
 A command is a module; one that needs several is a package with the module ``command``, and the rows that it prints, its
-ways of working and so on beside that. What several commands share is in ``jetool.app`` and ``jetool.rows``.
+ways of working and so on beside that. What several commands share is in ``jetool.frame``.
 
 How to write one:
 
-1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.app.table``.
+1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.frame.table``.
 2. Declare what it prints as record classes, whose fields have a kind and a clause of help (``engine.fields``). They
    give the columns, the names for ``--fields`` and the JSON Schema; a test holds real output against them
    (``assert_valid``). Records are built by keyword.
 3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
-   (``python -m jetool.app.manpages --write man``) and the tests take them from there.
-4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.app.exits``. It raises the errors
-   of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
+   (``python -m jetool.frame.manpages --write man``) and the tests take them from there.
+4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.frame.exits``. It raises the
+   errors of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
    ``run.messages``, steps to ``run.listener``.
 5. The function serves JE environments, and a Derby database is refused before it is called. A command that Derby has,
-   too, is a method of ``jetool.app.verbs.Verbs`` and a function of ``jetool.derby.verbs``, with the parameters of the
-   command; no command asks for the kind. What is wrong with the options on either is for ``check`` to say.
+   too, is a method of ``jetool.frame.verbs.Verbs`` and a function of ``jetool.commands.derby_verbs``, with the
+   parameters of the command; no command asks for the kind. What is wrong with the options on either is for ``check`` to
+   say.
 
 A complete command::
 
@@ -31,10 +32,10 @@ A complete command::
     from engine.counting import count_entries
     from engine.fields import Int, Text, record
     from engine.storage.disk import DiskStorage
-    from jetool.app import exits, params
-    from jetool.app.command import Outputs, command, environment
-    from jetool.app.kinds import require_je
-    from jetool.app.options import Run
+    from jetool.frame import exits, params
+    from jetool.frame.command import Outputs, command, environment
+    from jetool.frame.kinds import require_je
+    from jetool.frame.options import Run
 
 
     @record("counted")

@@ -15,10 +15,10 @@ from engine.fields import Bool, Int, Lsn, SizeBytes, record
 from engine.format.lsn import NULL_LSN
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, open_to_write
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, open_to_write
+from jetool.frame.options import Run
 
 
 @record()
@@ -52,7 +52,7 @@ class TakenCheckpoint(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.recover_rows import DerbyRecoveryReport
+    from jetool.commands.recover.derby_rows import DerbyRecoveryReport
 
     return Outputs("document", (TakenCheckpoint, DerbyRecoveryReport), derby=(DerbyRecoveryReport,))
 

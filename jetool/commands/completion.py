@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 @command(
@@ -26,7 +26,7 @@ def completion(run: Run, shell: str) -> int:
 
     The shell runs it at its start, bash from ~/.bashrc. It asks jetool itself, so a new version needs no new script.
     """
-    from jetool.app import cli
+    from jetool.frame import cli
 
     found = get_completion_class(shell)
     assert found is not None

@@ -17,9 +17,9 @@ from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool.app import exits, kinds, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
+from jetool.frame import exits, kinds, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 
 _LEAST_FILE: Final = 1_000_000
 
@@ -36,9 +36,9 @@ class CreateResult(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import record_rows
+    from jetool.commands.page_store import rows
 
-    return Outputs("document", (CreateResult, record_rows.CreatedStore), derby=(record_rows.CreatedStore,))
+    return Outputs("document", (CreateResult, rows.CreatedStore), derby=(rows.CreatedStore,))
 
 
 @command(

@@ -13,11 +13,11 @@ from engine.events import counted_in_parts
 from engine.fields import Bool, Int, Lsn, Text, record
 from engine.inspect.key_ranges import count_records
 from engine.rescue.points import Point
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code
-from jetool.app.options import Run
-from jetool.app.record_output import TableEnd, completeness
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
+from jetool.frame.options import Run
+from jetool.frame.record_output import TableEnd, completeness
 
 
 @record("database")
@@ -39,9 +39,9 @@ class DatabaseRow(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import record_rows
+    from jetool.commands.page_store import rows
 
-    return Outputs("table", (DatabaseRow, record_rows.StoredTable), TableEnd)
+    return Outputs("table", (DatabaseRow, rows.StoredTable), TableEnd)
 
 
 @command(

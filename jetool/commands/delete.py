@@ -8,10 +8,10 @@ import click
 
 from engine.errors import NotFoundError
 from engine.fields import Bool, Int, Key, Lsn, Text, record
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
-from jetool.app.options import Run
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
+from jetool.frame.options import Run
 
 
 @record("deleted")
@@ -27,9 +27,9 @@ class DeletedRecord(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import record_rows
+    from jetool.commands.page_store import rows
 
-    return Outputs("document", (DeletedRecord, record_rows.DeletedRow), derby=(record_rows.DeletedRow,))
+    return Outputs("document", (DeletedRecord, rows.DeletedRow), derby=(rows.DeletedRow,))
 
 
 @command(

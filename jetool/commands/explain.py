@@ -15,10 +15,10 @@ from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_place
 from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command
-from jetool.app.kinds import JE, kind_of
-from jetool.app.options import Run
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command
+from jetool.frame.kinds import JE, kind_of
+from jetool.frame.options import Run
 
 
 @record()

@@ -7,11 +7,11 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.fields import Bool, Choices, FieldName, Int, SizeBytes, Text, record
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option, decoding_for
-from jetool.app.environments import READ_EXITS, open_to_read, reading_code
-from jetool.app.options import Run
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option, decoding_for
+from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
+from jetool.frame.options import Run
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
 
@@ -66,7 +66,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     from engine.pipeline.export import Columns
     from engine.pipeline.export import export as run_export
     from engine.pipeline.tables import require_new
-    from jetool.app.spark_session import session
+    from jetool.frame.spark_session import session
 
     if "://" not in to:
         # Refused before Spark starts; a URL is Spark's to look at.

@@ -8,13 +8,12 @@ from engine.db.database import Database
 from engine.errors import DamageError, NotFoundError
 from engine.rescue.points import Point
 from engine.tree.keys import UnknownOrderError
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option, decoded_shape, decoding_for
-from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code
-from jetool.app.options import Run
-from jetool.app.record_output import TableEnd, completeness
-from jetool.rows.record_rows import PrintedRecord, printed
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option, decoded_shape, decoding_for
+from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
+from jetool.frame.options import Run
+from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, printed
 
 
 @command(

@@ -16,12 +16,12 @@ from engine.inspect.fates import FATES, NON_TRANSACTIONAL, LogFates, read_histor
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import DecodedFields, decode_option, decoded, decoded_shape, decoding_for_log
-from jetool.app.kinds import require_je
-from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.options import Run
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import DecodedFields, decode_option, decoded, decoded_shape, decoding_for_log
+from jetool.frame.kinds import require_je
+from jetool.frame.log_damage import LOG_EXITS, report_damage
+from jetool.frame.options import Run
 
 
 @record("version")

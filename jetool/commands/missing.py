@@ -14,10 +14,10 @@ from engine.fields import Bool, Choices, Int, Key, Lsn, Row, Text, record, shape
 from engine.format.lsn import NULL_LSN
 from engine.rescue.missing_files import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.kinds import require_je
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.kinds import require_je
+from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
 
 

@@ -11,11 +11,11 @@ from engine.errors import RefusedError
 from engine.fields import Bool, Int, Key, Lsn, Text, record
 from engine.format.lsn import NULL_LSN
 from engine.txn.payload import PutMode
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
-from jetool.app.options import Run
-from jetool.app.record_output import read_data
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, lead_if_replicated, open_to_write, require_database
+from jetool.frame.options import Run
+from jetool.frame.record_output import read_data
 
 
 @record("written")
@@ -31,9 +31,9 @@ class Written(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import record_rows
+    from jetool.commands.page_store import rows
 
-    return Outputs("document", (Written, record_rows.WrittenRow), derby=(record_rows.WrittenRow,))
+    return Outputs("document", (Written, rows.WrittenRow), derby=(rows.WrittenRow,))
 
 
 @command(

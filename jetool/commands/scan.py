@@ -6,13 +6,12 @@ import click
 
 from engine.errors import UsageError
 from engine.rescue.points import Point
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option, decoding_for
-from jetool.app.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
-from jetool.app.options import Run
-from jetool.app.record_output import ScanSummary, end_of_range, print_range
-from jetool.rows.record_rows import PrintedRecord
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option, decoding_for
+from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
+from jetool.frame.options import Run
+from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, print_range
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:

@@ -9,9 +9,9 @@ import click
 
 from engine.errors import NotFoundError
 from engine.fields import Text, record, shape_of
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 @record("command")
@@ -42,7 +42,7 @@ def schema(run: Run, words: tuple[str, ...]) -> int:
 
     Keys may be added in later versions; a key that is there keeps its meaning.
     """
-    from jetool.app import cli, schemas
+    from jetool.frame import cli, schemas
     from jetool.output import jsonl
 
     found = {name: made for name, made in cli.commands() if made.outputs().form != "text"}

@@ -12,11 +12,11 @@ from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import writer_of
-from jetool.app.kinds import require_je
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import writer_of
+from jetool.frame.kinds import require_je
+from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
 
 _BAR: Final = 20

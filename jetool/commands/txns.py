@@ -19,10 +19,10 @@ from engine.inspect.fates import FATES, Transactions, read_fates
 from engine.inspect.parallel import map_in_order
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.options import Run
+from jetool.frame import params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.log_damage import LOG_EXITS, report_damage
+from jetool.frame.options import Run
 from jetool.output.base import Encoder
 from jetool.output.columns import rendered
 
@@ -64,7 +64,7 @@ class FateCounts(NamedTuple):
 
 def _outputs() -> Outputs:
     """Both kinds; what only one of them has is optional in the summary."""
-    from jetool.derby import txns as derby
+    from jetool.commands import txns_derby as derby
 
     of_je, of_derby = shape_of(FateCounts), shape_of(derby.XactCounts)
     fields = [field._replace(optional=field.name not in of_derby.names()) for field in of_je.fields]

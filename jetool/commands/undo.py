@@ -15,11 +15,11 @@ from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.sidecar import DirectoryBeside
 from engine.storage.undo import undo as take_back
-from jetool.app import exits, interrupted
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, backups_of
-from jetool.app.options import Run
 from jetool.commands.recover.recovery_run import COMMAND
+from jetool.frame import exits, interrupted
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, backups_of
+from jetool.frame.options import Run
 
 _UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
 
@@ -38,9 +38,9 @@ class Undone(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import recover
+    from jetool.commands.recover import derby
 
-    return Outputs("document", (Undone, recover.DerbyUndone), derby=(recover.DerbyUndone,))
+    return Outputs("document", (Undone, derby.DerbyUndone), derby=(derby.DerbyUndone,))
 
 
 @command(

@@ -14,7 +14,7 @@ import pytest
 
 from engine.backup.repository import Repository
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.backup.environments import problems_of
 from tests.harness import run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of
 from tests.harness import run
 from tests.oracle.environments import named

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import cli, table
+from jetool.frame import cli, table
 from tests import harness
 from tests.cli import sample
 from tests.support.children import child

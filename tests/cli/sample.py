@@ -12,9 +12,9 @@ import click
 
 from engine import errors
 from engine.fields import Bool, Int, Key, Lsn, SizeBytes, Text, Vlsn, named_row, record
-from jetool.app import cli, exits, params, table
-from jetool.app.command import Outputs, command, environment, group
-from jetool.app.options import FORMATS, Run
+from jetool.frame import cli, exits, params, table
+from jetool.frame.command import Outputs, command, environment, group
+from jetool.frame.options import FORMATS, Run
 from jetool.output.sink import OutputClosedError
 
 EXAMPLES = (("One", "jetool sample /data/env"), ("Two", "jetool sample -h /data/env --json"))

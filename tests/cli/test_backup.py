@@ -11,8 +11,8 @@ import pytest
 from engine.rep.client.group_state import GroupLook, NodeLook
 from engine.rep.wire.log_file_feeder import FileListReq
 from engine.rep.wire.node_state import NodeStateResponse
-from jetool.app import exits
 from jetool.commands.backup import take
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
 from tests.oracle.environments import named

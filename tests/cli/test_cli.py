@@ -11,7 +11,7 @@ import pytest
 from engine.format.fast.walks import is_native
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
 from engine.version import VERSION
-from jetool.app import table
+from jetool.frame import table
 from tests import harness
 from tests.harness import run
 from tests.support.waiting import PATIENCE_S
@@ -24,7 +24,7 @@ HEAVY = ("rich", "tabulate", "pyspark", "zoneinfo", "tempfile", "multiprocessing
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from jetool.app import cli; assert cli.run(['--help']) == 0\n"
+        "import sys; from jetool.frame import cli; assert cli.run(['--help']) == 0\n"
         f"loaded = [n for n in sys.modules if n.startswith({(*HEAVY, 'jetool.commands')!r})]\n"
         "assert not loaded, loaded"
     )

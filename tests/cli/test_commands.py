@@ -8,8 +8,8 @@ import click
 import jsonschema_rs
 import pytest
 
-from jetool.app import cli, exits, schemas, table
-from jetool.app.command import Command, CommandGroup
+from jetool.frame import cli, exits, schemas, table
+from jetool.frame.command import Command, CommandGroup
 from tests.harness import REPOSITORY, run
 
 COMMANDS = dict(cli.commands())

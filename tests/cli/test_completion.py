@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app.shell_completion import database_names
+from jetool.frame.shell_completion import database_names
 from tests import harness
 from tests.harness import run
 from tests.support.waiting import PATIENCE_S
@@ -68,7 +68,7 @@ def test_script_is_accepted_by_its_shell(shell: str, tmp_path: Path) -> None:
 
 def test_completion_loads_one_command_at_most() -> None:
     code = (
-        "import sys; from jetool.app import cli; assert cli.run([]) == 0\n"
+        "import sys; from jetool.frame import cli; assert cli.run([]) == 0\n"
         "loaded = [n for n in sys.modules if n.startswith('jetool.commands.')]\n"
         "assert not loaded, loaded"
     )

@@ -12,7 +12,7 @@ import pytest
 
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
-from jetool.app import exits
+from jetool.frame import exits
 from tests.contents.frontends import rolled, write_cut_frontend, write_frontend
 from tests.harness import assert_valid, run
 

@@ -16,9 +16,9 @@ import pytest
 
 from engine.derby.format import control
 from engine.derby.verify.findings import CODES
-from jetool.app import cli
-from jetool.app.verbs import SHARED
-from jetool.derby.verify import RULES
+from jetool.commands.verify.derby import RULES
+from jetool.frame import cli
+from jetool.frame.verbs import SHARED
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
 from tests.harness import assert_valid, assert_valid_error, run
 

@@ -13,7 +13,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN, right_checksum
 from tests.harness import assert_valid, run

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import JetoolError, UsageError
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.conftest import shell, started
 from tests.harness import assert_valid_error, environment, run, spawn
 from tests.support.waiting import PATIENCE_S, eventually

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN
 from tests.harness import assert_valid, run

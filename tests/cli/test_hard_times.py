@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 from tests.support.children import child
 from tests.support.waiting import PATIENCE_S, eventually
@@ -135,7 +135,7 @@ def test_a_limit_of_the_size_of_files(env: Path) -> None:
     limited = f"""
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))
-from jetool.app import cli
+from jetool.frame import cli
 sys.exit(cli.run(sys.argv[1:]))
 """
     words: list[str | Path] = [sys.executable, "-c", limited, "put", env, "key2", "value", "--db", "a"]

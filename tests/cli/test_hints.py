@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jetool.app import table
+from jetool.frame import table
 
 ROOT = Path(__file__).parent.parent.parent
 NAMED = re.compile(r"\bjetool ([a-z][a-z-]+)")

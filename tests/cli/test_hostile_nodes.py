@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from engine.rep.member.node import JoinedNode
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import Result, run
 from tests.rep.nodes import group_of_two
 from tests.support.hostile_server import Mischief

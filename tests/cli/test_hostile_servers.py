@@ -12,8 +12,8 @@ from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import NodeGroupInfo, NodeGroupInfoReject
 from engine.rep.wire.group_lines import Members
-from jetool.app import exits
 from jetool.commands.backup import take
+from jetool.frame import exits
 from tests.harness import Result, run
 from tests.oracle.environments import named
 from tests.rep.changes.group_double import GroupDouble, NodeDouble

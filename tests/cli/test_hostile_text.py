@@ -21,7 +21,7 @@ from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.rep.group import form_group
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 
 HOSTILE = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests import corpus
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment, environments, named

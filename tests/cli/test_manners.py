@@ -16,7 +16,7 @@ from engine.db.environment import Environment
 from engine.inspect import survey
 from engine.log import files
 from engine.storage import posix_locks
-from jetool.app import cli, exits, schemas, table
+from jetool.frame import cli, exits, schemas, table
 from jetool.output import text
 from jetool.output.shape import record_schema
 from tests import corpus, harness

@@ -16,9 +16,9 @@ import pytest
 
 from engine.format.entry_types import ENTRY_TYPES
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES
-from jetool.app import cli, manpages, manual, table
-from jetool.app.command import Command
-from jetool.app.manual import escape
+from jetool.frame import cli, manpages, manual, table
+from jetool.frame.command import Command
+from jetool.frame.manual import escape
 from tests import harness
 from tests.harness import REPOSITORY
 from tests.support.waiting import PATIENCE_S
@@ -36,7 +36,7 @@ def write(directory: Path) -> dict[str, str]:
 
 
 def test_pages_in_the_repository_are_up_to_date() -> None:
-    assert manpages.drift(MAN) == [], "run: python -m jetool.app.manpages --write man"
+    assert manpages.drift(MAN) == [], "run: python -m jetool.frame.manpages --write man"
 
 
 def test_every_command_has_a_page_with_all_that_help_says() -> None:
@@ -91,7 +91,7 @@ def test_drift_is_found(tmp_path: Path) -> None:
 
 def test_command_line_writes_and_checks(tmp_path: Path) -> None:
     def call(*words: str) -> int:
-        command = [sys.executable, "-m", "jetool.app.manpages", *words]
+        command = [sys.executable, "-m", "jetool.frame.manpages", *words]
         return subprocess.run(command, env=harness.environment(), capture_output=True, timeout=PATIENCE_S).returncode
 
     assert call("--check", str(tmp_path)) == 1

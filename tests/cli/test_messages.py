@@ -9,7 +9,7 @@ import sys
 import jsonschema_rs
 import pytest
 
-from jetool.app import schemas
+from jetool.frame import schemas
 from jetool.output import messages
 from jetool.output.messages import Messages
 from jetool.output.shape import record_schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import assert_valid, environment, run
 from tests.rep.changes.tcp_double import listening
 from tests.rep.member.playing import group_of, operations

@@ -19,7 +19,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import UsageError
 from engine.fields import Field, Shape, named_row, shape_of
-from jetool.app import cli, schemas
+from jetool.frame import cli, schemas
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
 from jetool.output.columns import rendered

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.format.lsn import format_lsn
-from jetool.app import params
-from jetool.app.params import Address, AddressRange, VlsnRange
+from jetool.frame import params
+from jetool.frame.params import Address, AddressRange, VlsnRange
 
 
 def refused(kind: click.ParamType[Any], text: str) -> str:

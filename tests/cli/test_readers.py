@@ -15,7 +15,7 @@ import pytest
 
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 
 GOLDEN = Path(__file__).parent.parent / "golden"

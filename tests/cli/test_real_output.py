@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import cli, exits
-from jetool.app.command import Command
+from jetool.frame import cli, exits
+from jetool.frame.command import Command
 from tests import corpus
 from tests.harness import assert_valid, run
 

@@ -12,8 +12,8 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment as Engine
 from engine.fields import named_row
+from jetool.frame.record_output import printed
 from jetool.output.je_dump import JeDumpEncoder
-from jetool.rows.record_rows import printed
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, assert_valid_error, run, spawn
 from tests.oracle.environments import Environment, environments, named

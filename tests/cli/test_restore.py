@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.fixtures import copy_of, state_of
 from tests.harness import assert_valid, run
 from tests.oracle.environments import named

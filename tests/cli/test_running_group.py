@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jetool.app import exits
 from jetool.commands.group import command
+from jetool.frame import exits
 from tests.harness import assert_valid, run
 from tests.rep.client.networks import RecordedNetwork
 from tests.rep.wire.recordings import HOME

@@ -6,7 +6,7 @@ import jsonschema_rs
 import pytest
 
 from engine.fields import Field, Shape
-from jetool.app import cli, schemas
+from jetool.frame import cli, schemas
 from jetool.output.shape import record_schema
 from tests.harness import assert_valid, assert_valid_error, run
 

@@ -14,7 +14,7 @@ from engine.inspect.log_stream import read_stream
 from engine.log.files import list_log_files
 from engine.rep.group import form_group
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 from tests.oracle.environments import named
 

@@ -13,9 +13,9 @@ import pytest
 
 from engine.fields import named_row, shape_of
 from engine.rep.changes.transactions import RecordChange
-from jetool.app import exits
 from jetool.commands.stream import command, rows
 from jetool.commands.stream.files import PART, STATE, ChangeFiles
+from jetool.frame import exits
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import PLAIN

@@ -14,9 +14,9 @@ import pytest
 
 from engine.rep.changes.columns import COLUMNS, RETRACT, TORN
 from engine.rep.changes.transactions import RecordChange
-from jetool.app import exits
 from jetool.commands.stream import column_files
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
+from jetool.frame import exits
 from jetool.output.shape import expiration_text
 from tests.cli.test_stream import IDLE, group, rows_of, stream
 from tests.rep.changes.group_double import GroupDouble

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.fields import row_of
-from jetool.app import cli
 from jetool.commands.node.events import RoleChange, event_line
+from jetool.frame import cli
 from jetool.output.shape import Style
 from tests import corpus
 from tests.cli import derby_databases

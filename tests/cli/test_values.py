@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engine.fields import LISTS
 from engine.format import fields
 from engine.inspect import key_formats
-from jetool.app.options import KEY_FORMATS
+from jetool.frame.options import KEY_FORMATS
 from jetool.output import shape
 from jetool.output.shape import Style, to_json, to_text
 

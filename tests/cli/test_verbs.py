@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from jetool.app import cli, table
-from jetool.app.verbs import SHARED, Verbs
-from jetool.derby import verbs as derby
+from jetool.commands import derby_verbs as derby
+from jetool.frame import cli, table
+from jetool.frame.verbs import SHARED, Verbs
 from tests import harness
 from tests.harness import REPOSITORY, run
+from tests.house.modules import is_derbys
 from tests.support.waiting import PATIENCE_S
 
 COMMANDS = REPOSITORY / "jetool" / "commands"
@@ -51,7 +52,9 @@ def branches(tree: ast.AST, inside: str = "") -> Iterator[str]:
         name = node.name if isinstance(node, ast.FunctionDef) else inside
         if isinstance(node, ast.Import | ast.ImportFrom):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
-            if any(module.startswith(("jetool.derby", "engine.derby")) for module in modules) and name != OUTPUTS:
+            if isinstance(node, ast.ImportFrom):
+                modules += [f"{node.module}.{alias.name}" for alias in node.names]
+            if any(module.startswith("engine.derby") or is_derbys(module) for module in modules) and name != OUTPUTS:
                 yield f"line {node.lineno}: import of {modules[0]}"
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kinds":
             # The option of ``create`` names both.
@@ -62,7 +65,10 @@ def branches(tree: ast.AST, inside: str = "") -> Iterator[str]:
         yield from branches(node, name)
 
 
-@pytest.mark.parametrize("path", sorted(COMMANDS.rglob("*.py")), ids=lambda path: str(path.relative_to(COMMANDS)))
+OF_JE = [path for path in sorted(COMMANDS.rglob("*.py")) if not is_derbys(str(path.relative_to(REPOSITORY)))]
+
+
+@pytest.mark.parametrize("path", OF_JE, ids=lambda path: str(path.relative_to(COMMANDS)))
 def test_no_command_asks_for_the_kind(path: Path) -> None:
     assert list(branches(ast.parse(path.read_text()))) == []
 
@@ -70,11 +76,12 @@ def test_no_command_asks_for_the_kind(path: Path) -> None:
 def test_what_counts_as_a_branch() -> None:
     lines = (
         "if kinds.kind_of(disk) == kinds.DERBY: pass", "kinds.is_derby(env)", "store == kinds.DERBY",
-        "from jetool.derby import store", "import engine.derby.log",
+        "from jetool.commands.page_store import verbs", "import engine.derby.log",
+        "from jetool.commands.recover import derby", "from jetool.commands.crash.derby_rows import DerbyCrash",
     )  # fmt: skip
     for line in lines:
         assert list(branches(ast.parse(line))), line
-    assert not list(branches(ast.parse("def _outputs():\n    from jetool.derby import crash_rows")))
+    assert not list(branches(ast.parse("def _outputs():\n    from jetool.commands.crash import derby_rows")))
 
 
 def test_a_je_environment_needs_nothing_of_derby(tmp_path: Path) -> None:
@@ -87,10 +94,10 @@ def test_a_je_environment_needs_nothing_of_derby(tmp_path: Path) -> None:
         *([name, "--help"] for name in ("create", "dump-log", "crash")),
     ]  # fmt: skip
     code = (
-        "import json, sys\nfrom jetool.app import cli\n"
+        "import json, sys\nfrom jetool.frame import cli\nfrom tests.house import modules\n"
         f"for words in json.loads({json.dumps(json.dumps(lines))}):\n"
         "    cli.run(words)\n"
-        "    found = [n for n in sys.modules if n.startswith(('engine.derby', 'jetool.derby'))]\n"
+        "    found = [n for n in sys.modules if n.startswith('engine.derby') or modules.is_derbys(n)]\n"
         "    assert not found, (words, found)"
     )
     done = subprocess.run(

@@ -17,7 +17,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify import environment
 from engine.verify.log_rules import RULES
-from jetool.app import exits
+from jetool.frame import exits
 from tests import corpus
 from tests.harness import Result, assert_valid, assert_valid_error, run
 from tests.oracle.environments import named

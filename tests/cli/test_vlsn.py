@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import Result, assert_valid, run
 from tests.oracle.environments import Environment, environments, named
 from tests.verify.logs import Files, LogWriter, changed, golden

@@ -17,10 +17,10 @@ from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.environments import open_to_read
-from jetool.app.node_stream import StreamNode
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.environments import open_to_read
+from jetool.frame.node_stream import StreamNode
+from jetool.frame.options import Run
 from tests.cli.fixtures import copy_of, state_of
 from tests.golden_logs import GOLDEN
 from tests.harness import Result, assert_valid, run

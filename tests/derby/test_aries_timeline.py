@@ -11,7 +11,7 @@ from engine.derby.format import instant
 from engine.derby.log import DerbyLogFiles
 from engine.derby.timeline import TimelineScale, timeline
 from engine.storage.memory import MemoryStorage
-from jetool.derby.timeline_rows import drawing
+from jetool.commands.recover.derby_timeline_rows import drawing
 from tests.derby.derby_fixtures import NAMES, files_of, storage_of
 
 FIVE = "crash-five-transactions"

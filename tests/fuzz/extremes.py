@@ -33,7 +33,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.golden_logs import EXPECTED, GOLDEN
 from tests.harness import run
 

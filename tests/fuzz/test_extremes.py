@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from engine.format.header import entry_checksum
-from jetool.app import exits
+from jetool.frame import exits
 from tests.fuzz.extremes import Case, cases, environments, write_case
 from tests.golden_logs import GOLDEN, open_bytes
 from tests.harness import run

@@ -21,7 +21,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.golden_logs import GOLDEN
 from tests.harness import run
 

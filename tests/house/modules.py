@@ -22,6 +22,12 @@ def sources() -> dict[str, Path]:
     return found
 
 
+def is_derbys(name: str) -> bool:
+    """Whether a module of the command line, by its name or path, serves Derby databases and page stores alone."""
+    words = name.removesuffix(".py").replace("/", ".").split(".")
+    return words[0] == "jetool" and ("page_store" in words or "derby" in words[-1].split("_"))
+
+
 @cache
 def tree_of(path: Path) -> ast.Module:
     """The parsed source of a file."""

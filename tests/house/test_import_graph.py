@@ -66,3 +66,20 @@ def test_folders_are_small(folder: str | None, most: int) -> None:
     count = Counter(path.parent.relative_to(ROOT).as_posix() for path in sources().values())
     assert count["engine/log"] > 10
     assert {name: files for name, files in count.items() if files > most and folder in (None, name)} == {}
+
+
+def test_no_circle_of_packages() -> None:
+    """The packages of ``engine`` and ``jetool``, each as one: an import in either direction, not in both."""
+    graph: dict[str, set[str]] = {}
+    for module, found in imports().items():
+        package = package_of(module)
+        graph.setdefault(package, set()).update(package_of(other) for other in found)
+    for package, found in graph.items():
+        found.discard(package)
+    assert graph["jetool.commands"] >= {"jetool.frame", "jetool.output", "engine.db"}
+    assert circles(graph) == []
+
+
+def package_of(module: str) -> str:
+    """The package below ``engine`` or ``jetool``; a module that stands there alone is its own."""
+    return ".".join(module.split(".")[:2])

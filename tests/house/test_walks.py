@@ -9,6 +9,7 @@ import pytest
 from engine.recovery.manager import Recovery
 from tests.harness import run
 from tests.house import walks
+from tests.house.modules import is_derbys
 from tests.tools import needs
 
 # One more is a reason to ask what the new file is for.
@@ -41,7 +42,7 @@ def test_files_of_a_walk() -> None:
     assert {name: len(found[name].files) for name in MOST_FILES if len(found[name].files) > MOST_FILES[name]} == {}
     for name, one in found.items():
         assert one.recoveries == (name in RECOVERS), name
-        assert not [file for file in one.files if file.startswith(("engine/derby/", "jetool/derby/"))], name
+        assert not [file for file in one.files if file.startswith("engine/derby/") or is_derbys(file)], name
 
 
 RECOVERS = {"load of three rows", "load of three rows more", "load of a JE dump", "put", "get", "recover"}

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from jetool.app.cli import run
+from jetool.frame.cli import run
 
 ROOT: Final = Path(__file__).parents[2]
 USERS: Final = ROOT / "examples" / "users.csv"

@@ -21,7 +21,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment as Fixture
 from tests.oracle.environments import environments, named

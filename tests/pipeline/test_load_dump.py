@@ -19,9 +19,9 @@ needs("Spark")
 
 from engine.errors import DamageError
 from engine.pipeline.load import bulk
-from jetool.app import exits
 from jetool.commands.load import dump_reader
 from jetool.commands.load.dump_reader import LARGE_RECORDS, DumpReader
+from jetool.frame import exits
 from tests import harness
 from tests.harness import run
 from tests.support.children import child

@@ -55,7 +55,8 @@ def test_without_pyspark_the_pip_command_is_named() -> None:
 
 def test_the_pipeline_loads_without_spark() -> None:
     code = (
-        "import engine.pipeline.session, jetool.app.spark_session, jetool.app.cli, sys\nprint('pyspark' in sys.modules)"
+        "import engine.pipeline.session, jetool.frame.spark_session, jetool.frame.cli, sys\n"
+        "print('pyspark' in sys.modules)"
     )
     assert python(code).stdout == "False\n"
     assert python(BLOCKED + code.rsplit("\n", 1)[0]).returncode == 0

@@ -16,7 +16,7 @@ from engine.storage.memory import MemoryStorage
 from jetool.__main__ import GC_THRESHOLDS
 
 SHOW = (
-    "import gc; from jetool import __main__; from jetool.app import cli; "
+    "import gc; from jetool import __main__; from jetool.frame import cli; "
     "cli.main = lambda: print(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 1000); __main__.main()"
 )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests import corpus
 from tests.cleaner.beside_je import Je, errors
 from tests.harness import run

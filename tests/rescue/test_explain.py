@@ -13,8 +13,8 @@ from engine.rescue.explanation import explain
 from engine.rescue.messages.bare import BARE
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS, KnownMessage
 from engine.rescue.messages.table import BY_WORD, OF_DERBY, OF_JE
-from jetool.app.cli import load
-from jetool.app.table import COMMANDS
+from jetool.frame.cli import load
+from jetool.frame.table import COMMANDS
 from tests.harness import assert_valid, run, spawn
 from tests.oracle.environments import named
 

@@ -30,7 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 from tests.verify.logs import Files
 from tests.verify.mutations import files_of, mutation, sources

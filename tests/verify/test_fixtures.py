@@ -12,7 +12,7 @@ from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.verify.log import verify_log
 from engine.verify.report import ERROR, NOTE
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import assert_valid, run
 from tests.oracle.environments import Environment, environments
 

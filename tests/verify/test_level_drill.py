@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.harness import run
 from tests.verify.level_drill import (
     INCLUDED,

@@ -15,7 +15,7 @@ from engine.errors import NotFoundError, UsageError
 from engine.format.bytecursor import join_two_part_key
 from engine.storage.memory import MemoryStorage
 from engine.verify.secondary import check_secondary
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.test_verify import put
 from tests.harness import assert_valid, assert_valid_error, run
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import click
 
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
 from jetool.commands.backup.rows import StoredBackup, stored_backup
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 @command(

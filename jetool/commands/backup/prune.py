@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from engine.backup.retention import parse_rule, plan_prune, prune
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
 from jetool.commands.backup.rows import PrunedBackups, pruned_backups
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 def _check(_run: Run, *, keep: str, **_: object) -> None:

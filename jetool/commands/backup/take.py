@@ -20,14 +20,14 @@ from engine.rep.client.group_state import check_group, look
 from engine.rep.client.hot_copy import HotCopy, Throttle, choose
 from engine.rep.peers import PeerError, address_text
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment_or
-from jetool.app.environments import node_address
-from jetool.app.kinds import require_je
-from jetool.app.networks import network_of, refuse_tls
-from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
 from jetool.commands.backup.rows import BackupRound, TakenBackup, backup_round, group_of, lost_text
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment_or
+from jetool.frame.environments import node_address
+from jetool.frame.kinds import require_je
+from jetool.frame.networks import network_of, refuse_tls
+from jetool.frame.options import Run
 
 _TIMEOUT_S: Final = 5.0
 # A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.

@@ -6,11 +6,11 @@ import click
 
 from engine.backup.check import check_backups
 from engine.errors import NotFoundError
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_repository
 from jetool.commands.backup.rows import CheckedBackup, checked_backup
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 @command(

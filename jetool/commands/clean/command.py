@@ -11,13 +11,13 @@ import click
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaner
 from engine.cleaner.selection import CleaningLimits
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, config_of
-from jetool.app.options import Run
-from jetool.app.params import PercentType, SizeType
-from jetool.app.repairs import repairing
 from jetool.commands.clean.rows import CleaningRun, cleaning_run
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, config_of
+from jetool.frame.options import Run
+from jetool.frame.params import PercentType, SizeType
+from jetool.frame.repairs import repairing
 
 COMMAND = "clean"
 _MOST_PERCENT = 90

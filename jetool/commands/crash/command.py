@@ -17,20 +17,20 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app import exits, interrupted
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, backup_directory
-from jetool.app.options import Run
 from jetool.commands.crash import places
 from jetool.commands.crash.rows import CrashCaseRow, CrashSummary, SimulatedCrash, text_line
+from jetool.frame import exits, interrupted
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, backup_directory
+from jetool.frame.options import Run
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import crash_rows
+    from jetool.commands.crash import derby_rows
 
-    derby = (crash_rows.DerbyCrash, crash_rows.RecoveryCrash)
+    derby = (derby_rows.DerbyCrash, derby_rows.RecoveryCrash)
     return Outputs("stream", (SimulatedCrash, CrashCaseRow, *derby), CrashSummary, derby)
 
 

@@ -12,16 +12,23 @@ from engine.fields import Bool, Choices, Int, Lsn, Text, Vlsn, record
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option
-from jetool.app.environments import as_of_option
-from jetool.app.node_stream import StreamNode, require_one_group
-from jetool.app.options import Run
-from jetool.app.params import Address
 from jetool.commands.diff.records import at_point, print_record_diff, whole
 from jetool.commands.diff.rows import RecordComparison
-from jetool.rows.stream_rows import CommonMatchpoint, StreamEndRow, StreamSurplus, matchpoint_of, stream_end, surplus_of
+from jetool.commands.diff.stream_rows import (
+    CommonMatchpoint,
+    StreamEndRow,
+    StreamSurplus,
+    matchpoint_of,
+    stream_end,
+    surplus_of,
+)
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option
+from jetool.frame.environments import as_of_option
+from jetool.frame.node_stream import StreamNode, require_one_group
+from jetool.frame.options import Run
+from jetool.frame.params import Address
 
 
 @record("difference")

@@ -20,13 +20,13 @@ from engine.rescue.points import Point
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool.app import exits
-from jetool.app.addresses import resolve
-from jetool.app.decode_option import decoding_for
-from jetool.app.environments import config_of, open_to_read, with_orders
-from jetool.app.options import Run
-from jetool.app.params import Address
 from jetool.commands.diff.rows import record_comparison
+from jetool.frame import exits
+from jetool.frame.addresses import resolve
+from jetool.frame.decode_option import decoding_for
+from jetool.frame.environments import config_of, open_to_read, with_orders
+from jetool.frame.options import Run
+from jetool.frame.params import Address
 
 
 class ComparedEnvironment(NamedTuple):

@@ -9,7 +9,7 @@ from engine.fields import ABSENT, Absent, Bool, Choices, Data, FieldName, Int, J
 from engine.inspect.common_log import RELATIONS, CommonLog
 from engine.inspect.contents import DecodingPlan
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
-from jetool.app.decode_option import DecodedFields, decoded
+from jetool.frame.decode_option import DecodedFields, decoded
 
 
 @record("log")

@@ -17,13 +17,13 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool.app import addresses, exits, kinds, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option, decoding_for_log
-from jetool.app.options import Run
 from jetool.commands.dump_log import modes
 from jetool.commands.dump_log.renderer import RenderPlan
 from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, DumpSummary
+from jetool.frame import addresses, exits, kinds, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option, decoding_for_log
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -111,9 +111,9 @@ def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> 
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import log_rows, log_statistics
+    from jetool.commands.dump_log import derby_rows, derby_statistics
 
-    derby = log_rows.ENTRY, log_rows.BadPlace, log_statistics.RecordGroup
+    derby = derby_rows.ENTRY, derby_rows.BadPlace, derby_statistics.RecordGroup
     return Outputs("stream", (DECODED_ENTRY, BadStretch, modes.EntryGroup, *derby), DumpSummary)
 
 

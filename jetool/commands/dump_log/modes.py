@@ -20,8 +20,6 @@ from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
-from jetool.app import exits
-from jetool.app.options import Run
 from jetool.commands.dump_log.renderer import (
     HEADING,
     Item,
@@ -32,6 +30,8 @@ from jetool.commands.dump_log.renderer import (
     render_log,
 )
 from jetool.commands.dump_log.rows import DECODED_ENTRY, ENTRY, BadStretch, BodyView, DumpSummary
+from jetool.frame import exits
+from jetool.frame.options import Run
 from jetool.output.base import OutputStream
 
 

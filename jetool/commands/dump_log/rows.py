@@ -17,7 +17,7 @@ from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, type_name
 from engine.format.fields import FieldValue
 from engine.format.fields import Shape as EntryShape
 from engine.log.entry import Damage, LogEntry
-from jetool.app.decode_option import DecodedFields, decoded
+from jetool.frame.decode_option import DecodedFields, decoded
 
 if TYPE_CHECKING:
     from engine.inspect.contents import DecodingPlan

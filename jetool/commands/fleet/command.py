@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jetool.app.command import group
 from jetool.commands.fleet.compare import compare
 from jetool.commands.fleet.report import report
 from jetool.commands.fleet.salvage import salvage
 from jetool.commands.fleet.verify import verify
+from jetool.frame.command import group
 
 fleet = group(
     "fleet",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 def _outputs() -> Outputs:
@@ -41,8 +41,8 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     from engine.pipeline.fleet.jobs import compare_fleet
     from engine.pipeline.inventory import short_names
     from engine.vlsn.compare import IDENTICAL, IN_STEP
-    from jetool.app.spark_session import session
     from jetool.commands.fleet.rows import FleetComparison, node_pair, ranked_node
+    from jetool.frame.spark_session import session
 
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 def _outputs() -> Outputs:
@@ -50,8 +50,8 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     from engine.pipeline.fleet.jobs import report_fleet
     from engine.pipeline.fleet.profile import worst_first
     from engine.pipeline.tables import require_new
-    from jetool.app.spark_session import session
     from jetool.commands.fleet.report_output import page_file, print_report, write_dataset, write_page
+    from jetool.frame.spark_session import session
 
     if parquet is not None:
         # Before hours of reading, not after them.

@@ -11,8 +11,6 @@ from engine.errors import plural
 from engine.pipeline.fleet.profile import DAMAGED, ROLLING_BACK, UNREADABLE, Profile
 from engine.pipeline.inventory import short_names
 from engine.version import VERSION
-from jetool.app import exits
-from jetool.app.options import Run
 from jetool.commands.fleet.rows import (
     BriefProfile,
     EntryTypeRow,
@@ -24,6 +22,8 @@ from jetool.commands.fleet.rows import (
     frontend_journals,
     profile_of,
 )
+from jetool.frame import exits
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from jetool.output.sink import FileOutput

@@ -8,11 +8,11 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.fields import Choices, FieldName, Int, Text, record
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.decode_option import decode_option
-from jetool.app.options import Run
 from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.decode_option import decode_option
+from jetool.frame.options import Run
 
 FORMS: Final = ("parquet", "json", "csv")
 
@@ -83,7 +83,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     """
     from engine.pipeline.fleet.salvage import salvage_fleet
     from engine.pipeline.tables import require_new
-    from jetool.app.spark_session import session
+    from jetool.frame.spark_session import session
 
     require_new(to)
     chosen = choose(run, paths, inventory)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 
 import click
 
-from jetool.app import exits
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.inventory import EnvironmentListing

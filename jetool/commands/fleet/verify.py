@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from jetool.app import exits
-from jetool.app.command import Outputs, command
-from jetool.app.options import Run
 from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command
+from jetool.frame.options import Run
 
 
 def _outputs() -> Outputs:
@@ -46,8 +46,8 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     """
     from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels
-    from jetool.app.spark_session import session
     from jetool.commands.fleet.verify_output import print_findings
+    from jetool.frame.spark_session import session
 
     wanted = levels.LEVELS if full else levels.QUICK if quick else levels.DEFAULT
     chosen = choose(run, paths, inventory)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 from engine.fields import Int, Like, SizeBytes, Text, record
 from engine.verify import log_rules, record_rules, tree_rules
 from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
-from jetool.app import exits
-from jetool.app.options import Run
 from jetool.commands.verify.rows import CheckSummary, JeFindingView
+from jetool.frame import exits
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict

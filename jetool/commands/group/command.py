@@ -12,15 +12,15 @@ from engine.rep.client.group_state import check_group
 from engine.rep.group import check_name, committed_members
 from engine.rep.peers import address_text
 from engine.rep.reset import reset_group
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment, environment_or
-from jetool.app.command import group as command_group
-from jetool.app.environments import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
-from jetool.app.networks import network_of, refuse_tls
-from jetool.app.options import Run
-from jetool.app.repairs import repairing
 from jetool.commands.group.live_group import LiveGroupOptions, RunningGroup, show
 from jetool.commands.group.rows import NewGroup, StoredGroup, identity_of, members_of
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment, environment_or
+from jetool.frame.command import group as command_group
+from jetool.frame.environments import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
+from jetool.frame.networks import network_of, refuse_tls
+from jetool.frame.options import Run
+from jetool.frame.repairs import repairing
 
 RESET: Final = "group reset"
 _TIMEOUT_S: Final = 5.0

@@ -14,9 +14,9 @@ from engine.rep.client.group_state import GroupLook, NodeLook, answers, look
 from engine.rep.client.handshake import clock_difference
 from engine.rep.peers import address_text
 from engine.rep.wire.node_state import STATES
-from jetool.app import exits
-from jetool.app.options import Run
 from jetool.commands.group.rows import uuid_text
+from jetool.frame import exits
+from jetool.frame.options import Run
 from jetool.output.shape import NULL_VLSN
 
 

@@ -14,11 +14,11 @@ from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import LogReader
 from engine.storage.disk import DiskStorage
 from engine.verify.repairs import interrupted
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.log_damage import lost_in
-from jetool.app.options import Run
 from jetool.commands.info.rows import EnvironmentInfo, info_of
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.log_damage import lost_in
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeProfile
@@ -29,7 +29,7 @@ _PART_BYTES: Final = 16 << 20
 
 
 def _outputs() -> Outputs:
-    from jetool.derby.info_rows import DerbyInfo
+    from jetool.commands.info.derby_rows import DerbyInfo
 
     return Outputs("document", (EnvironmentInfo, DerbyInfo))
 
@@ -102,7 +102,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             hint=f"jetool verify {env}",
         )
     if not quick:
-        from jetool.app.environments import say_notes_for_je
+        from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, storage, files)
     # A gap may be of thousands of files; the first ones say enough.

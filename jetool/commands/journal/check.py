@@ -25,9 +25,6 @@ from engine.journals.check import (
     JournalFinding,
     check_journals,
 )
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -38,6 +35,9 @@ from jetool.commands.journal.group import (
     product_option,
     star_option,
 )
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
 
 

@@ -13,9 +13,6 @@ from engine.errors import plural
 from engine.fields import Choices, Int, Text, named_row, record
 from engine.journals.compare import JournalComparison, NodeJournals, NodeStanding, compare_nodes
 from engine.journals.extents import Epochs, read_epochs
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -24,6 +21,9 @@ from jetool.commands.journal.group import (
     open_journals,
     product_option,
 )
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 
 SAME: Final = "same"
 START: Final = "start"

@@ -20,10 +20,10 @@ from engine.journals.extents import JournalExtents, read_extents
 from engine.journals.metadata import read_metadata
 from engine.journals.reader import JournalReader
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import group
-from jetool.app.environments import READ_EXITS, open_to_read
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import group
+from jetool.frame.environments import READ_EXITS, open_to_read
+from jetool.frame.options import Run
 
 P = ParamSpec("P")
 UNNAMED: Final = "?"

@@ -11,10 +11,6 @@ from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record
 from engine.journals.check import OVERLAP
 from engine.journals.extents import IdRange, JournalExtents, read_epochs
 from engine.journals.reader import JournalReader
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import reading_code
-from jetool.app.options import Run
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -23,6 +19,10 @@ from jetool.commands.journal.group import (
     open_journals,
     product_option,
 )
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import reading_code
+from jetool.frame.options import Run
 
 
 @record()

@@ -9,11 +9,11 @@ import click
 
 from engine.contents.operations import DORIS, STARROCKS, may_skip
 from engine.fields import Int, Text, record
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
 from jetool.commands.journal.group import JOURNAL_EXITS, Journals, journal, open_journals, product_option
 from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 
 # The settings that name journals to pass over (fe-journals.md 5).
 SETTINGS: Final = {DORIS: "force_skip_journal_ids", STARROCKS: "metadata_journal_skip_bad_journal_ids"}

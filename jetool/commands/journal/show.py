@@ -14,10 +14,6 @@ from engine.errors import UsageError
 from engine.events import heard
 from engine.fields import Bool, Int, record
 from engine.journals.reader import FoundJournal
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import reading_code
-from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
@@ -28,6 +24,10 @@ from jetool.commands.journal.group import (
     star_option,
 )
 from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import reading_code
+from jetool.frame.options import Run
 
 _LAST: Final = (1 << 63) - 2
 

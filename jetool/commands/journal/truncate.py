@@ -19,13 +19,13 @@ from engine.journals.extents import read_extents
 from engine.journals.reader import FoundJournal, JournalReader
 from engine.rescue.points import LSN, TXN, Point, as_of
 from engine.storage.base import Storage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS
-from jetool.app.options import Run
 from jetool.commands.journal.group import home_of, journal, operation_text, product_option
 from jetool.commands.journal.rows import PrintedJournal, printed_journal
 from jetool.commands.truncate.truncation import CutDone, cut_log, say_what_went
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS
+from jetool.frame.options import Run
 
 _MOST_SHOWN: Final = 20
 _LAST: Final = (1 << 63) - 2

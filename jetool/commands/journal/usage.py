@@ -8,10 +8,6 @@ import click
 
 from engine.fields import Float, Int, Like, SizeBytes, Text, Time, named_row, record
 from engine.journals.usage import BY_HOUR, BY_OPERATION, GROUPINGS, JournalUsage, read_usage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import reading_code
-from jetool.app.options import Run
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
@@ -22,6 +18,10 @@ from jetool.commands.journal.group import (
     product_option,
     star_option,
 )
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import reading_code
+from jetool.frame.options import Run
 
 
 @record()

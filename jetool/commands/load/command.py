@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import plural
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS
-from jetool.app.options import Run
 from jetool.commands.load import dump_files, pipeline, request_options
 from jetool.commands.load.rows import LoadSummary
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS
+from jetool.frame.options import Run
 
 
 def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> None:  # noqa: ARG001 - no option

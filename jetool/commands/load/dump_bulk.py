@@ -15,8 +15,8 @@ from engine.pipeline.load.pairs import PairRuns
 from engine.pipeline.load.plan import UNCHANGED
 from engine.pipeline.load.runs import FIRST, LAST
 from engine.pipeline.load.session import LoadSession
-from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader
+from jetool.frame.options import Run
 
 _PARALLEL_BYTES: Final = 256 << 20
 

@@ -22,12 +22,12 @@ from engine.pipeline.installed import has
 from engine.storage.disk import DiskStorage
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
-from jetool.app import exits
-from jetool.app.environments import lead_if_replicated, open_to_write, require_database
-from jetool.app.options import Run
 from jetool.commands.load.dump_reader import DumpReader, require_same_kind
 from jetool.commands.load.held_signals import HeldSignals
 from jetool.commands.load.rows import LoadSummary
+from jetool.frame import exits
+from jetool.frame.environments import lead_if_replicated, open_to_write, require_database
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog

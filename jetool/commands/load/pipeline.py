@@ -17,8 +17,8 @@ from engine.errors import NotFoundError, RefusedError, plural
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.storage.sidecar import access_of
-from jetool.app.environments import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
-from jetool.app.options import Run
+from jetool.frame.environments import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
@@ -237,7 +237,7 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
             yield local
         return
     from engine.pipeline.load.spark_backend import SparkBackend
-    from jetool.app.spark_session import session
+    from jetool.frame.spark_session import session
 
     with ExitStack() as stack:
         # Spark starts when there is something for it to do; the stack stops it then.

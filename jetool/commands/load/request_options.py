@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from engine.pipeline.load.input import endings
-from jetool.app import params
 from jetool.commands.load import pipeline
+from jetool.frame import params
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,11 +9,11 @@ import click
 from engine.errors import RefusedError
 from engine.fields import Bool, Int, Text, record
 from engine.rep.client.master_transfer import plan_transfer, transfer_master
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command
-from jetool.app.networks import network_of
-from jetool.app.options import Run
 from jetool.commands.node.peers import node
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command
+from jetool.frame.networks import network_of
+from jetool.frame.options import Run
 
 
 @record("transferred")

@@ -17,15 +17,15 @@ from engine.rep.member.node import JoinedNode
 from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS
-from jetool.app.networks import check_listening, network_of, tls_files
-from jetool.app.options import Run
 from jetool.commands.node.admin import node_transfer_master
 from jetool.commands.node.events import RoleChange, StoppedNode, report
 from jetool.commands.node.peers import Peers, node
 from jetool.commands.node.records import node_delete, node_get, node_put
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS
+from jetool.frame.networks import check_listening, network_of, tls_files
+from jetool.frame.options import Run
 
 __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_transfer_master"]
 

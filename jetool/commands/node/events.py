@@ -10,7 +10,7 @@ from engine.errors import JetoolError
 from engine.fields import Row, Text, Time, Vlsn, record
 from engine.rep.member.node import JoinedNode
 from engine.rep.status import Role
-from jetool.app.options import Run
+from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jetool.app import params
-from jetool.app.command import group
+from jetool.frame import params
+from jetool.frame.command import group
 
 node = group(
     "node",

@@ -13,13 +13,13 @@ from engine.rep import remote
 from engine.rep.peers import address_text
 from engine.rep.records import DeleteRequest, GetRequest, PutRequest
 from engine.rep.remote import RemoteWrite
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command
-from jetool.app.decode_option import decoded_shape
-from jetool.app.networks import network_of
-from jetool.app.options import Run
 from jetool.commands.node.peers import node
-from jetool.rows.record_rows import PrintedRecord, printed
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command
+from jetool.frame.decode_option import decoded_shape
+from jetool.frame.networks import network_of
+from jetool.frame.options import Run
+from jetool.frame.record_output import PrintedRecord, printed
 
 
 @record("written")

@@ -11,21 +11,21 @@ from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, kinds
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS
-from jetool.app.interrupted import as_before
-from jetool.app.log_damage import warn_of_damage_before
-from jetool.app.options import Run
 from jetool.commands.recover import recovery_run
 from jetool.commands.recover.estimate import RecoveryEstimateRow, print_estimate
 from jetool.commands.recover.rows import RecoveryReport, recovered
+from jetool.frame import exits, kinds
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS
+from jetool.frame.interrupted import as_before
+from jetool.frame.log_damage import warn_of_damage_before
+from jetool.frame.options import Run
 
 
 def _outputs() -> Outputs:
-    from jetool.derby import explain_rows, recover_rows, timeline_rows
+    from jetool.commands.recover import derby_explain_rows, derby_rows, derby_timeline_rows
 
-    derby = (recover_rows.DerbyRecoveryReport, explain_rows.TextbookReport, timeline_rows.TimelineReport)
+    derby = (derby_rows.DerbyRecoveryReport, derby_explain_rows.TextbookReport, derby_timeline_rows.TimelineReport)
     return Outputs("document", (RecoveryReport, RecoveryEstimateRow, *derby), derby=derby)
 
 
@@ -112,7 +112,7 @@ def recover(
         first = file_of(done.result.first_active_lsn)
         warn_of_damage_before(run, env, seen, list_log_files(seen), first)
     if run.dry_run:
-        from jetool.app.environments import say_notes_for_je
+        from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, seen, list_log_files(seen))
     lost, changed = done.tail.commits_at_risk, done.result.changed

@@ -9,11 +9,11 @@ from engine.fields import DurationMs, Int, Lsn, SizeBytes, Text, record
 from engine.inspect.recovery_estimate import RecoveryEstimate, estimate_recovery
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.environments import config_of, warn_of_tail
-from jetool.app.interrupted import as_before
-from jetool.app.kinds import require_je
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.environments import config_of, warn_of_tail
+from jetool.frame.interrupted import as_before
+from jetool.frame.kinds import require_je
+from jetool.frame.options import Run
 
 
 @record()

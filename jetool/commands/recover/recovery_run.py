@@ -25,7 +25,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.sidecar import DirectoryBeside
-from jetool.app.environments import (
+from jetool.frame.environments import (
     backup_directory,
     config_of,
     full_backup_named,
@@ -34,10 +34,10 @@ from jetool.app.environments import (
     with_orders,
     writer_of,
 )
-from jetool.app.interrupted import as_before
-from jetool.app.kinds import require_je
-from jetool.app.log_damage import lost_in
-from jetool.app.options import Run
+from jetool.frame.interrupted import as_before
+from jetool.frame.kinds import require_je
+from jetool.frame.log_damage import lost_in
+from jetool.frame.options import Run
 
 COMMAND: Final = "recover"
 

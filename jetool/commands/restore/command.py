@@ -30,14 +30,14 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.journal import MARKER as REPAIR_MARKER
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command
-from jetool.app.environments import backup_directory, config_of, wait_for_lock, with_orders
-from jetool.app.interrupted import preview, settle
-from jetool.app.kinds import JE, require
-from jetool.app.options import Run
 from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_repository
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RestoreResult, restored
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command
+from jetool.frame.environments import backup_directory, config_of, wait_for_lock, with_orders
+from jetool.frame.interrupted import preview, settle
+from jetool.frame.kinds import JE, require
+from jetool.frame.options import Run
 from jetool.output.shape import time_text
 
 COMMAND: Final = "restore"

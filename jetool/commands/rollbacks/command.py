@@ -11,15 +11,15 @@ from engine.inspect.rollback_report import RollbackReport, report_rollbacks
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT, NETWORK_RESTORE, PROHIBITED, Policy, predict
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.kinds import require_je
-from jetool.app.log_damage import LOG_EXITS, report_damage
-from jetool.app.node_stream import StreamNode, require_one_group
-from jetool.app.options import Run
+from jetool.commands.diff.stream_rows import RejoinPrediction, rejoin_prediction
 from jetool.commands.rollbacks.rows import Rollbacks, nested_periods, prediction_text, timeline
 from jetool.commands.rollbacks.scale import scale
-from jetool.rows.stream_rows import RejoinPrediction, rejoin_prediction
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.kinds import require_je
+from jetool.frame.log_damage import LOG_EXITS, report_damage
+from jetool.frame.node_stream import StreamNode, require_one_group
+from jetool.frame.options import Run
 
 
 @command(

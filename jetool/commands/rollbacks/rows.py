@@ -19,9 +19,9 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.rollback_report import RollbackReport, RolledBackLN, matchpoint_vlsn
 from engine.recovery.rollback_tracker import RollbackPeriod
+from jetool.commands.diff.stream_rows import RejoinPrediction
 from jetool.output.shape import Style, to_text
 from jetool.output.text import document, fold
-from jetool.rows.stream_rows import RejoinPrediction
 
 
 @record()

@@ -12,13 +12,13 @@ from engine.errors import UsageError
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.decode_option import decode_option, decoding_for_source
-from jetool.app.kinds import require_je
-from jetool.app.options import Run
 from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult
 from jetool.commands.salvage.salvage_run import save
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.decode_option import decode_option, decoding_for_source
+from jetool.frame.kinds import require_je
+from jetool.frame.options import Run
 
 _DECODED: Final = ("csv", "ndjson")
 

@@ -28,9 +28,9 @@ from engine.log.entry import REASONS, Damage
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
-from jetool.app.decode_option import DecodedFields, decoded, decoded_shape
 from jetool.commands.salvage.provenance import ProvenanceLines
 from jetool.commands.salvage.rows import DoubtLine, LostLine, RecordKey, SavedRecord, SkippedStretch
+from jetool.frame.decode_option import DecodedFields, decoded, decoded_shape
 from jetool.output import jsonl
 from jetool.output.base import Encoder, StreamLayout
 from jetool.output.csv import CsvEncoder

@@ -23,7 +23,7 @@ from engine.fields import (
     Vlsn,
     record,
 )
-from jetool.app.decode_option import DecodedFields
+from jetool.frame.decode_option import DecodedFields
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 

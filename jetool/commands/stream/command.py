@@ -25,16 +25,16 @@ from engine.rep.changes.transactions import CommittedTransaction
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import check_group
 from engine.storage.disk import DiskStorage
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command
-from jetool.app.environments import open_to_read
-from jetool.app.kinds import require_je
-from jetool.app.networks import network_of
-from jetool.app.options import Run
 from jetool.commands.stream import rows
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.commands.stream.files import FILE_BYTES, FILE_SECONDS, ChangeFiles
 from jetool.commands.stream.idleness import BEHIND, Idleness
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command
+from jetool.frame.environments import open_to_read
+from jetool.frame.kinds import require_je
+from jetool.frame.networks import network_of
+from jetool.frame.options import Run
 from jetool.output.base import Encoder, OutputStream, StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 

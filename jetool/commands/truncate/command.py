@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from engine.rescue.points import Point
-from jetool.app import exits, params
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS
-from jetool.app.options import Run
 from jetool.commands.truncate.rows import TruncationResult, truncated
 from jetool.commands.truncate.truncation import cut_log, say_what_went
+from jetool.frame import exits, params
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS
+from jetool.frame.options import Run
 
 
 @command(

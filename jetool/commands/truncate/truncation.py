@@ -13,12 +13,12 @@ from engine.rescue.truncation import TruncationPlan, plan_truncation
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.saved_bytes import SavingStorage
-from jetool.app import exits
-from jetool.app.environments import backup_directory, full_backup_named
-from jetool.app.interrupted import as_before, locked
-from jetool.app.kinds import require_je
-from jetool.app.options import Run
 from jetool.commands.truncate.rows import vlsns_text
+from jetool.frame import exits
+from jetool.frame.environments import backup_directory, full_backup_named
+from jetool.frame.interrupted import as_before, locked
+from jetool.frame.kinds import require_je
+from jetool.frame.options import Run
 
 # What undo knows a cut by, whichever command made it.
 COMMAND: Final = "truncate"

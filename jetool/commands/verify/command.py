@@ -36,10 +36,10 @@ from engine.verify.environment import (
 from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
 from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
@@ -217,8 +217,8 @@ class _Replication:
 
     def __call__(self, parts: EnvironmentParts) -> None:
         """Check it in an environment that was recovered."""
-        from jetool.app.node_stream import StreamNode
         from jetool.commands.vlsn.stream_check import check_recovered
+        from jetool.frame.node_stream import StreamNode
 
         try:
             self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
@@ -260,7 +260,7 @@ def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
     """The orders of keys that the user has named, by Java class."""
     if not run.orders:
         return {}
-    from jetool.app.environments import config_of, with_orders
+    from jetool.frame.environments import config_of, with_orders
 
     try:
         return with_orders(run, storage, config_of(run, read_only=True)).comparators
@@ -278,7 +278,7 @@ def _with_secondaries(
         JetoolError: they cannot be read, and nothing else is wrong; a name is not that of a database.
     """
     from engine.verify.secondary import check_secondary
-    from jetool.app.environments import open_to_read
+    from jetool.frame.environments import open_to_read
 
     entries = 0
     try:

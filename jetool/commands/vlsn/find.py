@@ -11,13 +11,13 @@ from engine.format.entry_types import type_name
 from engine.format.lsn import format_lsn
 from engine.log.files import list_log_files
 from engine.log.reader import LogReader
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import open_to_read
-from jetool.app.node_stream import StreamNode
-from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
 from jetool.commands.vlsn.rows import VlsnPlace
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import open_to_read
+from jetool.frame.node_stream import StreamNode
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.vlsn.index import VLSNIndex

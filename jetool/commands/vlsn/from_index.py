@@ -10,11 +10,6 @@ from engine.fields import shape_of
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import list_log_files
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import note_writer, open_to_read, reading_code
-from jetool.app.node_stream import StreamNode
-from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, index_of, note_stand_alone, vlsn
 from jetool.commands.vlsn.rows import (
     IndexBucket,
@@ -25,6 +20,11 @@ from jetool.commands.vlsn.rows import (
     range_of_index,
     range_of_log,
 )
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import note_writer, open_to_read, reading_code
+from jetool.frame.node_stream import StreamNode
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.vlsn.vlsn_range import VLSNRange

@@ -14,10 +14,10 @@ from engine.log.damage import is_harmless
 from engine.log.files import LogFile, list_log_files
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.options import Run
 from jetool.commands.vlsn.group import LOG_EXITS, vlsn
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.options import Run
 
 
 @record("file")

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
-from jetool.app import exits
-from jetool.app.command import group
-from jetool.app.environments import READ_EXITS
-from jetool.app.node_stream import StreamNode
-from jetool.app.options import Run
+from jetool.frame import exits
+from jetool.frame.command import group
+from jetool.frame.environments import READ_EXITS
+from jetool.frame.node_stream import StreamNode
+from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.db.environment import Environment

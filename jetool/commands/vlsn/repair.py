@@ -8,12 +8,12 @@ import click
 
 from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
-from jetool.app import exits
-from jetool.app.command import Outputs, command, environment
-from jetool.app.environments import WRITE_EXITS, config_of
-from jetool.app.options import Run
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
 from jetool.commands.vlsn.rebuild_rows import IndexCheck, Rebuilt, RebuiltIndex, rebuilt, size_of
+from jetool.frame import exits
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.environments import WRITE_EXITS, config_of
+from jetool.frame.options import Run
 from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     records of the application stay as they are. The new index is checked against the log before the run ends. Old
     bytes are saved first: jetool undo takes it all back. When index and log agree, nothing is done.
     """
-    from jetool.app.repairs import repairing
     from jetool.commands.vlsn.stream_check import check_replication
+    from jetool.frame.repairs import repairing
 
     before = check_replication(run, env)
     if before.unread is not None:

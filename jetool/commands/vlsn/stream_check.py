@@ -16,9 +16,9 @@ from engine.verify.rep import IndexState, check_group, check_index, check_stream
 from engine.verify.rep_rules import UNREADABLE
 from engine.verify.report import Finding, finding
 from engine.vlsn.memory_index import records_of
-from jetool.app.environments import open_to_read
-from jetool.app.node_stream import StreamNode
-from jetool.app.options import Run
+from jetool.frame.environments import open_to_read
+from jetool.frame.node_stream import StreamNode
+from jetool.frame.options import Run
 
 
 class ReplicationCheck(NamedTuple):

@@ -18,7 +18,7 @@ from engine.rep.wire.entries import WireEntry
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from jetool.app import exits
+from jetool.frame import exits
 from tests.cli.test_stream import group, rows_of, stream
 from tests.harness import run
 from tests.rep.changes.group_double import GroupDouble

@@ -17,7 +17,7 @@ from engine.rep.client.group_state import look
 from engine.rep.client.tls import TlsConnection, TlsFiles, TlsNetwork, client_context, server_context
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.services.port import Port, Service
-from jetool.app import exits, networks
+from jetool.frame import exits, networks
 from tests.harness import run
 from tests.rep.client.networks import RecordedNetwork
 from tests.rep.nodes import free_ports

@@ -1,0 +1,206 @@
+"""The verbs on Derby databases and page stores (``jetool.frame.verbs.Verbs``).
+
+Each refuses the options that mean nothing here and hands the rest to a module of this package, imported when called: a
+verb pays for its own part of the engine only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from engine.errors import UsageError
+from engine.rescue.points import Point
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from jetool.frame import kinds
+from jetool.frame.options import Run
+
+_TREE_LEVELS: Final = ("tree", "refs", "data", "space", "rep")
+
+
+def _refuse_history(as_of: Point | None, decode: str | None = None) -> None:
+    if as_of is not None:
+        raise kinds.not_for(kinds.DERBY, "--as-of")
+    if decode is not None:
+        raise kinds.not_for(kinds.DERBY, "--decode")
+
+
+def _to_read(env: str) -> Storage:
+    from engine.derby.database import with_its_log
+
+    return with_its_log(DiskStorage(env))
+
+
+def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
+    """Recover when it is needed, and take a checkpoint in any case."""
+    from jetool.commands.recover.derby import recover_database
+
+    if minimize:
+        raise UsageError("--minimize has no meaning for a Derby database", hint="leave it out")
+    return recover_database(run, DiskStorage(env), accept_loss=accept_loss, force_checkpoint=True)
+
+
+def crash(
+    run: Run, *, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool, matrix: str | None
+) -> int:
+    """Simulate one crash, or a matrix of them."""
+    from jetool.commands.crash.derby import check_database, crash_database
+    from jetool.commands.crash.places import case_count
+
+    if matrix is None:
+        return crash_database(run, env, place, mode, seed, out, in_place=in_place)
+    return check_database(run, env, mode, seed, case_count(matrix))
+
+
+def create(run: Run, *, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None, **_: object) -> int:
+    """Make a page store with tables."""
+    from jetool.commands.page_store.verbs import create_store
+
+    return create_store(run, env, dbs, file_max)
+
+
+def dbs(run: Run, *, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None) -> int:
+    """List the tables."""
+    from jetool.commands.page_store.verbs import print_tables
+
+    _refuse_history(as_of)
+    if internal:
+        raise kinds.not_for(kinds.DERBY, "--internal")
+    return print_tables(run, env, names, count=count)
+
+
+def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
+    """Delete one record of a table."""
+    from jetool.commands.page_store.verbs import delete_record
+
+    if data is not None:
+        raise kinds.not_for(kinds.DERBY, "--data")
+    return delete_record(run, env, name, key)
+
+
+def dump(run: Run, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
+    """Print a whole table."""
+    from jetool.commands.page_store import verbs
+    from jetool.frame.record_output import print_dump
+
+    _refuse_history(as_of)
+    with verbs.records(run, env, name, None, None, reverse=False) as (records, opened):
+        print_dump(run, name, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
+    return verbs.reading_code(opened)
+
+
+def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
+    """Print the log."""
+    from jetool.commands.dump_log.derby import dump_database
+
+    return dump_database(run, _to_read(env), options)
+
+
+def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+    """Print one record of a table."""
+    from jetool.commands.page_store.verbs import get_record
+
+    _refuse_history(as_of, decode)
+    return get_record(run, env, name, key)
+
+
+def info(run: Run, *, env: str, stats: bool, html: str | None, **_: object) -> int:
+    """Print the control data; there is nothing quicker."""
+    from jetool.commands.info.derby import print_info
+
+    if html is not None:
+        raise kinds.not_for(kinds.DERBY, "--html")
+    if stats:
+        raise UsageError("--stats has no meaning for a Derby database")
+    return print_info(run, _to_read(env))
+
+
+def load(run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:
+    """Load a JE dump into a table."""
+    from jetool.commands.load import dump_files, request_options
+    from jetool.commands.page_store.verbs import load_records
+
+    if not request_options.is_dump(sources, options):
+        raise kinds.not_for(kinds.DERBY, "sources other than a JE dump")
+    overwrite, batch = not options["no_overwrite"], int(options["batch"])
+    with dump_files.opened(sources, options) as (name, reader):
+        done = load_records(run, env, name, reader, create=options["create"], overwrite=overwrite, batch=batch)
+    return dump_files.print_done(run, dump_files.DumpLoad(name, *done))
+
+
+def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
+    """Write one record to a table."""
+    from jetool.commands.page_store.verbs import put_record
+    from jetool.frame.record_output import read_data
+
+    record = key, read_data(data)
+    return put_record(run, env, name, record, overwrite=not no_overwrite, commit=not no_commit)
+
+
+def recover(
+    run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
+) -> int:  # fmt: skip
+    """Run recovery, or say of each record or transaction what it would do."""
+    from jetool.commands.recover.derby import draw_timeline, explain_database, recover_database
+
+    if estimate:
+        raise kinds.not_for(kinds.DERBY, "--estimate")
+    if je_default:
+        raise UsageError("--je-default has no meaning for a Derby database", hint="leave it out")
+    if timeline:
+        return draw_timeline(run, _to_read(env))
+    if explain:
+        return explain_database(run, _to_read(env))
+    return recover_database(run, DiskStorage(env), accept_loss=accept_loss, force_checkpoint=False)
+
+
+def scan(
+    run: Run, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None, reverse: bool,
+    limit: int | None, as_of: Point | None, decode: str | None,
+) -> int:  # fmt: skip
+    """Print records of a table in key order."""
+    from jetool.commands.page_store import verbs
+    from jetool.frame.record_output import end_of_range, print_range
+
+    _refuse_history(as_of, decode)
+    end = end_of_range(last)
+    if prefix is not None:
+        first, end = prefix, verbs.past_prefix(prefix)
+    with verbs.records(run, env, name, first, end, reverse=reverse) as (records, opened):
+        print_range(run, records, limit, verbs.unseen(opened))
+    return verbs.reading_code(opened)
+
+
+def txns(
+    run: Run, *, env: str, fates: tuple[str, ...], ids: tuple[int, ...], since: int | None, until: int | None,
+    limit: int | None,
+) -> int:  # fmt: skip
+    """Print what became of every transaction."""
+    from jetool.commands.txns_derby import print_txns
+
+    if since is not None or until is not None:
+        raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
+    return print_txns(run, _to_read(env), fates, ids, limit)
+
+
+def undo(run: Run, *, env: str, force: bool) -> int:
+    """Bring back the state before a recovery."""
+    from jetool.commands.recover.derby import undo_database
+
+    return undo_database(run, DiskStorage(env), force=force)
+
+
+def verify(
+    run: Run, /, *, env: str, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
+) -> int:
+    """Check control files and log, and every page unless only the log is asked for."""
+    from jetool.commands.verify.derby import verify_database
+
+    if secondaries:
+        raise kinds.not_for(kinds.DERBY, "--secondary")
+    for level in _TREE_LEVELS:
+        if asked[level]:
+            raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
+    # ``--full`` wins: it asks for more than the others leave out.
+    log_only = (quick or asked["log"] or asked["tail"]) and not full
+    return verify_database(run, _to_read(env), log_only=log_only, strict=strict)

@@ -1,0 +1,160 @@
+"""``recover``, ``checkpoint`` and ``undo`` on Derby databases."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Annotated, NamedTuple
+
+from engine.derby.database import DerbyDatabase
+from engine.derby.log import DerbyLogFiles
+from engine.derby.presence import GIVEN_UP
+from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
+from engine.derby.textbook import compare
+from engine.derby.timeline import timeline
+from engine.fields import Bool, Choices, Int, Text, record
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.sidecar import DirectoryBeside
+from engine.storage.undo import undo
+from jetool.commands.derby_log_ends import note_holder
+from jetool.commands.recover.derby_explain_rows import textbook_report
+from jetool.commands.recover.derby_rows import DerbyRecoveryReport, derby_recovered
+from jetool.commands.recover.derby_saved_bytes import backup_of, has_saved, last_backup
+from jetool.commands.recover.derby_timeline_rows import drawing, timeline_report
+from jetool.frame import exits, interrupted
+from jetool.frame.options import Run
+from jetool.output.shape import check_fields
+
+
+@record("undone")
+class DerbyUndone(NamedTuple):
+    """What undo brought back."""
+
+    environment: Annotated[Text, "the directory"]
+    store: Annotated[Text, "what it is", Choices(("derby",))]
+    dry_run: Annotated[Bool, "nothing was changed: this is the plan"]
+    saved_in: Annotated[Text, "directory with the old bytes"]
+    entries: Annotated[Int, "saved entries that were put back"]
+
+
+def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force_checkpoint: bool) -> int:
+    """Recover a database and print what was done.
+
+    Arguments:
+        run: the run; its dry run works on an overlay in memory.
+        storage: the database directory.
+        accept_loss: go on although committed transactions would be lost.
+        force_checkpoint: take a checkpoint even of a clean database.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        RefusedError: a JVM has the database open, or the interlock fired.
+        UnsupportedError: encrypted, or of a release that was not verified for recovery.
+        DamageError: something that recovery needs is missing or damaged.
+    """
+    # Wrong names of fields must be refused before something is changed.
+    check_fields(run.out.selected, (DerbyRecoveryReport,))
+    if not run.dry_run:
+        DerbyDatabase(storage).wait_unlocked(run.lock_timeout_s)
+    options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
+    started = time.monotonic()
+    with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
+        # A dry run begins where the real one would: after an interrupted repair was taken back.
+        seen = interrupted.as_before(storage) if run.dry_run else storage
+        found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
+        # Asked while the directory is there: an empty one is removed at the end of the block.
+        saved_in = backup.root if backup is not None and has_saved(backup) else None
+    duration_ms = int((time.monotonic() - started) * 1000)
+    done = derby_recovered(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
+    run.out.document(done)
+    for note in found.notes:
+        run.messages.warning(note, file=storage.root)
+    if saved_in is not None:
+        hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
+        run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
+    # Recovered, but commits after the end of the log, or a container, are gone: a script must see that.
+    given_up = found.lost_commits or any(one.loss in GIVEN_UP for one in found.analysis.presence.lost)
+    return exits.DATA_GIVEN_UP if given_up else exits.DONE
+
+
+def explain_database(run: Run, storage: Storage) -> int:
+    """Print what recovery would do with each record, and what textbook ARIES would; nothing is changed.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnsupportedError: encrypted, or of a release that is not known.
+        DamageError: a log file or a page that recovery needs is missing or damaged.
+    """
+    database = DerbyDatabase(storage)
+    database.require_clear()
+    database.require_version(database.controls())
+    note_holder(run, database)
+    run.out.document(textbook_report(storage.root, list(compare(storage))))
+    return exits.DONE
+
+
+def draw_timeline(run: Run, storage: Storage) -> int:
+    """Print the transactions beside the last checkpoint and the end of the log; nothing is changed.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnsupportedError: encrypted, or of a release that is not known.
+        DamageError: a log file that recovery needs is missing.
+    """
+    database = DerbyDatabase(storage)
+    database.require_clear()
+    database.require_version(database.controls())
+    note_holder(run, database)
+    found = timeline(database)
+    if run.out.format == "text" and run.out.selected is None:
+        width = shutil.get_terminal_size((80, 24)).columns
+        run.out.text("\n".join(drawing(DerbyLogFiles(database), found, width)))
+    else:
+        run.out.document(timeline_report(storage.root, found))
+    return exits.DONE
+
+
+def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
+    """Bring back the state before a recovery and print what was done.
+
+    Arguments:
+        run: the run; ``--backup-dir`` names the saved bytes.
+        storage: the database directory.
+        force: go on although files were changed since.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        NotFoundError: there are no saved bytes.
+        RefusedError: a JVM has the database open; without ``force`` as above.
+    """
+    if not run.dry_run:
+        DerbyDatabase(storage).wait_unlocked(run.lock_timeout_s)
+    storage, backup = DirectoryBeside(storage.root, storage.root), last_backup(storage, run.backup_dir)
+    interrupted.note_undone(run, backup)
+    if run.dry_run:
+        # Undo notes its progress in the backup as well, so that is a view, too.
+        entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
+    else:
+        entries = take_back(storage, backup, force=force)
+    run.out.document(
+        DerbyUndone(environment=storage.root, store="derby", dry_run=run.dry_run, saved_in=backup.root, entries=entries)
+    )
+    return exits.DONE

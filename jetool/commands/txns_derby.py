@@ -1,0 +1,140 @@
+"""``txns`` on a Derby database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Final, NamedTuple
+
+from engine.derby.database import DerbyDatabase
+from engine.derby.format.record import Record
+from engine.derby.log import DerbyLogFiles
+from engine.derby.log_walk import DerbyDamage, walk
+from engine.derby.xact_fates import ABORTED, COMMITTED, OPEN, PREPARED, XactFate, fates
+from engine.fields import Bool, Choices, Instant, Int, SizeBytes, Text, record
+from engine.storage.base import Storage
+from jetool.commands.derby_log_ends import find_ends, is_harmful, note_holder, warn_of_ends
+from jetool.commands.info.derby_rows import global_id_text
+from jetool.frame import exits
+from jetool.frame.options import Run
+
+FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED)
+
+
+@record("txn")
+class DerbyTxn(NamedTuple):
+    """One transaction of a Derby log."""
+
+    transaction: Annotated[Int, "its number; numbers are given out anew after each start of the database"]
+    fate: Annotated[Text, "what became of it", Choices(FATES)]
+    first: Annotated[Instant, "its begin record; null when that is no longer in the log"]
+    last: Annotated[Instant, "its last record"]
+    records: Annotated[Int, "its records, begin and end included"]
+    clrs: Annotated[Int, "compensation records among them"]
+    bytes: Annotated[SizeBytes, "their bytes, envelopes included"]
+    internal: Annotated[Bool, "a structure change or a checkpoint"]
+    after_end: Annotated[Bool, "its last record lies after the end of the log: recovery does not see it"]
+    global_id: Annotated[Text | None, "format:global:branch of an XA transaction, the last two in hex"]
+
+
+@record("summary")
+class XactCounts(NamedTuple):
+    """How many transactions have which fate; those that were not printed count too."""
+
+    committed: Annotated[Int, "transactions that are committed"]
+    aborted: Annotated[Int, "transactions that are aborted"]
+    open: Annotated[Int, "transactions that are open"]
+    prepared: Annotated[Int, "transactions that are prepared"]
+    after_end: Annotated[Int, "transactions whose last record recovery does not see"]
+    printed: Annotated[Int, "transactions above"]
+    entries: Annotated[Int, "records read"]
+    bad: Annotated[Int, "stretches of damage"]
+
+
+_STEP: Final = 4096
+
+
+class _RecordCounter:
+    """The records of the log, counted on the way."""
+
+    def __init__(self, run: Run, log: DerbyLogFiles) -> None:
+        self._run, self._log = run, log
+        self.records = self.bad = 0
+
+    def __iter__(self) -> Iterator[Record]:
+        total = sum(self._log.size(number) for number in self._log.numbers())
+        done = 0
+        for item in walk(self._log):
+            if isinstance(item, DerbyDamage):
+                self.bad += 1
+                continue
+            self.records += 1
+            done += item.end - item.instant
+            if self.records % _STEP == 0:
+                self._run.listener.step("txns", done, total)
+            yield item
+
+
+def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[int, ...], limit: int | None) -> int:
+    """Print the fate of every transaction in the log.
+
+    Arguments:
+        run: the run.
+        storage: the database directory.
+        wanted: fates to print; none for all.
+        ids: transactions to print; none for all.
+        limit: how many to print at most.
+
+    Returns:
+        The exit code.
+    """
+    database = DerbyDatabase(storage)
+    database.require_clear()
+    controls = database.controls()
+    database.require_version(controls)
+    note_holder(run, database)
+    log = DerbyLogFiles(database)
+    ends = find_ends(log, controls)
+    # 0 when the end is not known: then no transaction counts as after it.
+    append = ends.end.append if ends.end else 0
+    reader = _RecordCounter(run, log)
+    found = fates(reader)
+    chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
+    after_end = sum(bool(append) and one.last >= append for one in found)
+    with run.out.stream(DerbyTxn) as stream:
+        for one in chosen[:limit]:
+            stream.row(_fate(one, append))
+        # Of all, not of those printed: the summary must not change with the filters.
+        counts = Counter(one.outcome for one in found)
+        stream.end(
+            XactCounts(
+                committed=counts[COMMITTED],
+                aborted=counts[ABORTED],
+                open=counts[OPEN],
+                prepared=counts[PREPARED],
+                after_end=after_end,
+                printed=len(chosen[:limit]),
+                entries=reader.records,
+                bad=reader.bad,
+            )
+        )
+    warn_of_ends(run, database, log, ends)
+    # The check reads the log once more, so only when something was met.
+    harmful = (reader.bad or after_end or ends.end is None) and is_harmful(log, controls)
+    return exits.FINDINGS if harmful else exits.DONE
+
+
+def _fate(one: XactFate, append: int) -> DerbyTxn:
+    after_end = bool(append) and one.last >= append
+    return DerbyTxn(
+        transaction=one.number,
+        fate=one.outcome,
+        first=one.first,
+        last=one.last,
+        records=one.records,
+        clrs=one.compensations,
+        bytes=one.log_bytes,
+        internal=one.internal,
+        after_end=after_end,
+        global_id=global_id_text(one.global_id),
+    )

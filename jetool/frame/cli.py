@@ -1,0 +1,183 @@
+"""Entry point: finds the command, runs it, and turns whatever happens into an exit code.
+
+``jetool --help`` answers from ``jetool.frame.table``; a command's module is imported when the command is called. What
+is imported here is imported by every start, so it is Click and little else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any, Final, TypeGuard
+
+import click
+
+from jetool.frame import command, exits, options, table
+from jetool.output import sink
+
+# The completion script sets it when it asks for completions.
+COMPLETE_VARIABLE: Final = "_JETOOL_COMPLETE"
+
+_WIDEST: Final = 200
+
+_HELP = """Administration toolkit for Berkeley DB Java Edition logs, without a JVM.
+
+ENV is the directory of an environment. Results go to standard output, messages to standard error."""
+
+
+class Root(command.CommandGroup):
+    """The program: commands by table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
+        """Names in the order of the table."""
+        return [row.name for row in table.COMMANDS]
+
+    def known(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names and aliases."""
+        return [name for row in table.COMMANDS for name in (row.name, *row.aliases)]
+
+    def elsewhere(self, name: str) -> str | None:
+        """By the table of other names, JE's tools among them."""
+        return table.elsewhere(name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Load a command by name or alias."""
+        for row in table.COMMANDS:
+            if cmd_name == row.name or cmd_name in row.aliases:
+                return load(row)
+        return None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Commands by group, then the options that may stand in front of them."""
+        for name in table.GROUPS:
+            rows = [(row.name, row.help + _aliases(row)) for row in table.COMMANDS if row.group == name]
+            if rows:
+                with formatter.section(name):
+                    formatter.write_dl(rows)
+        records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Global options, where a command honours them"):
+            formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Examples, and the whole table of exit codes."""
+        super().format_epilog(ctx, formatter)
+        command.write_exits(formatter, exits.TABLE)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Commands that begin as what was typed, by table, so that completion imports one module at most."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(row.name, help=row.help) for row in table.COMMANDS if row.name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _aliases(row: table.CommandRow) -> str:
+    return f" (also {', '.join(row.aliases)})" if row.aliases else ""
+
+
+def load(row: table.CommandRow) -> click.Command:
+    """Import the module of a command and give its ``command``."""
+    found = getattr(import_module(f"jetool.commands.{row.module}"), row.module.partition(".")[0])
+    assert isinstance(found, click.Command)
+    return found
+
+
+def commands() -> Iterator[tuple[str, command.Command]]:
+    """All commands with the words that call them (``vlsn map``), in the order of the help. Loads every module."""
+    for row in table.COMMANDS:
+        found = load(row)
+        if isinstance(found, command.CommandGroup):
+            yield from ((f"{row.name} {name}", one) for name, one in found.commands.items() if _is_ours(one))
+        elif _is_ours(found):
+            yield row.name, found
+
+
+def _is_ours(found: click.Command) -> TypeGuard[command.Command]:
+    return isinstance(found, command.Command)
+
+
+def _version(ctx: click.Context) -> str:  # noqa: ARG001 - what print_and_exit calls
+    from jetool.frame.version import text
+
+    return text()
+
+
+def root() -> Root:
+    """The program as a Click command."""
+    version = click.Option(
+        ["--version"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=options.print_and_exit(_version),
+        help="Print the version of jetool and the log versions that it reads and writes.",
+    )
+    made = Root(
+        "jetool",
+        help=_HELP,
+        no_args_is_help=False,
+        params=[*options.leading(), version, options.help_option()],
+        add_help_option=False,
+        subcommand_metavar="COMMAND ENV [OPTIONS]",
+        options_metavar="[GLOBAL OPTIONS]",
+    )
+    made.examples = (
+        ("What a command does", "jetool COMMAND --help"),
+        ("Commands completed by bash", 'eval "$(jetool completion bash)"'),
+    )
+    return made
+
+
+def run(args: Sequence[str]) -> int:
+    """Run a command line.
+
+    Arguments:
+        args: the words after the program's name.
+
+    Returns:
+        The exit code. Nothing is raised.
+    """
+    try:
+        code = _invoke(list(args))
+        # Here and not at exit, where Python would hide a full disk behind its own code.
+        sink.flush()
+    except BaseException as error:
+        # Whatever ends the run, SystemExit and KeyboardInterrupt too, has a code of the table.
+        code = exits.report(error, args)
+    return code
+
+
+def _invoke(args: list[str]) -> int:
+    # Not Click's own main(): it answers 1 for a closed pipe and swallows what it catches.
+    program = root()
+    wanted = os.environ.get(COMPLETE_VARIABLE)
+    if wanted:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(program, {}, "jetool", COMPLETE_VARIABLE, wanted)
+    try:
+        # Click's own bound is 80 columns, however wide the terminal is.
+        with program.make_context("jetool", args, max_content_width=_WIDEST) as ctx:
+            return int(program.invoke(ctx))
+    except click.exceptions.Exit as done:
+        return done.exit_code
+
+
+def _terminate(number: int, _: object) -> None:
+    # Once: what cleans up must not be stopped by a second one.
+    signal.signal(number, signal.SIG_IGN)
+    raise exits.TerminatedError
+
+
+def main() -> None:
+    """Run the command line of the process and end it."""
+    # Whoever started us with SIGTERM ignored wants it so.
+    if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _terminate)
+    code = run(sys.argv[1:])
+    # The report of an error may still be in the buffer.
+    sink.drop_unwritten_messages()
+    sys.exit(code)

@@ -1,0 +1,527 @@
+"""Commands: Click's, with jetool's promises added.
+
+* A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
+  schema`` and the tests read that declaration.
+* ``-h DIR`` and ``JETOOL_HOME`` stand for the first ENV argument, wherever it is among several arguments.
+* Options in front of the command's name count as if they stood after it.
+* The result is committed when the command returns an exit code, and abandoned when it raises.
+* The kind of the environment chooses which function serves a verb, here and nowhere else. The function of a command
+  serves JE environments. ``Verbs`` names the commands that another kind has too; ``jetool.commands.derby_verbs``
+  serves them on Derby databases, with the parameters of the command, and is imported only for one. On all other verbs a
+  Derby database is refused (exit 2).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec
+
+import click
+
+from engine.errors import plural
+from jetool.frame import exits, options, params, table
+from jetool.frame.options import Run
+from jetool.frame.verbs import SHARED, Verb
+
+if TYPE_CHECKING:
+    from engine.fields import Shaped
+
+P = ParamSpec("P")
+LEADING: Final = "jetool.leading"
+_HOME: Final = "JETOOL_HOME"
+# Above any: what Click would cut a sentence at.
+_LONGEST_SENTENCE: Final = 1000
+# The same as in engine.storage.journal, which a command that only reads need not load.
+_MARKER: Final = "jetool.repair"
+_UNDO: Final = "undo"
+
+
+class Outputs(NamedTuple):
+    """What a command prints, for ``jetool schema``.
+
+    Attributes:
+        form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
+        records: the record classes: of the document, of the table, or of the stream.
+        summary: the class of the summary, for streams and findings; for tables where it is more than the count.
+        derby: those of the classes that are printed for a Derby database alone.
+    """
+
+    form: str
+    records: tuple[Shaped, ...] = ()
+    summary: Shaped | None = None
+    derby: tuple[Shaped, ...] = ()
+
+
+class Command(click.Command):
+    """One command.
+
+    Attributes:
+        formats: the formats it has, the default first.
+        examples: pairs of what it is for and the command line.
+        exits: exit code to what it means here; without the codes that every command has.
+        outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
+        kind_option: the option that names the kind of the environment (``jetool.frame.kinds``); None: it says itself.
+        check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
+        writes: it changes an environment.
+        names_end: its result says where the log ended.
+        home: gives the directory of the environment, which ENV names or contains.
+    """
+
+    formats: tuple[str, ...] = ()
+    examples: tuple[tuple[str, str], ...] = ()
+    exits: Mapping[int, str] = {}
+    outputs: Callable[[], Outputs]
+    kind_option: str | None = None
+    check: Callable[..., None] | None = None
+    writes: bool = False
+    names_end: bool = False
+    home: Callable[[str], str] = str
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first sentence, whole: a list of commands wraps it."""
+        return super().get_short_help_str(max(limit, _LONGEST_SENTENCE)).rstrip(".")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse with the leading options in front and ENV filled in."""
+        # Completion parses half a line: what is missing is no error.
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        words = [word for option in ctx.meta.get(LEADING, ()) for word in self._accepted(ctx, option)]
+        # In front, so that an option after the command's name wins.
+        args = self._with_values(words + args)
+        with explained(ctx):
+            return super().parse_args(ctx, self._with_home(ctx, args))
+
+    def _with_values(self, args: list[str]) -> list[str]:
+        """Words in which an option that may go without its value has one: ``--stats ENV`` becomes ``--stats=type ENV``.
+
+        Click takes any word after such an option for its value.
+        """
+        found = list(args)
+        end = found.index("--") if "--" in found else len(found)
+        for option in self.params:
+            if not isinstance(option, click.Option) or option.is_flag or not isinstance(option.type, click.Choice):
+                continue
+            if option.flag_value is None:
+                continue
+            for at, word in enumerate(found[:end]):
+                after = found[at + 1] if at + 1 < len(found) else ""
+                if word in option.opts and after not in option.type.choices:
+                    found[at] = f"{word}={option.flag_value}"
+        return found
+
+    def _accepted(self, ctx: click.Context, words: list[str]) -> list[str]:
+        name = words[0].partition("=")[0]
+        if not any(name in param.opts for param in self.params):
+            raise _without_effect(ctx, name)
+        return words
+
+    def _with_home(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments with the environment in the first place, when it was given by option or by variable."""
+        arguments = [param for param in self.params if isinstance(param, click.Argument)]
+        if not arguments or arguments[0].name != "env":
+            return args
+        home, given = self._probe(ctx, args)
+        needed = sum(1 for argument in arguments if argument.required)
+        most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
+        # The variable stands in only where ENV is missing: a directory that was named wins.
+        if home is None and given < needed:
+            home = os.environ.get(_HOME) or None
+        if home is None and not given:
+            raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
+        if home is None:
+            return args
+        if given == most:
+            raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
+        # A directory called ``-x`` must not be read as an option.
+        return [home if not home.startswith("-") else f"./{home}", *args]
+
+    def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
+        """The value of ``-h``, and the number of arguments that are no options."""
+        own = [param for param in self.params if isinstance(param, click.Option)]
+        # Without the arguments: Click's own parser then leaves every word that is not an option.
+        probe = click.Command(self.name, params=[*own], add_help_option=False)
+        found, words, _ = probe.make_parser(ctx).parse_args(list(args))
+        if found.get("help"):
+            return found.get("home") or "help", 0
+        return found.get("home"), len(words)
+
+    def invoke(self, ctx: click.Context) -> int:
+        """Run the command, give its exit code."""
+        values = {name: value for name, value in ctx.params.items() if name != "home"}
+        run, target = options.take(values, self.formats)
+        try:
+            # Cheap refusals first: nothing of the environment has been read yet.
+            if self.check is not None:
+                self.check(run, **values)
+            serve = self._serving(values)
+            # What is wrong with the output must show before something has been changed.
+            if self.writes:
+                self._require_fields(run, values)
+                _require_places(run, values)
+            target.open()
+            with self._after_interruption(run, values), self._moving_tail_named(run, values):
+                code = serve(run, **values)
+            # The bar goes first: what follows on standard error must not be drawn over.
+            run.listener.close()
+            target.commit()
+        except BaseException:
+            run.listener.close()
+            target.abandon()
+            raise
+        return int(code)
+
+    def _require_fields(self, run: Run, values: Mapping[str, Any]) -> None:
+        """Refuse wrong names of ``--fields`` before anything is done. UsageError."""
+        if run.out.selected is None:
+            return
+        from jetool.output.shape import check_fields
+
+        found = self.outputs()
+        derby = found.derby and "env" in values and self._is_derby(values)
+        shapes = found.derby if derby else tuple(shape for shape in found.records if shape not in found.derby)
+        check_fields(run.out.selected, shapes)
+
+    def _is_derby(self, values: Mapping[str, Any]) -> bool:
+        from jetool.frame import kinds
+
+        if self.kind_option is not None:
+            return bool(values[self.kind_option] == kinds.DERBY)
+        return kinds.is_derby(values["env"])
+
+    @contextmanager
+    def _after_interruption(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
+        """What comes before and after the command because of a repair that was interrupted, or is now."""
+        env = values.get("env")
+        if not isinstance(env, str):
+            yield
+            return
+        env = self.home(env)
+        marker = os.path.join(env, _MARKER)
+        # lexists: a link that leads nowhere is a marker, too.
+        marked = os.path.lexists(marker)
+        changes = self.writes and not run.dry_run and values.get("in_place", True)
+        # ``undo`` takes the repair back itself, and says so in its own words.
+        if marked and self.name != _UNDO:
+            from jetool.frame import interrupted
+
+            (interrupted.settle if changes else interrupted.preview)(run, env)
+        try:
+            yield
+        except BaseException as error:
+            # Only a marker that this run has set is its to take back.
+            if changes and not marked and os.path.lexists(marker):
+                from jetool.frame import interrupted
+
+                interrupted.stopped(run, env, error)
+            raise
+
+    @contextmanager
+    def _moving_tail_named(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
+        """Say so when the log grew while a command read it: the end of the log is then that of a moment ago."""
+        env = values.get("env")
+        # Who writes moves the tail itself, and who follows it knows.
+        if self.writes or self.names_end or values.get("follow") or not isinstance(env, str):
+            yield
+            return
+        env = self.home(env)
+        before = _log_size(env)
+        yield
+        grown = _log_size(env) - before
+        if grown > 0:
+            run.messages.notice(
+                f"the tail is moving: {plural(grown, 'byte was', 'bytes were')} appended to the log while it was read",
+                file=env,
+                consequence="what is said of the end of the log is of a moment in between",
+            )
+
+    def _serving(self, values: Mapping[str, Any]) -> Verb:
+        """The function that serves the command on the environment that it was given.
+
+        Raises:
+            NotFoundError: there is no such directory, or it is neither kind.
+            UsageError: it is both kinds, or of a kind that does not have the verb.
+        """
+        own = self.callback
+        assert own is not None
+        if "env" not in values:
+            return own
+        # ``create``: the directory is still empty and cannot tell its kind.
+        if self.kind_option is not None:
+            return _of_kind(values[self.kind_option], own)
+        from engine.storage.disk import DiskStorage
+        from jetool.frame import kinds
+
+        storage = DiskStorage(values["env"])
+        if own.__name__ in SHARED:
+            return _of_kind(kinds.kind_of(storage), own)
+        # A directory that is neither is left to the command, whose own error says more.
+        kinds.require(kinds.JE, storage, self.name or "")
+        return own
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, then the shared ones."""
+        shared = {option.name for option in options.shared(options.FORMATS, options.FEATURES)} | {"home", "help"}
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Common options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections["Common options" if param.name in shared else "Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
+        """Examples and exit codes."""
+        with formatter.section("Examples"):
+            for text, line in self.examples:
+                formatter.write(
+                    f"{'':>{formatter.current_indent}}{text}:\n{'':>{formatter.current_indent + 4}}{line}\n"
+                )
+        write_exits(formatter, self.exits)
+
+
+def write_exits(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> None:
+    """Write a section of exit codes: these, and those that every command has."""
+    every = {code: exits.TABLE[code] for code in exits.ALWAYS} | dict(codes)
+    with formatter.section("Exit codes"):
+        formatter.write_dl([(str(code), every[code]) for code in sorted(every)])
+
+
+@contextmanager
+def explained(ctx: click.Context) -> Iterator[None]:
+    """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
+    try:
+        yield
+    # A subclass of UsageError, so it comes first.
+    except click.NoSuchOption as error:
+        if any(error.option_name in option.opts for option in options.leading()):
+            raise _without_effect(ctx, error.option_name) from error
+        error.ctx = error.ctx or ctx
+        raise
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
+        if isinstance(error, click.BadOptionUsage) and error.option_name == "-h":
+            text = "-h names the environment and needs a directory; help is --help"
+            raise click.UsageError(text, ctx) from error
+        raise
+
+
+def _log_size(env: str) -> int:
+    """Bytes of all log files of a JE environment; 0 when they cannot be had."""
+    # Here in short: the engine's listing refuses what a command has words of its own for.
+    try:
+        names = [name for name in os.listdir(env) if name.endswith(".jdb")]
+        return sum(os.stat(os.path.join(env, name)).st_size for name in names)
+    except OSError:
+        return 0
+
+
+def _require_places(run: Run, values: Mapping[str, Any]) -> None:
+    """Refuse directories that could not be made. StorageError."""
+    from jetool.frame.environments import require_place
+
+    if run.backup_dir not in (None, "none"):
+        require_place(str(run.backup_dir), "--backup-dir")
+    if values.get("rejects") is not None:
+        require_place(str(values["rejects"]), "--rejects")
+
+
+def _without_effect(ctx: click.Context, name: str) -> click.UsageError:
+    return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)
+
+
+def command(
+    name: str,
+    *,
+    outputs: Callable[[], Outputs],
+    examples: Sequence[tuple[str, str]],
+    exits: Mapping[int, str],
+    formats: Sequence[str] = options.FORMATS,
+    features: Sequence[str] = (),
+    parent: click.Group | None = None,
+    kind_option: str | None = None,
+    check: Callable[..., None] | None = None,
+    writes: bool = False,
+    names_end: bool = False,
+) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
+    """Make a command of a function. Put it above the function's own options.
+
+    Arguments:
+        name: as the user types it.
+        outputs: gives what the command prints.
+        examples: two or more pairs of what it is for and the command line.
+        exits: the codes it can end with beside those of every command, each with what it means here.
+        formats: the formats it has, the default first.
+        features: the groups of shared options that it honours (``jetool.frame.options``).
+        parent: the group that it belongs to, for ``vlsn range`` and the like.
+        kind_option: the option that says of which kind the environment is; without one the environment says it itself.
+        check: gets what the function gets, before the environment is looked at; raises UsageError.
+        writes: it changes an environment, although it lacks the feature ``write``.
+        names_end: its result says where the log ended, so that nobody need be told that the log has grown since.
+
+    Returns:
+        A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
+    """
+
+    def make(function: Callable[Concatenate[Run, P], int]) -> Command:
+        made = click.command(name, cls=Command, add_help_option=False)(function)
+        made.params.extend([*options.shared(formats, features), options.help_option()])
+        made.formats, made.examples = tuple(formats), tuple(examples)
+        made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
+        made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
+        if isinstance(parent, CommandGroup):
+            made.home = parent.home
+        if parent is not None:
+            parent.add_command(made)
+        return made
+
+    return make
+
+
+def environment(function: Callable[P, int]) -> Callable[P, int]:
+    """The argument ENV (parameter ``env``, a path) and its synonym ``-h/--home``.
+
+    Put it directly below ``command``, so that ENV is the first argument.
+    """
+    return environment_or("ENV", "Directory of the environment.")(function)
+
+
+def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
+    """The same for an argument that may name something else than a directory, which is for the command to tell."""
+
+    def make(function: Callable[P, int]) -> Callable[P, int]:
+        function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
+        text = f"The environment, for ENV (also from {_HOME})."
+        return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
+
+    return make
+
+
+def _of_kind(kind: str, own: Verb) -> Verb:
+    """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
+    from jetool.frame import kinds
+
+    if kind == kinds.JE:
+        return own
+    # By name, as the table names commands: a command on a JE environment never loads Derby's side.
+    found: Verb = getattr(import_module(table.DERBY_VERBS), own.__name__)
+    return found
+
+
+class CommandGroup(click.Group):
+    """A command that has commands (``vlsn``), or the program itself.
+
+    Attributes:
+        examples: as for commands.
+        default: the command that is meant when the first word names none; None where there is no such command.
+        home: of its commands, as ``Command.home``.
+    """
+
+    examples: tuple[tuple[str, str], ...] = ()
+    default: str | None = None
+    home: Callable[[str], str] = str
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the leading options as they were written, for the command to parse."""
+        if not ctx.resilient_parsing:
+            if self.default is not None and self._means_default(ctx, args):
+                args = [self.default, *args]
+            with explained(ctx):
+                # A parse of its own: in Click's result defaults cannot be told from what was given.
+                found, _, _ = self.make_parser(ctx).parse_args(list(args))
+            leading = ctx.meta.setdefault(LEADING, [])
+            for param in self.params:
+                if isinstance(param, click.Option) and param.name in found:
+                    leading.extend(_as_written(param, found[param.name]))
+        return super().parse_args(ctx, args)
+
+    def _means_default(self, ctx: click.Context, args: list[str]) -> bool:
+        """Whether the first word is not a command of this group, or an option stands there that only commands have."""
+        try:
+            _, words, _ = self.make_parser(ctx).parse_args(list(args))
+        except click.UsageError:
+            return True
+        return bool(words) and words[0] not in self.commands
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of that name; for a name that no command has, a usage error with those that are close."""
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing:
+            raise click.UsageError(f"{args[0]!r} is not a command of {ctx.command_path}{self._near(ctx, args[0])}", ctx)
+        return (args[0] if command else None), command, args[1:]
+
+    def _near(self, ctx: click.Context, name: str) -> str:
+        from difflib import get_close_matches
+
+        other = self.elsewhere(name)
+        if other:
+            return f"; what you look for is jetool {other}"
+        near = get_close_matches(name, self.known(ctx), n=3)
+        return f"; did you mean {' or '.join(near)}?" if near else ""
+
+    def elsewhere(self, name: str) -> str | None:  # noqa: ARG002 - for groups that know of others
+        """The command that does what other tools call by this name; None for a name that none has."""
+        return None
+
+    def known(self, ctx: click.Context) -> list[str]:
+        """All names that lead to a command, aliases included."""
+        return self.list_commands(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands. Their options are for their own help to list."""
+        self.format_commands(ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
+        """Examples."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for text, line in self.examples:
+                    formatter.write(f"  {text}:\n      {line}\n")
+
+
+def _as_written(option: click.Option, value: Any) -> list[list[str]]:
+    """A leading option as words again; a count as often as it was given."""
+    # The long name, which takes its value after an equals sign.
+    name = option.opts[-1]
+    if option.count:
+        return [[name]] * int(value)
+    return [[name]] if option.is_flag else [[f"{name}={value}"]]
+
+
+def group(
+    name: str,
+    *,
+    help: str,
+    examples: Sequence[tuple[str, str]],
+    default: str | None = None,
+    metavar: str = "COMMAND ENV [OPTIONS]",
+    home: Callable[[str], str] = str,
+) -> CommandGroup:
+    """A command that has commands.
+
+    Arguments:
+        name: as the user types it.
+        help: what its commands are about.
+        examples: as for ``command``.
+        default: the command that is meant when the first word names none.
+        metavar: what follows the name.
+        home: gives the directory of the environment, which ENV names or contains.
+    """
+    made = CommandGroup(
+        name,
+        help=help,
+        no_args_is_help=False,
+        params=[*options.leading(), options.help_option()],
+        add_help_option=False,
+        options_metavar="",
+        subcommand_metavar=metavar,
+    )
+    made.examples, made.default, made.home = tuple(examples), default, home
+    return made

@@ -1,0 +1,415 @@
+"""Environments as commands open them.
+
+* Readers recover in memory: no file, not one byte changed, and no lock but the shared one for which a cleaner keeps its
+  files (R-LOG-28); what the log says at that moment is what they show. A live writer is named, since what it has not
+  logged yet cannot be seen.
+* Writers hold byte 0 of ``je.lck``, wait for it as long as ``--lock-timeout`` says, and save what they overwrite.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+
+import click
+
+from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError, plural
+from engine.format.lsn import format_lsn
+from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.posix_locks import holder_in_words
+from jetool.frame import exits, params
+from jetool.frame.kinds import require_je
+from jetool.frame.options import NamedOrders, Run
+
+if TYPE_CHECKING:
+    from engine.catalog.catalog import Catalog
+    from engine.db.config import EnvironmentConfig
+    from engine.db.database import Database
+    from engine.db.environment import Environment
+    from engine.log.tail import Tail
+    from engine.rescue.points import Point
+    from engine.storage.saved_bytes import SavingStorage
+    from engine.storage.sidecar import DirectoryBeside
+    from engine.tree.comparators import SortKey
+
+P = ParamSpec("P")
+BACKUPS: Final = ".jetool-backup"
+_POLL_S: Final = 0.05
+# Of a smaller log all is recovered by the time that a process has been made.
+_READ_AHEAD_BYTES: Final = 32 << 20
+
+WRITE_EXITS: Final = {
+    exits.REFUSED: "the environment is locked or must not be opened, or intact work stands after a bad entry",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+}
+READ_EXITS: Final = {
+    exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
+    exits.REFUSED: "a restore marker stands in the environment: it must not be opened; files of that point are gone",
+    exits.NOT_FOUND: "no environment, no database of the name, no such point",
+    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an order of keys unknown to it",
+    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+}
+
+
+def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
+    """The option ``--as-of`` (parameter ``as_of``) of commands that read records."""
+    text = "As it was at POINT: lsn:0xFILE/0xOFFSET, vlsn:N, time:TIME, txn:ID or commits:-N."
+    return click.option("--as-of", "as_of", type=params.POINT, help=text)(function)
+
+
+def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
+    """How a command opens an environment: with these settings, and the cache that the user gave."""
+    from engine.db.config import EnvironmentConfig
+    from engine.db.memory import LEAST_CACHE_BYTES
+
+    config = EnvironmentConfig(read_ahead_bytes=_READ_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0, **settings)
+    if run.environments > 1:
+        config = replace(config, cache_bytes=max(config.cache_bytes // run.environments, LEAST_CACHE_BYTES))
+    return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
+
+
+def with_orders(run: Run, storage: Storage, config: EnvironmentConfig) -> EnvironmentConfig:
+    """The configuration with the orders of keys that the user has named.
+
+    Arguments:
+        storage: the environment. It is read once: only its databases say which Java classes the orders stand for.
+
+    Raises:
+        NotFoundError: there is no database of that name.
+        UsageError: the database has no such class.
+    """
+    if not run.orders:
+        return config
+    from engine.db.environment import Environment
+
+    found: dict[str, SortKey] = {}
+    with Environment(storage, replace(config, read_only=True, create=False, before_writing=None)) as env:
+        for named in run.orders:
+            found |= _sort_keys(env, storage.root, named)
+    return replace(config, comparators={**config.comparators, **found})
+
+
+def _sort_keys(env: Environment, root: str, named: NamedOrders) -> dict[str, SortKey]:
+    """Sort keys by Java class, of one database."""
+    from engine.tree.comparators import find_order
+
+    classes = env.comparator_classes(named.database)
+    if classes is None:
+        raise NotFoundError(
+            f"no database of the name {named.database!r}",
+            file=root,
+            consequence="nothing was changed",
+            hint="jetool dbs lists them",
+        )
+    found = {}
+    for order, java_class, what in zip((named.keys, named.data), classes, ("keys", "duplicates"), strict=True):
+        if order is not None and java_class is None:
+            raise UsageError(
+                f"the {what} of {named.database!r} are in the order of their bytes",
+                found=f"--comparator with {order}",
+                consequence="nothing was changed",
+                hint="leave --comparator out; jetool dbs shows which databases have a class",
+            )
+        if order is not None and java_class is not None:
+            found[java_class] = find_order(order)
+    return found
+
+
+def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
+    """Recover an environment in memory.
+
+    Arguments:
+        run: gets warnings about what cannot be seen.
+        env: its directory.
+        as_of: a point of its log; the environment is read as it was then.
+
+    Raises:
+        JetoolError: as ``Environment``.
+    """
+    from engine.db.environment import Environment
+
+    storage = DiskStorage(env)
+    require_je(storage)
+    if as_of is not None:
+        from engine.rescue.history import view_at
+
+        view, cut = view_at(storage, as_of, run.listener)
+        if cut.snapped:
+            run.messages.notice(
+                f"{as_of.text} is {cut.snapped}", file=env, lsn=format_lsn(cut.end_lsn), consequence="as it was there"
+            )
+        return _noted(run, env, Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener))
+    # Before recovery: a writer that ends meanwhile may have logged what was not seen.
+    holder = writer_of(storage)
+    config = with_orders(run, storage, config_of(run, read_only=True))
+    found = _noted(run, env, Environment(storage, config, run.listener))
+    _note_holder(run, holder)
+    tail = found.engine.tail
+    if tail is not None:
+        warn_of_tail(run, env, tail)
+    if found.unseen and not (tail is not None and tail.commits_at_risk):
+        run.messages.warning(
+            "records may be missing or wrong", file=env, found=found.unseen, hint=f"jetool verify {env}"
+        )
+    return found
+
+
+def note_writer(run: Run, storage: Storage) -> None:
+    """Say who has an environment open for writing, to whoever reads its log alone."""
+    _note_holder(run, writer_of(storage))
+
+
+def _note_holder(run: Run, holder: int | None) -> None:
+    if holder is not None:
+        run.messages.notice(
+            f"{holder_in_words(holder)} has the environment open for writing",
+            consequence="what it has not logged yet is not seen",
+        )
+
+
+def reading_code(found: Environment) -> int:
+    """The exit code of a command that has printed what recovery sees.
+
+    A dump that lacks committed transactions must not look like a whole one to the script that takes it.
+    """
+    return exits.FINDINGS if found.unseen else exits.DONE
+
+
+def writer_of(storage: Storage) -> int | None:
+    """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
+    return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
+
+
+def _noted(run: Run, path: str, env: Environment) -> Environment:
+    """Say of which databases the order of keys is not known, where recovery needed it."""
+    for learned in env.unknown_orders():
+        named = repr(learned.database) if learned.database else f"with the id {learned.db_id}"
+        run.messages.warning(
+            f"the database {named} is in the order of a Java class that is not known here",
+            file=path,
+            consequence=f"{plural(learned.skipped, 'entry', 'entries')} after the last checkpoint not seen"
+            if learned.skipped
+            else f"{plural(learned.guessed, 'record')} written after the last checkpoint stand last; if the class "
+            "takes different keys for equal, an old version may stand beside a new one",
+            hint="give the order: --comparator DB=NAME (jetool-orders(7))",
+        )
+    return env
+
+
+def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
+    """Say what JE needs beside a sound log, or would refuse."""
+    from engine.rescue.je_notes import notes_for_je
+
+    for note in notes_for_je(storage, files):
+        run.messages.notice(note.message, file=storage.root, consequence=note.consequence, hint=note.remedy)
+
+
+def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
+    """Say what follows the end of the log."""
+    # A log that ends with its last file has lost nothing.
+    if not tail.given_up_bytes:
+        return
+    lost = f", {plural(tail.commits_at_risk, 'committed transaction')} among them" if tail.commits_at_risk else ""
+    # Without a commit among them the bytes are what every crash leaves.
+    say = run.messages.warning if tail.commits_at_risk else run.messages.notice
+    say(
+        "the log ends before its last file does"
+        if tail.given_up is None
+        else f"the log ends before its last file, {tail.given_up.path}, of which no entry can be kept",
+        file=f"{env}/{tail.last_file.path}",
+        lsn=format_lsn(tail.end_lsn),
+        consequence=f"{plural(tail.given_up_bytes, 'byte')} after it not seen{lost}",
+        hint=f"jetool verify --tail {env}",
+    )
+
+
+def require_byte_order(db: Database, options: dict[str, Any]) -> None:
+    """Refuse ranges where keys are not in the order of their bytes.
+
+    Raises:
+        UsageError: one of the options is set, and the order is that of a Java class.
+    """
+    named = [f"--{name}" for name, value in options.items() if value is not None]
+    if db.state.order.comparator is not None and named:
+        raise UsageError(
+            f"the keys of {db.name!r} are not in the order of their bytes",
+            expected="a database without a comparator",
+            found=db.state.order.comparator,
+            hint=f"leave out {', '.join(named)}",
+        )
+
+
+def backup_directory(run: Run, env: str) -> DirectoryBeside | None:
+    """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
+    from engine.storage.sidecar import DirectoryBeside
+
+    if run.backup_dir == "none":
+        return None
+    return DirectoryBeside(run.backup_dir or stamped_beside(env, BACKUPS), env)
+
+
+def require_place(path: str, option: str) -> None:
+    """Refuse a directory that could not be made, before anything is done.
+
+    Raises:
+        StorageError: a file is in the way, or the directory above it cannot be written.
+    """
+    # The nearest directory that exists decides whether the rest can be made.
+    there = next(one for one in (Path(path).absolute(), *Path(path).absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise StorageError(
+            "cannot make the directory" if str(there) != path else "cannot write to the directory",
+            file=path,
+            found=f"{there} is no directory" if not there.is_dir() else f"{there} may not be written",
+            consequence="nothing was changed",
+            hint=f"name another one with {option}",
+        )
+
+
+@contextmanager
+def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
+    """An error of the backup directory says that another one can be given: it need not be on the same disk."""
+    try:
+        yield
+    except StorageError as error:
+        if backup is not None and (error.file or "").startswith(backup.root):
+            error.consequence = "bytes that could not be saved were not overwritten"
+            error.hint = "make room there, or give a directory on another disk with --backup-dir"
+        raise
+
+
+def stamped_beside(env: str, ending: str) -> Path:
+    """A directory beside an environment for what one run leaves: ``ENV<ending>/20261121T103000.123Z``."""
+    now_ms = time.time_ns() // 1_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
+
+
+def backups_of(env: str) -> str:
+    """The directory of all backup directories of an environment."""
+    return os.path.realpath(env) + BACKUPS
+
+
+def wait_for_lock(run: Run, storage: Storage) -> None:
+    """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
+    deadline = time.monotonic() + run.lock_timeout_s
+    # Polled, not waited for: the engine takes the lock itself, and says who holds it.
+    while writer_of(storage) is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -> Callable[[Catalog], None]:
+    """A check for ``open_to_write``: NotFoundError when there is no database of a name."""
+
+    def check(catalog: Catalog) -> None:
+        found = catalog.by_name(name)
+        # Recovery removes temporary ones.
+        if found is None or found.temporary:
+            raise NotFoundError(
+                f"no database of the name {name!r}", file=env, consequence="nothing was changed", hint=hint
+            )
+
+    return check
+
+
+@contextmanager
+def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
+    """What is refused leaves no trace: neither does the lock file that it made."""
+    made = disk.stat(LOCK_FILE) is None
+    try:
+        yield
+    except (RefusedError, UnsupportedError, UsageError, NotFoundError):
+        # Unless somebody has it by now.
+        if made and disk.stat(LOCK_FILE) is not None:
+            with contextlib.suppress(RefusedError):
+                lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+                disk.remove(LOCK_FILE)
+                lock.release()
+        raise
+
+
+@contextmanager
+def open_to_write(
+    run: Run,
+    env: str,
+    config: EnvironmentConfig | None = None,
+    *,
+    through: Callable[[Storage], Storage] = lambda storage: storage,
+    check: Callable[[Catalog], None] | None = None,
+) -> Iterator[Environment]:
+    """Open an environment for writing: recovered, locked, with a checkpoint at the end.
+
+    A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
+    saved first.
+
+    Arguments:
+        run: says how long to wait, where bytes are saved, and whether this is a dry run.
+        env: its directory.
+        config: how it is opened.
+        through: puts a storage of the caller over that of the environment.
+        check: compares what the user typed with the databases that recovery found, before the first byte changes.
+
+    Raises:
+        JetoolError: as ``Environment``; what ``check`` raises.
+    """
+    from engine.db.environment import Environment
+    from engine.storage.overlay import OverlayStorage
+    from engine.storage.saved_bytes import SavingStorage
+
+    disk = DiskStorage(env)
+    require_je(disk)
+    config = replace(
+        with_orders(run, disk, config or config_of(run)), before_writing=check, halt_on_record_after_bad=True
+    )
+    saved: SavingStorage | None = None
+    backup: DirectoryBeside | None = None
+    # A dry run takes no lock either: on the view nobody else can be in the way.
+    storage: Storage = OverlayStorage(disk) if run.dry_run else disk
+    if not run.dry_run:
+        wait_for_lock(run, disk)
+        backup = backup_directory(run, env)
+        if backup is not None:
+            # Undo could not take back what is committed after the open, so it is not offered.
+            storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
+    with leaving_no_lock_file(disk), full_backup_named(backup):
+        try:
+            with Environment(through(storage), config, run.listener) as found:
+                yield found
+        finally:
+            # A clean environment is opened without changing a byte that was there.
+            if saved is not None and saved.touched:
+                saved.finish({})
+                where = backup.root if backup else ""
+                run.messages.notice(f"the bytes that recovery changed were saved in {where}")
+
+
+def lead_if_replicated(env: Environment) -> None:
+    """Write to a replicated environment as the master of its group, which must have no other electable member.
+
+    Raises:
+        RefusedError: the other nodes would not have the change.
+    """
+    from engine.rep.group import lead_alone
+
+    if env.replicated:
+        lead_alone(env.engine)
+
+
+def node_address(env: str) -> tuple[str, int] | None:
+    """The address of a running node that stands for ENV; None for a directory, which wins where one has that name."""
+    if DiskStorage(env).stat() is not None:
+        return None
+    try:
+        return params.HOST.convert(env, None, None)
+    except click.BadParameter:
+        return None

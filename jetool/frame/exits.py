@@ -1,0 +1,225 @@
+"""Exit codes: one table, and the one place that turns an exception into a code and a message.
+
+Rules:
+
+* Every way out of ``jetool`` ends in a code of ``TABLE``. Python and Click alone would answer 1 for a bug, for an abort
+  and for a closed pipe, and 1 means "findings" here.
+* An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
+  the same fields follows on a line of its own.
+* An exception that nobody foresaw is a bug: code 70, one line, and a report file with the traceback.
+* SIGTERM is like an interrupt: what was begun is left as an interrupt leaves it, one message, code 143.
+* A reader that closes the pipe (``jetool dump-log env | head``) is no error: code 141 and not a word.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import click
+
+from engine.errors import JetoolError
+from jetool.output.sink import OutputClosedError, silence
+
+DONE: Final = 0
+FINDINGS: Final = 1
+USAGE: Final = 2
+REFUSED: Final = 3
+NOT_FOUND: Final = 4
+UNSUPPORTED: Final = 5
+DATA_GIVEN_UP: Final = 6
+INCOMPLETE: Final = 7
+WARNINGS: Final = 8
+INTERNAL: Final = 70
+INTERRUPTED: Final = 130
+TERMINATED: Final = 143
+PIPE_CLOSED: Final = 141
+
+TABLE: Final[dict[int, str]] = {
+    DONE: "done, or checked and clean",
+    FINDINGS: "checked to the end; findings exist (damage, gap, difference, rejected records)",
+    USAGE: "wrong usage",
+    REFUSED: "refused: lock held, safety interlock, no confirmation, directory not empty",
+    NOT_FOUND: "nothing there: no environment, database, file or key of that name",
+    UNSUPPORTED: "format not supported (newer log version, foreign file)",
+    DATA_GIVEN_UP: "done, but data was given up",
+    INCOMPLETE: "incomplete: stopped early; nothing is known of the rest",
+    WARNINGS: "only warnings, and --strict",
+    INTERNAL: "internal error: a bug; one line and a report file",
+    INTERRUPTED: "interrupted",
+    PIPE_CLOSED: "the reader closed the pipe",
+    TERMINATED: "terminated by SIGTERM",
+}
+
+# Codes that every command can end with, whatever it does.
+ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED, TERMINATED)
+
+_PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, DONE)
+
+
+# The next command of an error that names none itself; ``{}`` is the command that ran.
+_NEXT: Final = {
+    "usage": "{} --help",
+    "refused": "{} --help says when it may run",
+    "not_found": "check the path and the name",
+    "unsupported": "jetool --version says which log versions are read and written",
+    "damage": "copy the environment first; jetool verify says what is damaged",
+    "storage": "check permissions, free space and the disk, then run it again",
+    "unknown_outcome": "jetool node get says what is there now",
+    "disconnected": "check the address and that the node runs, then run it again",
+    "lost_position": "jetool backup copies the group; then begin a new stream",
+    "rewritten": "begin a new stream, or add --fast for retractions",
+    "stalled": "run it again once there is room",
+    "committed": "the write stands: jetool node get reads it, jetool group show says how the nodes are",
+    "job": "{} --help; --master and --conf say where and how Spark runs it",
+}
+
+
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM has come. Whatever has to be done for an interrupt has to be done for it."""
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The code of a run that did several things, each with a code of its own.
+
+    Arguments:
+        codes: codes of runs that came to a result: 70, 7, 1, 6, 8 or 0. The others (usage, refusal and so on) end a run
+            before it has a result; a caller that goes on after one of them counts it as ``INCOMPLETE``.
+
+    Returns:
+        The first of 70 > 7 > 1 > 6 > 8 > 0 that occurs; 0 for no codes at all.
+
+    Raises:
+        ValueError: a code without a rank.
+    """
+    ranks = [_PRECEDENCE.index(code) for code in codes]
+    return _PRECEDENCE[min(ranks, default=len(_PRECEDENCE) - 1)]
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code that an exception means."""
+    if isinstance(error, JetoolError | click.exceptions.Exit):
+        return error.exit_code
+    # Before KeyboardInterrupt, which it is a kind of.
+    if isinstance(error, TerminatedError):
+        return TERMINATED
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, OutputClosedError) or (isinstance(error, BrokenPipeError) and _reader_gone()):
+        return PIPE_CLOSED
+    if isinstance(error, click.ClickException):
+        return USAGE
+    if isinstance(error, SystemExit) and (error.code is None or error.code in TABLE):
+        return int(error.code or 0)
+    return _what_ended_it(error)
+
+
+def _what_ended_it(error: BaseException) -> int:
+    """The code for an exception that nobody foresaw: a bug, unless an interrupt or a closed pipe came before it.
+
+    Either can break the cleaning up after it (worker processes, threads), and still is what ended the run.
+    """
+    # ``__context__``, not ``__cause__``: what broke while cleaning up was not raised from the interrupt.
+    seen = error.__context__
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt | OutputClosedError):
+            return code_of(seen)
+        seen = seen.__context__
+    return INTERNAL
+
+
+def report(error: BaseException, args: Sequence[str]) -> int:
+    """Tell the user about an exception that ends the run.
+
+    Arguments:
+        error: what was raised.
+        args: the command line, without the program name.
+
+    Returns:
+        The exit code.
+    """
+    code = code_of(error)
+    if code == PIPE_CLOSED:
+        # Python flushes both at exit and would complain of the pipe once more.
+        silence(sys.stdout)
+        silence(sys.stderr)
+        return code
+    # Somebody has said already why the run ends.
+    if isinstance(error, click.exceptions.Exit | SystemExit) and code != INTERNAL:
+        return code
+    try:
+        from jetool.output import messages
+
+        fields = _fields(error, code, args)
+        messages.print_error(fields, color=messages.wants_color(args), as_json=wants_json(args))
+    except KeyboardInterrupt:
+        pass  # impatient; the code stands
+    except Exception as second:
+        # The last resort goes past Python's streams: they may be what failed.
+        os.write(2, f"jetool: error: {error!r}, and reporting it failed: {second!r}\n".encode(errors="replace"))
+        return INTERNAL
+    return code
+
+
+def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, str | int]:
+    """The error as plain values: kind, exit_code, what, and whatever else is known."""
+    if isinstance(error, JetoolError) and code != INTERNAL:
+        fields = error.fields()
+        if error.kind in _NEXT:
+            fields.setdefault("hint", _NEXT[error.kind].format(_named(args)))
+        return fields
+    if code == INTERRUPTED:
+        return {"kind": "interrupted", "exit_code": code, "what": "interrupted"}
+    if code == TERMINATED:
+        return {"kind": "interrupted", "exit_code": code, "what": "terminated"}
+    if isinstance(error, click.ClickException):
+        return _usage_fields(error, code)
+    from jetool.frame import crash_report
+
+    return crash_report.fields(error, code, args)
+
+
+def _named(args: Sequence[str]) -> str:
+    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` when there is none."""
+    from jetool.frame import table
+
+    known = {name for row in table.COMMANDS for name in (row.name, *row.aliases)}
+    return " ".join(["jetool", *[word for word in args if word in known][:1]])
+
+
+def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int]:
+    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": error.format_message().rstrip(".")}
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        fields["hint"] = f"{context.command_path} --help"
+    return fields
+
+
+def wants_json(args: Sequence[str]) -> bool:
+    """Whether a command line asks for JSON. Works on the raw words, since the error may be that they do not parse."""
+    words = list(args)
+    # After it ``--json`` would be an argument.
+    if "--" in words:
+        words = words[: words.index("--")]
+    formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]
+    formats += [after for word, after in itertools.pairwise([*words, ""]) if word == "--format"]
+    return "--json" in words or any(name in ("json", "ndjson") for name in formats)
+
+
+def _reader_gone() -> bool:
+    """Whether standard output or standard error is a pipe that nobody reads.
+
+    A broken pipe elsewhere, say to a worker process, is a bug and must not pass for a closed reader.
+    """
+    poll = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            poll.register(stream.fileno(), select.POLLOUT)
+        except (OSError, ValueError, AttributeError):
+            continue
+    # The poll asks the kernel and writes nothing.
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

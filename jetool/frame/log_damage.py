@@ -1,0 +1,107 @@
+"""What commands that read the whole log say about damage in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError, plural
+from engine.format.lsn import format_lsn
+from engine.log.entry import REASONS, Damage
+from jetool.frame import exits
+from jetool.frame.options import Run
+
+if TYPE_CHECKING:
+    from engine.log.files import LogFiles
+    from engine.storage.base import Storage
+    from engine.verify.missing_file_refs import LostFile
+
+_MOST_NAMED: Final = 8
+# More than this is not read byte by byte where a command is not about it: some seconds.
+_MOST_CHECKED_BYTES: Final = 1 << 30
+LOG_EXITS: Final = {
+    exits.DONE: "all was read; a torn tail that holds no commit is no damage",
+    exits.FINDINGS: "all was read; damage was met and stepped over",
+    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.UNSUPPORTED: "a log version that this program does not read",
+    exits.INCOMPLETE: "a file cannot be read",
+}
+
+
+def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
+    """Warn of each stretch of damage; give the exit code."""
+    damages = [damage for damage in met if not damage.is_tail]
+    for damage in damages:
+        run.messages.warning(
+            f"damage met: {REASONS[damage.reason]}",
+            file=f"{env}/{damage.path}",
+            lsn=format_lsn(damage.lsn),
+            consequence="what it held is not known",
+            hint=f"jetool verify {env}",
+        )
+    return exits.FINDINGS if damages else exits.DONE
+
+
+def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFile]:
+    """What of the trees lies in missing files that recovery does without; says so."""
+    if files.is_whole():
+        return {}
+    from engine.verify.trees import lost_files
+
+    try:
+        lost = lost_files(storage, files, listener=run.listener) or {}
+    except (DamageError, RefusedError, StorageError, UnsupportedError):
+        # Why it cannot be recovered is another finding; verify tells.
+        return {}
+    for number, what in sorted(lost.items())[:_MOST_NAMED]:
+        run.messages.warning(
+            "log file missing that the trees lead into",
+            file=f"{number:08x}.jdb",
+            found=f"{plural(what.records, 'record')}, {plural(what.nodes, 'node')}, the first of {what.first_db}",
+            consequence="they cannot be read",
+            hint=f"put the file back from a backup; jetool verify {storage.root}",
+        )
+    return lost
+
+
+def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles, number: int) -> None:
+    """One warning where files before a number are damaged, which recovery does not read.
+
+    Their checksums are looked at when they have a gigabyte at most, otherwise their headers: types, sizes, links.
+    """
+    from engine.errors import NotFoundError
+    from engine.inspect.vlsn_map import map_file
+    from engine.log.check import check_file
+    from engine.log.interleaved import find_interleaved
+    from engine.log.reader import FileReader
+
+    earlier = [file for file in files.files if file.number < number]
+    is_little = sum(file.size_bytes for file in earlier) <= _MOST_CHECKED_BYTES
+    damages: list[Damage] = []
+    two_writers = False
+    for done, file in enumerate(earlier):
+        run.listener.step("CHECK_EARLIER_FILES", done, len(earlier))
+        try:
+            if is_little:
+                with FileReader(storage, file, is_last=False) as reader:
+                    found = check_file(reader, with_sizes=False).damages
+            else:
+                found = map_file(storage, files.end_file(), file).damages
+            if found and not two_writers:
+                two_writers = find_interleaved(storage, file, is_last=False) is not None
+        except (NotFoundError, StorageError, UnsupportedError):
+            # Recovery has done without it; verify says why it cannot be read.
+            continue
+        damages += [one.damage for one in found]
+    if not damages:
+        return
+    first, count = damages[0], len({one.path for one in damages})
+    run.messages.warning(
+        "damage before the last checkpoint, which recovery does not read"
+        + (": two processes seem to have written the log at once" if two_writers else ""),
+        file=f"{env}/{first.path}",
+        lsn=format_lsn(first.lsn),
+        found=f"{plural(len(damages), 'place')} in {plural(count, 'file')}, the first: {REASONS[first.reason]}",
+        consequence="what stood there is lost, if the trees still lead to it",
+        hint=f"jetool verify {env} --full",
+    )

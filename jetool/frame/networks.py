@@ -1,0 +1,76 @@
+"""How commands reach nodes of JE: TCP, or TLS over it."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_address
+
+import click
+from click.core import ParameterSource
+
+from engine.errors import UsageError
+from engine.rep.client.connection import Address, Network, SocketNetwork
+from engine.rep.client.tls import TlsFiles, TlsNetwork
+from engine.rep.peers import address_text
+from jetool.frame.options import Run
+
+
+def network_of(run: Run) -> Network:
+    """The network that the options of ``tls`` mean.
+
+    Raises:
+        UsageError: one of them without ``--tls-ca``, or a file that is no certificate or key. NotFoundError: no file.
+    """
+    files = tls_files(run)
+    return SocketNetwork() if files is None else TlsNetwork(SocketNetwork(), files)
+
+
+def tls_files(run: Run) -> TlsFiles | None:
+    """What the options of ``tls`` name; None: no TLS. Raises UsageError: one of them without ``--tls-ca``."""
+    given = run.tls
+    if given is None:
+        return None
+    if given.ca is not None:
+        return TlsFiles(ca=given.ca, cert=given.cert, key=given.key, check_host=given.check_host)
+    if given.cert or given.key or given.check_host:
+        raise UsageError("TLS needs --tls-ca", hint="it names the certificates that are trusted")
+    return None
+
+
+def refuse_tls(what: str) -> None:
+    """For a run that calls no node of JE.
+
+    Arguments:
+        what: which run that is, as ``of a directory``.
+
+    Raises:
+        UsageError: the command line has an option of ``tls``; what the environment says is for other runs.
+    """
+    ctx = click.get_current_context()
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if (param.name or "").startswith("tls_") and source is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{param.opts[0]}: no node of JE is called", found=what)
+
+
+def check_listening(run: Run, listen: Address, *, plain: bool) -> None:
+    """Whether a node of a group of JE may listen there: JE's protocol has no secret, so only TLS tells who calls.
+
+    Arguments:
+        plain: the user has said that everybody who reaches the port may.
+
+    Raises:
+        UsageError: the address is not of this machine alone, and neither TLS nor ``plain`` was asked for.
+    """
+    if plain or tls_files(run) is not None:
+        return
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        found = set()  # Listening will say so.
+    if not all(ip_address(address.partition("%")[0]).is_loopback for address in found):
+        raise UsageError(
+            f"{address_text(listen)} can be reached from other machines, and without TLS anybody may read and join",
+            consequence="nothing was started",
+            hint="--tls-ca, --tls-cert and --tls-key have the group speak TLS; --plain listens without",
+        )

@@ -1,0 +1,186 @@
+"""Records on their way in and out, whatever the kind of the environment: what ``put``, ``scan`` and ``dump`` share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+from engine.events import SILENT, Listener
+from engine.fields import (
+    ABSENT,
+    Absent,
+    Bool,
+    Data,
+    FieldName,
+    Int,
+    Json,
+    Key,
+    Like,
+    Row,
+    Text,
+    named_row,
+    record,
+    row_of,
+)
+from jetool.frame.decode_option import DecodedFields, decoded, decoded_line, decoded_shape
+from jetool.frame.options import Run
+from jetool.output.base import OutputStream
+from jetool.output.columns import rendered
+from jetool.output.je_dump import JeDumpEncoder
+from jetool.output.shape import Style, to_text
+
+if TYPE_CHECKING:
+    from engine.inspect.contents import DecodingPlan
+
+_BATCH: Final = 512
+
+
+@record("record")
+class PrintedRecord(NamedTuple):
+    """One record; with sorted duplicates one data item of a key."""
+
+    key: Annotated[Key, "the key, as --key-format says"]
+    data: Annotated[Data, "the data, as --data-format says"]
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
+
+
+@record()
+class Completeness(NamedTuple):
+    """Whether what was printed is all."""
+
+    complete: Annotated[Bool, "false when there is, or may be, more"]
+    reason: Annotated[Text | None, "why it is not complete; null when it is"]
+
+
+@record("summary")
+class DumpEnd(NamedTuple):
+    """The end of the dump."""
+
+    db: Annotated[Text, "name of the database"]
+    duplicates: Annotated[Bool, "whether it holds sorted duplicates"]
+    records: Annotated[Int, "how many records there are"]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
+
+
+@record("summary")
+class ScanSummary(NamedTuple):
+    """The end of the scan."""
+
+    records: Annotated[Int, "how many were printed"]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
+
+
+@record("summary")
+class TableEnd(NamedTuple):
+    """The end."""
+
+    # Of a table of what recovery sees: databases, the items of a key.
+    count_: Annotated[Int, "how many rows", FieldName("count")]
+    complete: Annotated[Bool, Like(Completeness)]
+    reason: Annotated[Text | None, Like(Completeness)]
+
+
+def printed(found: tuple[bytes, bytes], db: str = "", decoding: DecodingPlan | None = None) -> PrintedRecord:
+    """A record, of a database; decoded when that is asked for."""
+    key, data = found
+    if decoding is None:
+        return PrintedRecord(key=key, data=data)
+    means = decoded(decoding.record(db, key, data))
+    return PrintedRecord(
+        key=key, data=data, decoded_key=means.decoded_key, decoded_data=means.decoded_data, known=means.known
+    )
+
+
+def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
+    """Key and data on one line; what they mean where they were decoded."""
+    line = decoded_line(row, style)
+    if line is not None:
+        return line
+    return "  ".join(to_text(kind, value, style) for _, kind, value in row)
+
+
+def write_records(
+    stream: OutputStream,
+    records: Iterable[tuple[bytes, bytes]],
+    db: str = "",
+    decoding: DecodingPlan | None = None,
+    listener: Listener = SILENT,
+) -> int:
+    """Print records in batches; returns how many there were. The listener hears ``write``."""
+    count, rest = 0, iter(records)
+    plain = decoded_shape(PrintedRecord, None)
+    while batch := list(islice(rest, _BATCH)):
+        if decoding is None:
+            keys, data = zip(*batch, strict=True)
+            chunk = rendered(stream.encoder, plain, {"key": keys, "data": data})
+        else:
+            chunk = stream.encoder.rows([named_row(printed(one, db, decoding)) for one in batch])
+        stream.write(chunk)
+        count += len(batch)
+        listener.step("write", count, 0)
+    return count
+
+
+def completeness(unseen: str | None) -> Row:
+    """What the summary of such a table says besides the count.
+
+    Arguments:
+        unseen: what of the log was not seen, for which rows may be missing or wrong.
+    """
+    return row_of(Completeness(complete=unseen is None, reason=unseen))
+
+
+def read_data(data: bytes) -> bytes:
+    """The data: as given, or what is on standard input for ``-``."""
+    return sys.stdin.buffer.read() if data == b"-" else data
+
+
+def end_of_range(last: bytes | None) -> bytes | None:
+    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
+    return None if last is None else last + b"\0"
+
+
+def print_range(
+    run: Run,
+    records: Iterator[tuple[bytes, bytes]],
+    limit: int | None,
+    unseen: str | None = None,
+    *,
+    db: str = "",
+    decoding: DecodingPlan | None = None,
+) -> None:
+    """Print records up to a limit, and whether those were all.
+
+    Arguments:
+        unseen: what of the log was not seen, for which records may be missing.
+        db: the database, for ``decode_option``.
+        decoding: how records are decoded; None: they are not.
+    """
+    with run.out.stream(decoded_shape(PrintedRecord, decoding), line=text_line) as stream:
+        count = write_records(stream, islice(records, limit), db, decoding, run.listener)
+        # One record more is looked at, not printed: it tells whether the limit cut something off.
+        left_out = limit is not None and count >= limit and next(records, None) is not None
+        reason = unseen or ("--limit left some out" if left_out else None)
+        stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
+
+
+def print_dump(
+    run: Run,
+    name: str,
+    records: Iterable[tuple[bytes, bytes]],
+    *,
+    duplicates: bool,
+    printable: bool,
+    unseen: str | None = None,
+) -> None:
+    """Print the records of a database, and how many there are; ``unseen`` as for ``print_range``."""
+    encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
+    with run.out.stream(decoded_shape(PrintedRecord, None), encoder=encoder) as stream:
+        count = write_records(stream, records, listener=run.listener)
+        stream.end(DumpEnd(db=name, duplicates=duplicates, records=count, complete=unseen is None, reason=unseen))

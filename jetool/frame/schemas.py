@@ -1,0 +1,106 @@
+"""JSON Schemas (draft 2020-12) of what commands print, built from the shapes that they declare.
+
+The schema of a command describes the value of ``--format json``, which is always an object. Its ``$defs`` hold what
+else machines read:
+
+* ``line``: one line of ``--format ndjson``;
+* ``error``: the object on standard error that goes with an error in either format;
+* ``progress``: a line of ``--progress json``.
+
+With ``--fields`` the records hold what was asked for, and no longer all that the schema requires.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, NamedTuple
+
+from engine.fields import ABSENT, Absent, FieldName, Float, Int, Text, record
+from jetool.frame.command import Command, Outputs
+from jetool.output.shape import record_schema
+
+DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+@record("error")
+class Error(NamedTuple):
+    """The error that ended the run."""
+
+    kind: Annotated[Text, "usage, refused, not_found, unsupported, damage, storage, job, interrupted or internal"]
+    exit_code: Annotated[Int, "the exit code of the run"]
+    what: Annotated[Text, "what is wrong"]
+    file: Annotated[Text | Absent, "the file concerned"] = ABSENT
+    lsn: Annotated[Text | Absent, "the LSN concerned, 0xFILE/0xOFFSET"] = ABSENT
+    expected: Annotated[Text | Absent, "what should have been there"] = ABSENT
+    found: Annotated[Text | Absent, "what was there"] = ABSENT
+    consequence: Annotated[Text | Absent, "what this means for the data or the run"] = ABSENT
+    hint: Annotated[Text | Absent, "the next command or action"] = ABSENT
+    report: Annotated[Text | Absent, "the report file of an internal error"] = ABSENT
+    commits_after: Annotated[Int | Absent, "recover: committed transactions after the bad entry"] = ABSENT
+    commits_synced: Annotated[Int | Absent, "recover: those of them that the log shows to have been durable"] = ABSENT
+    commits_acknowledged: Annotated[Int | Absent, "recover: those that the group has acknowledged"] = ABSENT
+    torn_write: Annotated[Int | Absent, "recover: 1 when the bad bytes hold empty sectors, else 0"] = ABSENT
+
+
+@record("progress")
+class ProgressMessage(NamedTuple):
+    """How far a step has come."""
+
+    step: Annotated[Text, "name of the step"]
+    done: Annotated[Int, "units done: bytes for scans, tasks on Spark"]
+    total: Annotated[Int, "units in all, 0 when that is not known"]
+    records: Annotated[Int | Absent, "records so far, where a step counts them beside its units"]
+    percent: Annotated[Float | Absent, "done of total"]
+    left_ms: Annotated[Int | Absent, "milliseconds to the end of the step, at the speed so far"]
+    elapsed_ms: Annotated[Int, "milliseconds since the start"]
+
+
+# The summary of a table, and the last line of NDJSON where a document or a table is printed.
+@record("summary")
+class Count(NamedTuple):
+    """The end of the output."""
+
+    count_: Annotated[Int, "number of records", FieldName("count")]
+
+
+def of(name: str, command: Command) -> dict[str, Any] | None:
+    """The schema of a command, or None when it prints plain text only.
+
+    Arguments:
+        name: the words that call it.
+        command: the command.
+    """
+    outputs = command.outputs()
+    if outputs.form == "text":
+        return None
+    # Lines of several shapes are told apart by ``rec``.
+    lines = [record_schema(one, with_rec=True) for one in outputs.records]
+    lines.append(record_schema(outputs.summary or Count, with_rec=True))
+    return {
+        "$schema": DRAFT,
+        "title": f"jetool {name}",
+        **_value(outputs),
+        "$defs": {
+            "line": {"oneOf": lines},
+            "error": record_schema(Error, with_rec=True),
+            "progress": record_schema(ProgressMessage, with_rec=True),
+        },
+    }
+
+
+def _value(outputs: Outputs) -> dict[str, Any]:
+    """The schema of the value of ``--format json``."""
+    if outputs.form == "document":
+        documents = [record_schema(one, with_rec=False) for one in outputs.records]
+        # ``anyOf``: without ``rec`` a record with further keys can match several.
+        return {"anyOf": documents} if len(documents) > 1 else documents[0]
+    key = "findings" if outputs.form == "findings" else "records"
+    # Rows of a table are of one shape, so that ``rec`` would only repeat.
+    records = [record_schema(one, with_rec=outputs.form != "table") for one in outputs.records]
+    return {
+        "type": "object",
+        "properties": {
+            key: {"type": "array", "items": {"anyOf": records} if len(records) > 1 else records[0]},
+            "summary": record_schema(outputs.summary or Count, with_rec=False),
+        },
+        "required": [key, "summary"],
+    }

@@ -1,0 +1,157 @@
+"""The commands, as data: ``jetool --help`` prints this table and loads nothing.
+
+A row is added with the command's module, never before. The order is that of the help.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class CommandRow(NamedTuple):
+    """One command.
+
+    Attributes:
+        name: as the user types it.
+        group: one of ``GROUPS``.
+        module: the module of ``jetool.commands``; its first word names the attribute that is the command.
+        help: one line, without a full stop.
+        aliases: other names.
+    """
+
+    name: str
+    group: str
+    module: str
+    help: str
+    aliases: tuple[str, ...] = ()
+
+
+GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
+
+# The module that serves the verbs of ``verbs.Verbs`` on Derby databases.
+DERBY_VERBS: Final = "jetool.commands.derby_verbs"
+
+COMMANDS: Final = (
+    CommandRow("create", "Drive", "create", "New environment"),
+    CommandRow("load", "Drive", "load.command", "Records from a JE dump file or standard input"),
+    CommandRow("put", "Drive", "put", "Write one record"),
+    CommandRow("get", "Drive", "get", "The record of one key"),
+    CommandRow("delete", "Drive", "delete", "Delete one record"),
+    CommandRow("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
+    CommandRow("clean", "Drive", "clean.command", "Run the log cleaner, offline, and give space back"),
+    CommandRow("crash", "Drive", "crash.command", "Simulate a crash, on a copy by default"),
+    CommandRow("node", "Drive", "node.command", "Nodes of a replication group: run, transfer-master, put, get, delete"),
+    CommandRow("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
+    CommandRow("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
+    CommandRow("scan", "Look", "scan", "Records by range or prefix"),
+    CommandRow("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
+    CommandRow("export", "Look", "export", "A whole database as Parquet, CSV, JSON or ORC, on Spark"),
+    CommandRow("dump-log", "Look", "dump_log.command", "Print the log, entry by entry", ("print-log",)),
+    CommandRow("txns", "Look", "txns", "What became of every transaction in the log"),
+    CommandRow("history", "Look", "history", "All versions of one key, with the fate of each"),
+    CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
+    CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
+    CommandRow("space", "Look", "space", "Utilization by file, and why a file is kept"),
+    CommandRow("missing", "Look", "missing", "Log files that are gone or cut, and what stood only there"),
+    CommandRow(
+        "journal",
+        "Look",
+        "journal.command",
+        "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
+    ),
+    CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
+    CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
+    CommandRow("stream", "Look", "stream.command", "What is committed in a running group, transaction by transaction"),
+    CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
+    CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
+    CommandRow(
+        "recover", "Repair", "recover.command", "Cut off a torn tail, undo what did not commit, take a checkpoint"
+    ),
+    CommandRow(
+        "salvage",
+        "Repair",
+        "salvage.command",
+        "The most data out of one or several damaged environments, and what is lost",
+    ),
+    CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
+    CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a node: take, list, verify, prune"),
+    CommandRow("restore", "Repair", "restore.command", "An environment made of a backup, whole or at a point"),
+    CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
+    CommandRow(
+        "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
+    ),
+    CommandRow("explain", "Meta", "explain", "An exception or a log file: cause, risk, next command"),
+    CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
+    CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
+)
+
+# What other tools, JE's own among them, call by other names: lower case, and the words to type instead.
+_ELSEWHERE: Final = {
+    "dbbackup": "backup take",
+    "dbdump": "dump",
+    "dbfilterstats": "info --stats",
+    "dbgroupadmin": "group show",
+    "dbload": "load",
+    "dbping": "group show",
+    "dbprintlog": "dump-log",
+    "dbreprunaction": "checkpoint",
+    "dbscavenger": "fleet salvage",
+    "dbspace": "space",
+    "dbstat": "info --stats",
+    "dbstreamverify": "vlsn check",
+    "dbtruncatelog": "truncate",
+    "dbverify": "verify --full",
+    "dbverifylog": "verify --log",
+    "cat": "dump",
+    "check": "verify",
+    "compare": "diff",
+    "count": "dbs --count",
+    "databases": "dbs",
+    "del": "delete",
+    "download": "export",
+    "entries": "dump-log",
+    "fix": "recover",
+    "fsck": "verify",
+    "import": "load",
+    "insert": "put",
+    "list": "dbs",
+    "log": "dump-log",
+    "logs": "dump-log",
+    "ls": "dbs",
+    "members": "group show",
+    "print": "dump-log",
+    "range": "vlsn range",
+    "read": "get",
+    "rebuild": "vlsn rebuild",
+    "records": "scan",
+    "remove": "delete",
+    "repair": "recover",
+    "report": "fleet report",
+    "reset": "group reset",
+    "restore-log": "undo",
+    "revert": "undo",
+    "rm": "delete",
+    "rollback": "rollbacks",
+    "run": "node run",
+    "salvage": "fleet salvage",
+    "set": "put",
+    "show": "info",
+    "stat": "info --stats",
+    "statistics": "info --stats",
+    "stats": "info --stats",
+    "status": "info",
+    "tables": "dbs",
+    "tail": "dump-log --tail 20",
+    "test": "verify",
+    "transactions": "txns",
+    "validate": "verify",
+    "write": "put",
+}
+
+
+def elsewhere(name: str) -> str | None:
+    """What to type for a name that other tools have; None for one that nobody has, or whose command is not here."""
+    # JE's tools are called by the names of their classes.
+    found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
+    known = {row.name for row in COMMANDS}
+    return found if found is not None and found.split()[0] in known else None
