@@ -20,7 +20,6 @@ Modules:
 * ``log_stream``: the replication stream of a log, read once: its facts, where files are missing, what is damaged
 * ``logical_content``: the logical content of an entry of the replication stream: what is the same on every node of a
   group
-* ``parallel``: work over log files in several processes
 * ``record_diff``: the records of two environments side by side, by database and key
 * ``recovery_estimate``: what a recovery would cost, from a look at the end of the log and a sample
 * ``rollback_report``: rollback periods for people: from the log alone, nested, with the records in each

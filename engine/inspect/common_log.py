@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, make_lsn
-from engine.inspect.parallel import map_small
 from engine.log.check import check_file
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+from engine.workers.parallel import map_small
 
 IDENTICAL: Final = "identical"
 FIRST_IS_PREFIX: Final = "first-is-prefix"

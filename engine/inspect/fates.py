@@ -36,12 +36,12 @@ from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of
-from engine.inspect.parallel import map_small
 from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
+from engine.workers.parallel import map_small
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"

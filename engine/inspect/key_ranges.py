@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from engine.db.database import Database
 from engine.db.engine import Engine
-from engine.inspect.parallel import map_small
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
 from engine.tree.tree import child_of, root_of
+from engine.workers.parallel import map_small
 
 Result = TypeVar("Result")
 # Of fewer nodes all is done by the time that a process has been made.

@@ -19,13 +19,13 @@ from engine.format.header import FLAGS_AT, TYPE_AT, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import make_lsn
 from engine.format.stream_facts import StreamFacts, matters
 from engine.inspect.group_record import GroupName, group_of, last_group_in
-from engine.inspect.parallel import map_in_order
 from engine.log.check import FileCheck
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 from engine.vlsn.database import DATABASE_NAME
+from engine.workers.parallel import map_in_order
 
 # What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
 _OF_STREAM: Final = [

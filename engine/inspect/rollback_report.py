@@ -20,7 +20,6 @@ from engine.format.entry_types import COMMIT, ROLLBACKS, TXN_FATES
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.fates import RollbackEntry, record_of
-from engine.inspect.parallel import map_small
 from engine.inspect.selection import Selection
 from engine.log.access import LogAccess
 from engine.log.check import check_file
@@ -30,6 +29,7 @@ from engine.log.reader import FileReader, LogReader
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
 from engine.storage.base import Storage
+from engine.workers.parallel import map_small
 
 _ENTRY_LSN: Final = 32
 _OFFSET: Final = (1 << _ENTRY_LSN) - 1

@@ -28,8 +28,11 @@ from engine.log.check import check_file
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
+from engine.workers.work_queue import MOST_NUMBERS
 
 _PIECE_BYTES: Final = 1 << 20
+# Processes share a range by files, in parts of at least that size.
+SHARE_BYTES = 24 << 20
 _new_tuple: Final = tuple.__new__
 _PASS_BY: Final = [0] * PAIRS
 # Data, header lengths, places of what is wanted (extended); where there is no whole entry any more.
@@ -87,6 +90,23 @@ def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list
         if after != before + 1 and not gaps:
             raise _missing(access, before + 1)
     return found
+
+
+def shares_of(access: LogAccess, extent: LogRange) -> list[LogRange]:
+    """A range in parts of whole files, for several processes.
+
+    Raises:
+        DamageError: its first file is missing, or one after it.
+    """
+    files = files_in(access, extent)
+    least = max(SHARE_BYTES, sum(file.size_bytes for file in files) // MOST_NUMBERS)
+    starts, size_bytes = [extent.start], 0
+    for file in files:
+        if size_bytes >= least:
+            starts.append(file.number << 32)
+            size_bytes = 0
+        size_bytes += file.size_bytes
+    return [LogRange(start, end) for start, end in zip(starts, [*starts[1:], extent.end], strict=True)]
 
 
 def forward(

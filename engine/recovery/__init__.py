@@ -6,7 +6,6 @@ below them; what it needs of other packages it asks through protocols of its own
 
 Also here:
 
-* ``redo_worker``: work of recovery in a forked process, ahead of this one
 * ``analysis``: the first walk of recovery over its range of the log
 * ``hooks``: what listens to recovery from above: utilization counting, VLSN tracking
 * ``legacy_dups``: duplicates of log versions 6 and 7, brought into the form of later versions

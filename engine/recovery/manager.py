@@ -36,13 +36,14 @@ from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_undo import LNPasses
-from engine.recovery.redo_worker import Fork, can_fork
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.tree.apply import leaf_of, redo_ln
 from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.keys import UnknownOrderError
+from engine.workers.process import can_fork
+from engine.workers.shared_work import ValueWorker
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
@@ -195,7 +196,7 @@ class Recovery:
         )
 
     def _look_at_log(self) -> None:
-        """Verify the range, and walk over it, in two processes where it is long (``redo_worker``).
+        """Verify the range, and walk over it, in two processes where it is long (``engine.workers``).
 
         Passes skip entries by their headers and compute no checksum: nothing counts before all are known to be right.
         """
@@ -206,7 +207,7 @@ class Recovery:
             self._verify(self._listener)
             self._seen.run(self._listener)
             return
-        fork = Fork(self._verified)
+        worker = ValueWorker(self._verified)
         try:
             self._listener.step("VERIFY", 0, size_bytes)
             try:
@@ -215,10 +216,10 @@ class Recovery:
                 # A checksum says better what is wrong.
                 self._verify(SILENT)
                 raise
-            if not any(fork.messages()):
+            if not any(worker.values()):
                 self._verify(self._listener)
         finally:
-            fork.close()
+            worker.close()
 
     def _verified(self) -> Iterator[bool]:
         """In the other process: True when nothing is wrong."""

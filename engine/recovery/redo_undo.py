@@ -37,12 +37,12 @@ from engine.log.passes import (
     forward_pieces,
     positions,
     raw_at,
+    shares_of,
 )
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional, passes_over
 from engine.recovery.redo_runs import RedoRuns, plain_rows, put_plain
-from engine.recovery.redo_worker import SharedWork, can_fork, shares_of
 from engine.recovery.result import TXN_BITS, PassCount, RecoveryResult, ResurrectedTxn, TxnLsns
 from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.storage.scratch import ScratchFile
@@ -57,6 +57,8 @@ from engine.tree.apply import (
 )
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
+from engine.workers.process import can_fork
+from engine.workers.shared_work import SharedWork
 
 _new_tuple: Final = tuple.__new__
 # Versions of which redo needs more than key and LSN, and those that say what they replace.
@@ -134,7 +136,7 @@ class LNPasses:
         self.replicated = False
 
     def begin(self, read_ahead_bytes: int) -> None:
-        """Begin to read for redo, in a process of its own (``redo_worker``), if the range has so many bytes.
+        """Begin to read for redo, in a process of its own (``engine.workers``), if the range has so many bytes.
 
         Arguments:
             read_ahead_bytes: 0 for never. ``close`` has to be called in every case.

@@ -13,14 +13,12 @@ Also here:
 * ``repair_audit``: does an interrupted repair explain what is there? If not, somebody has written since
 * ``journal``: the journal of a repair: what was there before, what was written, and how far the repair has come
 * ``overlay``: storages that stand over another one: everything goes through, or changes stay in memory
-* ``spill_file``: piles of numbers that several processes make
 * ``posix_locks``: POSIX range locks on single bytes of files, the kind that a JVM takes
 * ``remote``: files at a URL, through fsspec, for directories of backups
 * ``room``: whether a disk has room for what a command is about to write
 * ``saved_bytes``: saved bytes: what a repair overwrites is kept first, so that the repair can be undone
 * ``scratch``: bytes that do not fit into memory, in a nameless file of the system's temporary directory
 * ``sorted_pairs``: pairs of bytes in order, more than memory holds
-* ``work_queue``: numbers that several processes take from
 * ``undo``: taking a repair back: every byte as it was before, from the journal
 * ``unfinished``: output that is made under another name, and what a killed run leaves of it
 """

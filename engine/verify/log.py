@@ -49,7 +49,6 @@ from engine.format.fast.header import item_size
 from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTES, TYPE_AT, entry_checksum, header_bytes
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.parallel import map_small
 from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, LoggedFileState, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS, LogEntry
@@ -61,6 +60,7 @@ from engine.storage.base import Storage
 from engine.verify import log_rules as rules
 from engine.verify.missing_file_refs import LostFile
 from engine.verify.report import ERROR, Finding, Report, Rule, finding
+from engine.workers.parallel import map_small
 
 LEVELS: Final = ("log", "tail")
 

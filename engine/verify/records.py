@@ -14,7 +14,7 @@ read it any more. The same holds for a range of records that is being discarded 
 
 The plain records of a database, most of them, are not looked at while its tree is walked over, where they would be read
 one by one from all over the log, but afterwards in the order of the log: of each slot its LSN, size and the hash of its
-key wait in ``engine.storage.spill_file``, by stretches of the log. Where one of them is not right the tree is walked
+key wait in ``engine.workers.spill_file``, by stretches of the log. Where one of them is not right the tree is walked
 over once more, looking at once at what each slot leads to, so that everything is reported in its place.
 
 Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's

@@ -32,7 +32,6 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
-from engine.inspect.parallel import map_small
 from engine.log.check import FileCheck, check_file
 from engine.log.files import LogFile, LogFiles
 from engine.log.reader import FileReader
@@ -45,6 +44,7 @@ from engine.tree.tree import read_ln, slot_data
 from engine.verify import space_rules as rules
 from engine.verify.collector import Collector
 from engine.verify.report import Rule
+from engine.workers.parallel import map_small
 
 UTILIZATION: Final = "_jeUtilization"
 

@@ -331,12 +331,12 @@ class Part(NamedTuple):
     """What was seen below one branch of a tree, apart from everything else.
 
     Attributes:
-        is_put: slots that wait were put where other processes find them; of a share, they are right.
+        is_flushed: the waiting slots were flushed for other processes; of a share, they are right.
     """
 
     seen: Seen
     ids: IdPages
-    is_put: bool
+    is_flushed: bool
 
 
 class ShareOfTrees(NamedTuple):

@@ -33,14 +33,12 @@ from engine.events import SILENT, Listener, counted_in_parts
 from engine.evictor.evictor import Evictor
 from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
-from engine.inspect.parallel import map_small
 from engine.log.access import LogAccess
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.storage.base import Storage
-from engine.storage.spill_file import Piles
 from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -58,6 +56,8 @@ from engine.verify.records import RecordCheck
 from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION, SpaceCheck
 from engine.verify.tree import NOTHING_WALKED, Ids, Part, PendingChild, Seen, ShareOfTrees, TreeWalk, Visitor
+from engine.workers.parallel import map_small
+from engine.workers.spill_file import SpillFile
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
@@ -301,8 +301,8 @@ class _Check:
         self._space: SpaceCheck | None = None
         self._log: tuple[LogFiles, Mapping[int, FileCheck | None]] | None = None
         self._records: RecordCheck | None = None
-        self._piles: Piles | None = None
-        self._is_put = True
+        self._spill: SpillFile | None = None
+        self._is_flushed = True
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self._suspects: tuple[Sequence[int], int] | None = None
         # By database what others have seen below all of its branches.
@@ -414,20 +414,20 @@ class _Check:
         # Records are counted on.
         self._walk.swap(before.tally)
         self._told = lambda records, share: told(records, share * _WALK_PART)
-        self._piles, self._is_put = Piles(), True
+        self._spill, self._is_flushed = SpillFile(), True
         try:
-            self._records.wait_in(self._piles.waiting)
-            is_put = self._walk_over(db)
+            self._records.wait_in(self._spill.waiting)
+            is_flushed = self._walk_over(db)
             self._told = told
-            is_right = is_put and self._are_right(db, self._records, self._piles)
+            is_right = is_flushed and self._are_right(db, self._records, self._spill)
         finally:
             self._records.wait_in(None)
-            self._piles.close()
-            self._piles = None
+            self._spill.close()
+            self._spill = None
         seen = self._swap(before)
         if self.share is not None:
             parts = self._shared.get(db.id, {})
-            self._shared[db.id] = {place: part._replace(is_put=is_right) for place, part in parts.items()}
+            self._shared[db.id] = {place: part._replace(is_flushed=is_right) for place, part in parts.items()}
         elif is_right:
             self._walk.swap()
             self._join(seen)
@@ -454,12 +454,12 @@ class _Check:
         if self._space is not None and seen.space is not None:
             self._space.join(seen.space)
 
-    def _are_right(self, db: DatabaseState, records: RecordCheck, piles: Piles) -> bool:
+    def _are_right(self, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
         """Whether all slots that have waited lead to what they should."""
-        names = piles.names()
+        names = spill.names()
 
         def is_right(name: int) -> bool:
-            return records.are_right(db, name, piles.take(name))
+            return records.are_right(db, name, spill.take(name))
 
         # Of a small database all are looked at in less time than a process takes to start.
         jobs = self.jobs if self._walk.nodes >= _SHARED_NODES else 1
@@ -470,10 +470,10 @@ class _Check:
                 self._told(self._walk.records, _WALK_PART + (1 - _WALK_PART) * done / len(names))
         return True
 
-    def _put(self) -> bool:
-        """Put slots that wait where other processes find them; False when that has ever failed."""
-        self._is_put = self._is_put and (self._piles is None or self._piles.put())
-        return self._is_put
+    def _flush(self) -> bool:
+        """Flush waiting slots to the shared spill file; False after a flush has failed."""
+        self._is_flushed = self._is_flushed and (self._spill is None or self._spill.flush())
+        return self._is_flushed
 
     def _walk_over(self, db: DatabaseState) -> bool:
         """Walk over a tree; False when slots that wait were lost."""
@@ -488,18 +488,18 @@ class _Check:
         # What others have seen counts once: where it is not enough, this process looks at everything.
         given = self._given.pop(db.id, {})
         if shared and (self.jobs > 1 or given):
-            is_put = self._in_parts(db, branches, given)
-            if is_put is not None:
-                return is_put
-            if self._piles is not None:
-                self._piles.clear()
+            is_flushed = self._in_parts(db, branches, given)
+            if is_flushed is not None:
+                return is_flushed
+            if self._spill is not None:
+                self._spill.clear()
         # From the last to the first, as a stack has them.
         for done, branch in enumerate(reversed(branches)):
             below = self._walk.node(db, branch, self._visit)
             for at, child in enumerate(reversed(below)):
                 self._share = (done + at / len(below)) / len(branches)
                 self._walk.below(db, [child], self._visit)
-        return self._is_put
+        return self._is_flushed
 
     def _in_parts(
         self, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
@@ -513,7 +513,7 @@ class _Check:
             Whether all slots that wait were put; None when so many walks tell less than one.
         """
         # One file for all processes.
-        if self._piles is not None and not self._piles.share():
+        if self._spill is not None and not self._spill.share():
             return None
         steps: list[PendingChild | Part] = []
         for branch in reversed(branches):
@@ -527,7 +527,7 @@ class _Check:
         if self.share is not None:
             mine = range(self.share[0], len(shares), self.share[1])
             self._shared[db.id] = {place: self._part(db, shares[place]) for place in mine}
-            return self._put()
+            return self._flush()
         walked: Iterator[Part]
         if given and sorted(given) == list(range(len(shares))):
             walked = (given[place] for place in range(len(shares)))
@@ -544,7 +544,7 @@ class _Check:
             return None
         for part in parts:
             self._join(part.seen)
-        return all(part.is_put for part in parts)
+        return all(part.is_flushed for part in parts)
 
     def _part(self, db: DatabaseState, branch: PendingChild) -> Part:
         """Walk over all that hangs on one branch."""
@@ -557,7 +557,7 @@ class _Check:
         before = self._swap()
         self._ids.begin_part()
         result = walk()
-        part = Part(self._swap(before), self._ids.end_part(), self._put())
+        part = Part(self._swap(before), self._ids.end_part(), self._flush())
         self._told = told
         return part, result
 
@@ -565,7 +565,7 @@ class _Check:
         if self._walk.nodes % _TOLD_NODES == 0:
             self._told(self._walk.records, self._share)
             # What waits in memory is bounded.
-            self._put()
+            self._flush()
         for visitor in self._visitors:
             visitor(db, node)
         for observer in self.observers:

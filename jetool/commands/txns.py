@@ -16,9 +16,9 @@ from engine.format.entry.txn_end import Prepare
 from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
 from engine.format.fast.packed_ints import PackedInts
 from engine.inspect.fates import FATES, Transactions, read_fates
-from engine.inspect.parallel import map_in_order
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
+from engine.workers.parallel import map_in_order
 from jetool.frame import params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.log_damage import LOG_EXITS, report_damage

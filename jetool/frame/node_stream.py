@@ -108,7 +108,7 @@ def require_one_group(one: StreamNode, other: StreamNode) -> None:
 def _read(run: Run, storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> LogStream:
     from functools import partial
 
-    from engine.inspect.parallel import map_in_order
+    from engine.workers.parallel import map_in_order
 
     outside = {check.file.number for check in checks if is_outside(check)}
     unread = [file for file in files.files if file.number not in outside]

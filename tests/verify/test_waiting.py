@@ -9,12 +9,12 @@ import pytest
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.storage.spill_file import Piles
 from engine.tree.database_state import DatabaseState
 from engine.verify import trees
 from engine.verify.records import RecordCheck
 from engine.verify.report import ERROR
 from engine.verify.trees import LEVELS, TreeReport, verify_trees
+from engine.workers.spill_file import SpillFile
 from tests.db.workload import SMALL
 from tests.verify.test_parts import environment
 
@@ -29,8 +29,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, bool]]:
     heard = []
     are_right = trees._Check._are_right
 
-    def noted(check: trees._Check, db: DatabaseState, records: RecordCheck, piles: Piles) -> bool:
-        heard.append((db.name, are_right(check, db, records, piles)))
+    def noted(check: trees._Check, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
+        heard.append((db.name, are_right(check, db, records, spill)))
         return heard[-1][1]
 
     monkeypatch.setattr(trees._Check, "_are_right", noted)
@@ -83,7 +83,7 @@ def test_without_a_place_for_what_waits_each_is_looked_at_at_once(monkeypatch: p
     files = environment(1)
     whole = verified(files)
     heard = answers(monkeypatch)
-    monkeypatch.setattr(Piles, "share", lambda _: False)
+    monkeypatch.setattr(SpillFile, "share", lambda _: False)
     monkeypatch.setattr(trees, "_TOLD_NODES", 4)
     assert verified(files, 2) == whole
     assert heard == []

@@ -12,7 +12,6 @@ from engine.errors import UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.fields import Float, Int, Text, record
 from engine.inspect.follow import follow
-from engine.inspect.parallel import map_small
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import FileStats, Group, Totals, count_file, group_name, merge
 from engine.log.damage import is_harmless
@@ -20,6 +19,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader, LogReader
 from engine.storage.base import Storage
+from engine.workers.parallel import map_small
 from jetool.commands.dump_log.renderer import (
     HEADING,
     Item,

@@ -40,7 +40,6 @@ from engine.format.fields import FieldValue
 from engine.format.header import INVISIBLE, REPLICATED
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.parallel import map_in_order
 from engine.inspect.selection import Selection
 from engine.log.check import check_file
 from engine.log.damage import is_harmless
@@ -48,6 +47,7 @@ from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
+from engine.workers.parallel import map_in_order
 from jetool.commands.dump_log.json_lines import EntryJsonLines
 from jetool.commands.dump_log.rows import BodyView, bad_stretch, entry_row, meaning_of
 from jetool.output.base import Encoder

@@ -110,7 +110,7 @@ def vlsn_gaps(run: Run, env: str) -> int:
 
 
 def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileVlsns]) -> tuple[list[FileVlsns], bool]:
-    from engine.inspect.parallel import map_small
+    from engine.workers.parallel import map_small
 
     storage = DiskStorage(env)
     files = list_log_files(storage)

@@ -1,11 +1,11 @@
-"""Piles of numbers that several processes make, and that may be more than memory holds.
+"""A spill file: lists of numbers that several processes append to, and that may be larger than memory.
 
-A process keeps what it adds; ``put`` appends it to a nameless file of the system's temporary directory, which all forks
-made after ``share`` have in common. What is put at once is one write to the end of the file, so that processes do not
-wait for each other, and it says itself what it is: before the numbers of a pile stand its name and their bytes. A
-process that was made before others have put something finds it too.
+A process keeps the numbers that it adds; ``flush`` appends them to a nameless file of the system's temporary directory,
+which all workers begun after ``share`` have in common. A flush is one write to the end of the file, so that processes
+do not wait for each other. Each part begins with the name of its list and its length in bytes, so that a process finds
+what others have flushed after it began.
 
-Example: pile 7 with 2 numbers, pile 9 with one: ``7 16 n n 9 8 n``, eight bytes each.
+Example: list 7 with two numbers, list 9 with one: ``7 16 n n 9 8 n``, eight bytes each.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from engine.storage.scratch import nameless_file
 _HEAD: Final = Struct("<qq")
 
 
-class Piles:
-    """Numbers of 64 bits with a sign, in piles that have numbers for names.
+class SpillFile:
+    """Lists of signed 64-bit numbers; the name of a list is a number.
 
     Attributes:
-        waiting: what was added and not put yet: who adds millions appends to these lists.
+        waiting: numbers that were added and not flushed, by list. Callers append to these lists directly.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Piles:
         self._known = 0
 
     def share(self) -> bool:
-        """Make the file, before processes that are to have it in common; False where there is no place for one."""
+        """Make the file, before the workers that are to have it in common; False where there is no place for one."""
         try:
             if self._file is None:
                 self._file = nameless_file()
@@ -46,8 +46,8 @@ class Piles:
             return False
         return True
 
-    def put(self) -> bool:
-        """Put what waits into the file; False when there is no room for it, and it is lost."""
+    def flush(self) -> bool:
+        """Append what waits to the file; False when there is no room for it, and it is lost."""
         if not self.waiting:
             return True
         if not self.share() or self._file is None:
@@ -59,18 +59,18 @@ class Piles:
         whole = b"".join(parts)
         self.waiting.clear()
         try:
-            # In one write, or what another process puts could come in between.
+            # In one write, or the numbers of another process could come in between.
             return os.write(self._file.fileno(), whole) == len(whole)
         except OSError:
             return False
 
     def names(self) -> list[int]:
-        """Those of all piles, ascending."""
+        """The names of all lists, ascending."""
         self._look()
         return sorted({*self._places, *self.waiting})
 
     def take(self, name: int) -> array[int]:
-        """The numbers of a pile, those of each part in their order.
+        """The numbers of a list, those of each part in their order.
 
         Raises:
             StorageError: they cannot be read.
@@ -100,7 +100,7 @@ class Piles:
             self._file = None
 
     def _look(self) -> None:
-        """Find what was put since."""
+        """Find what was flushed since."""
         if self._file is None:
             return
         end = os.fstat(self._file.fileno()).st_size

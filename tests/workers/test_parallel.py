@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import DamageError, JetoolError
-from engine.inspect.parallel import map_in_order, map_small
+from engine.workers.parallel import map_in_order, map_small
 
 
 def children() -> set[int]:

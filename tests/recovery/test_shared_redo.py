@@ -15,11 +15,11 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, StorageError
 from engine.format.versions import WRITTEN_VERSION
 from engine.log.files import list_log_files
-from engine.recovery.redo_worker import Fork
 from engine.storage.base import ReadFile, Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
 from engine.storage.scratch import ScratchFile
+from engine.workers.shared_work import ValueWorker
 from tests.db.workload import TINY_CACHE, State, contents
 from tests.golden_logs import offsets_and_sizes
 from tests.recovery.test_progress import Steps
@@ -126,7 +126,7 @@ def test_parts_that_fail_are_done_in_their_turn(
     case: tuple[MemoryStorage, State], cache_bytes: int, forks: bool, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many parts; some fail when they are found, as on a disk that is full, in either process."""
-    monkeypatch.setattr("engine.recovery.redo_worker.SHARE_BYTES", 1)
+    monkeypatch.setattr("engine.log.passes.SHARE_BYTES", 1)
     parts = len(list_log_files(case[0]).files)
     assert parts > 20
     failures: dict[str, Callable[[int], bool]] = {
@@ -145,7 +145,7 @@ def test_parts_that_fail_are_done_in_their_turn(
     def refused() -> int:
         raise BlockingIOError("no room")
 
-    monkeypatch.setattr("engine.recovery.redo_worker._tried", tried)
+    monkeypatch.setattr("engine.workers.shared_work._tried", tried)
     if not forks:
         monkeypatch.setattr(os, "fork", refused)
     alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
@@ -182,8 +182,8 @@ def test_messages_come_in_order_as_far_as_they_come() -> None:
         raise ValueError("not heard of")
 
     for produce, expected in ((some, [(number, b"%d" % number * 3_000_000) for number in range(5)]), (lambda: (), [])):
-        fork = Fork(produce)
-        assert list(fork.messages()) == expected
+        fork = ValueWorker(produce)
+        assert list(fork.values()) == expected
         fork.close()
 
 
@@ -192,8 +192,8 @@ def test_without_room_for_a_process_no_message_comes(monkeypatch: pytest.MonkeyP
         raise BlockingIOError("no room")
 
     monkeypatch.setattr(os, "fork", refused)
-    fork = Fork(lambda: [1])
-    assert list(fork.messages()) == []
+    fork = ValueWorker(lambda: [1])
+    assert list(fork.values()) == []
     fork.close()
 
 
@@ -206,8 +206,8 @@ def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.
         return made[-1]
 
     monkeypatch.setattr(os, "fork", noted)
-    one = Fork(lambda: iter(int, 1))
-    assert next(one.messages()) == 0
+    one = ValueWorker(lambda: iter(int, 1))
+    assert next(one.values()) == 0
     one.close()
     one.close()
     with pytest.raises(ChildProcessError):
@@ -220,7 +220,7 @@ def test_a_process_that_is_killed_at_any_moment(
     case: tuple[MemoryStorage, State], cache_bytes: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, within or after whatever part it has at hand: what it has not handed over is found here."""
-    monkeypatch.setattr("engine.recovery.redo_worker.SHARE_BYTES", 1)
+    monkeypatch.setattr("engine.log.passes.SHARE_BYTES", 1)
     rng, parent, put = random.Random(seed), os.getpid(), ScratchFile.put
     alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
     for moment in sorted(rng.sample(range(60), 8)):
@@ -242,7 +242,7 @@ def test_a_scratch_file_that_is_full_at_any_moment(
     case: tuple[MemoryStorage, State], whose: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Recovery does without what is found ahead; where it cannot do without the file it changes nothing."""
-    monkeypatch.setattr("engine.recovery.redo_worker.SHARE_BYTES", 1)
+    monkeypatch.setattr("engine.log.passes.SHARE_BYTES", 1)
     parent, put = os.getpid(), ScratchFile.put
     alone = recovered(MemoryStorage(case[0].contents()), TINY_CACHE, 0)
     refused = 0

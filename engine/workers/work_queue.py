@@ -1,6 +1,7 @@
-"""Numbers that several processes take from: to take one is to read from a pipe, which one process does at a time.
+"""A work queue: numbers, each of which one process takes.
 
-The pipe is filled before the first fork, so its numbers must fit into the smallest there is, one page.
+The queue is a pipe, from which one process reads at a time. It is filled before the first fork, so all numbers must fit
+into the smallest pipe there is, one page.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from struct import Struct
 from typing import Final
 
 _NUMBER: Final = Struct("<I")
-MOST_TICKETS: Final = 1000
+MOST_NUMBERS: Final = 1000
 
 
-class Tickets:
+class WorkQueue:
     """Numbers, each of which one process gets.
 
     Arguments:
-        numbers: at most ``MOST_TICKETS``.
+        numbers: at most ``MOST_NUMBERS``.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:

@@ -1,0 +1,165 @@
+"""Apply a function to tasks in several processes.
+
+A task is mostly one log file: the places of entries are known only from the start of a file. With n processes the
+calling one does a share itself, and n - 1 workers do the others. There is no pool: a log file is checked in 25 ms, and
+on a small log a pool would take longer to begin than a second process gains. Results come in the order of the tasks.
+
+* ``map_small`` is for results of a few kilobytes, such as counts. Each process takes the next task when it is free, so
+  that a busy core or a short last file keeps no other waiting. Results that arrive early are kept.
+* ``map_in_order`` is for results of any size, such as rendered entries. Every n-th task belongs to the same process. A
+  worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
+  with the log.
+
+Tasks are taken by number (``engine.workers.work_queue``); with many tasks a number stands for several.
+
+Where there is no fork, the calling process does all the work.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, TypeVar
+
+from engine.errors import JetoolError
+from engine.workers.process import HAS_FORK, WorkerProcess, readable
+from engine.workers.work_queue import MOST_NUMBERS, WorkQueue
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Generator[Result, None, None]:
+    """Apply a function to tasks, in this process or in several.
+
+    Arguments:
+        function: any; its results and errors are pickled.
+        tasks: what to do.
+        jobs: how many processes, this one included.
+
+    Raises:
+        Whatever the function raises, in the order of the tasks; JetoolError when a worker was killed.
+    """
+    count = _processes(tasks, jobs)
+    if count == 1:
+        yield from map(function, tasks)
+        return
+    shares = [range(share, len(tasks), count) for share in range(1, count)]
+    with _Workers() as workers:
+        for share in shares:
+            workers.start(function, tasks, share)
+        for number, task in enumerate(tasks):
+            share_number = number % count
+            yield function(task) if share_number == 0 else workers.wait_for(number, share_number - 1)
+
+
+def map_small(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Generator[Result, None, None]:
+    """The same for small results: each process takes the next task when it is free."""
+    count = _processes(tasks, jobs)
+    if count == 1:
+        yield from map(function, tasks)
+        return
+    step = -(-len(tasks) // MOST_NUMBERS)
+    with closing(WorkQueue(range(0, len(tasks), step))) as queue, _Workers() as workers:
+        numbers = _numbers(queue, step, len(tasks))
+        for _ in range(1, count):
+            workers.start(function, tasks, numbers)
+        done = workers.done
+        following = 0
+        for number in numbers:
+            done[number] = _outcome(function, tasks[number])
+            workers.look()
+            while following in done:
+                yield workers.take(following)
+                following += 1
+        for number in range(following, len(tasks)):
+            yield workers.wait_for(number)
+
+
+def _processes(tasks: Sequence[Task], jobs: int) -> int:
+    return max(min(jobs, len(tasks)), 1) if HAS_FORK else 1
+
+
+def _outcome(function: Callable[[Task], Result], task: Task) -> tuple[bool, Any]:
+    """The result, or the error."""
+    try:
+        return True, function(task)
+    except Exception as error:
+        return False, error
+
+
+def _numbers(queue: WorkQueue, step: int, end: int) -> Iterator[int]:
+    """Take numbers until there are none; each stands for ``step`` tasks, up to ``end``."""
+    while (first := queue.take()) is not None:
+        yield from range(first, min(first + step, end))
+
+
+class _Workers:
+    """Workers, and the results that they have handed over.
+
+    Attributes:
+        done: outcomes by number of the task.
+    """
+
+    def __init__(self) -> None:
+        self.done: dict[int, tuple[bool, Any]] = {}
+        self._workers: list[WorkerProcess] = []
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def start(self, function: Callable[[Task], Result], tasks: Sequence[Task], numbers: Iterable[int]) -> None:
+        """Begin a worker that does the tasks of these numbers. This process has no other threads at that point."""
+
+        def produce() -> Iterator[bytes]:
+            for number in numbers:
+                # While the parent is waited for, the message alone is held.
+                yield pickle.dumps((number, _outcome(function, tasks[number])), pickle.HIGHEST_PROTOCOL)
+
+        # Safe to unpickle: only a fork of this process can write to the pipe.
+        self._workers.append(WorkerProcess(produce, pickle.loads, self._workers))
+
+    def look(self) -> None:
+        """Receive what is there, without waiting."""
+        for worker in readable(self._workers, wait=False):
+            self._receive(worker)
+
+    def wait_for(self, number: int, worker: int | None = None) -> Any:
+        """The result of a task that a worker has taken.
+
+        Arguments:
+            worker: which one; None when that is not known.
+
+        Raises:
+            JetoolError: the worker was killed.
+            Exception: what the function raised.
+        """
+        workers = list(self._workers)
+        while number not in self.done:
+            ready = readable(workers, wait=True) if worker is None else [workers[worker]]
+            ended = [one for one in ready if not self._receive(one)]
+            if ended and number not in self.done:
+                workers = [one for one in workers if one not in ended]
+                if worker is not None or not workers:
+                    raise JetoolError(
+                        "a worker process was killed", consequence="the work is incomplete", hint="run with --jobs 1"
+                    )
+        return self.take(number)
+
+    def take(self, number: int) -> Any:
+        """A result that is there. Raises what the function raised."""
+        good, value = self.done.pop(number)
+        if not good:
+            raise value
+        return value
+
+    def _receive(self, worker: WorkerProcess) -> bool:
+        """Read once from a worker; False when it has ended."""
+        is_open = worker.read()
+        self.done.update(worker.take())
+        return is_open

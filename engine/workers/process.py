@@ -1,0 +1,145 @@
+"""A worker: a fork of this process that sends messages through a pipe.
+
+This is the one place that forks. It decides what holds for every worker:
+
+* SIGINT and SIGTERM are blocked while the process forks, so that no handler of the parent runs in the worker. Then the
+  worker ignores SIGINT, which is for the parent, and ends at SIGTERM.
+* A message is its length (8 bytes, little-endian), then its bytes. The worker waits while the pipe is full.
+* The worker ends with ``os._exit``: nothing that the parent has open is flushed or cleaned up twice. Its exit code is 0
+  when all messages are sent. An exception ends it early, and the parent sees the end of the pipe.
+* ``end`` kills the worker and waits for it.
+
+Example: a worker that sends ``b"ab"`` writes ``02 00 00 00 00 00 00 00 61 62``.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from struct import Struct
+from typing import Any, Final
+
+HAS_FORK: Final = hasattr(os, "fork")
+
+_LENGTH: Final = Struct("<Q")
+_READ_BYTES: Final = 1 << 20
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def can_fork() -> bool:
+    """Whether a fork is whole: it has neither the other threads of this process nor the state of their locks."""
+    return HAS_FORK and threading.active_count() == 1
+
+
+class WorkerProcess:
+    """A worker that begins at once; ``end`` ends it.
+
+    Arguments:
+        produce: runs in the worker, and gives the messages.
+        decode: makes the value of a message, in this process. It must not keep the view that it gets.
+        others: workers that were begun before; the new one closes their pipes.
+
+    Raises:
+        OSError: the system has no room for another process, or no descriptors.
+    """
+
+    def __init__(
+        self,
+        produce: Callable[[], Iterable[bytes]],
+        decode: Callable[[memoryview], Any],
+        others: Iterable[WorkerProcess] = (),
+    ) -> None:
+        self._decode = decode
+        self._data = bytearray()
+        self._values: deque[Any] = deque()
+        self._handle, sending = os.pipe()
+        self._pid = -1
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        try:
+            self._pid = os.fork()
+            if self._pid == 0:
+                _work(produce, sending, [self._handle, *(one.handle for one in others)])
+        except OSError:
+            self.end()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            # The worker alone has this end now, so that the pipe ends with it.
+            os.close(sending)
+
+    @property
+    def handle(self) -> int:
+        """The descriptor that can be read when ``read`` does not wait."""
+        return self._handle
+
+    def is_ready(self) -> bool:
+        """Whether there is a value that was not taken yet, or ``read`` does not wait."""
+        return bool(self._values) or bool(readable([self], wait=False))
+
+    def read(self) -> bool:
+        """Read once, which waits for the worker; False when it has ended."""
+        piece = os.read(self._handle, _READ_BYTES)
+        data = self._data
+        data += piece
+        while len(data) >= _LENGTH.size and len(data) >= (end := _LENGTH.size + _LENGTH.unpack_from(data)[0]):
+            with memoryview(data) as whole, whole[_LENGTH.size : end] as view:
+                self._values.append(self._decode(view))
+            del data[:end]
+        return bool(piece)
+
+    def take(self) -> Iterator[Any]:
+        """The values of the messages that were read whole, in the order of sending."""
+        while self._values:
+            yield self._values.popleft()
+
+    def end(self) -> None:
+        """Kill the worker, and wait for it. A second call does nothing."""
+        if self._handle < 0:
+            return
+        os.close(self._handle)
+        self._handle = -1
+        if self._pid > 0:
+            # It was not waited for yet, so no other process has its number.
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProcess]:
+    """The workers whose ``read`` does not wait now.
+
+    Arguments:
+        wait: until there is one.
+    """
+    # Not ``select``, which refuses descriptors above 1023.
+    poll, by_handle = select.poll(), {}
+    for worker in workers:
+        by_handle[worker.handle] = worker
+        poll.register(worker.handle, select.POLLIN)
+    return [by_handle[handle] for handle, _ in poll.poll(None if wait else 0)]
+
+
+def _work(produce: Callable[[], Iterable[bytes]], sending: int, inherited: Iterable[int]) -> None:
+    """Send the messages, and end this process."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        for handle in inherited:
+            os.close(handle)
+        for message in produce():
+            _send(sending, _LENGTH.pack(len(message)))
+            _send(sending, message)
+    except BaseException:
+        # The parent does not listen any more, or learns of the error in another way.
+        os._exit(1)
+    os._exit(0)
+
+
+def _send(handle: int, message: bytes) -> None:
+    rest = memoryview(message)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
