@@ -6,6 +6,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.fields``: results as records whose fields say their kind, unit and help once.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
 * ``engine.storage``: the one seam through which files are read and written.
+* ``engine.workers``: forked worker processes, their queue and spill file.
 * ``engine.contents``: what records mean to the applications that wrote them; no I/O.
 * ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage, the writer.
 * ``engine.tree``: B+trees in memory, splits, deltas, redo and undo of one record.
@@ -17,7 +18,7 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
 * ``engine.journals``: the journals of Doris and StarRocks frontends.
 * ``engine.verify``: checks that collect findings.
-* ``engine.rescue``: points of a log, cutting it there, salvage.
+* ``engine.rescue``: points of a log, cutting it there, salvage; recovery and other repairs that can be undone.
 * ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.

@@ -28,7 +28,7 @@ from engine.log.check import check_file
 from engine.log.entry import Damage
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
-from engine.workers.work_queue import MOST_NUMBERS
+from engine.workers.process import MOST_NUMBERS
 
 _PIECE_BYTES: Final = 1 << 20
 # Processes share a range by files, in parts of at least that size.

@@ -22,7 +22,6 @@ Also here:
 * ``export``: exporting a database: its records, as recovery would leave them, as files that other programs read
 * ``fleet``: work over many environments in one Spark job
 * ``group_source``: ``format("jegroup")``: what is committed in a running group of JE nodes, in batches and as a stream
-* ``installed``: whether the Python packages that a job needs are there
 * ``load``: bulk load: sorted records become finished log files
 * ``log_columns``: the columns of the ``jelog`` data source, and how they are filled from log entries
 * ``log_rows``: rows of log entries as Arrow batches, and what the sources take for paths and schemas
@@ -34,5 +33,5 @@ Also here:
 * ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
 * ``package_archive``: the package as a zip, for executors that do not have it
 * ``tables``: small tables as a Parquet dataset
-* ``worker``: what a Python worker of Spark does once, before its first task
+* ``python_side``: Python packages that a job needs, and what a Python worker of Spark does once
 """

@@ -34,7 +34,7 @@ from engine.errors import FormatError, RefusedError, UsageError
 from engine.inspect.contents import NamesOnly
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_values, decoder_option
 from engine.pipeline.log_rows import check_schema
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 from engine.rep.changes.columns import COLUMNS, Values, change_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of

@@ -54,7 +54,7 @@ from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, each_at_once, p
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, Item, wants_file
 from engine.pipeline.log_rows import LogRows, environments_of, push_down_of
 from engine.pipeline.log_stream_source import LogStreamReader
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"

@@ -28,7 +28,7 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.pipeline.decoded_columns import decoder_option
 from engine.pipeline.log_rows import LogRows, environments_of
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 from engine.storage.disk import DiskStorage
 
 STARTS: Final = ("earliest", "latest")

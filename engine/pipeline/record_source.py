@@ -41,9 +41,9 @@ from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
 from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of, push_down_of
+from engine.pipeline.python_side import settle_worker
 from engine.pipeline.record_limits import RecordLimits, limits_of
 from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
-from engine.pipeline.worker import settle_worker
 from engine.rescue.history import view_at
 from engine.rescue.points import Point, parse_point
 from engine.storage.disk import DiskStorage

@@ -35,8 +35,8 @@ from engine.errors import JobError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.pipeline import failures, java, job_run, package_archive, settings
 from engine.pipeline.class_archive import ClassArchive, archive_for
-from engine.pipeline.installed import require
 from engine.pipeline.job_run import Tally
+from engine.pipeline.python_side import require
 from engine.pipeline.scratch import Scratch
 from engine.pipeline.settings import SparkSettings
 

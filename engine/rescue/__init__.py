@@ -7,6 +7,7 @@
 * ``missing_files``: log files that are gone or cut short, and what stood only there
 * ``pasted``: pasted text, divided into incidents
 * ``points``: points of a log: by LSN, VLSN, time or transaction, and where a log can end there
+* ``repair``: recovery, undo and interrupted repairs, for programs
 * ``recalculation``: what is in use, counted anew from trees and log
 * ``salvage``: the newest committed version of every record of damaged environments, from their logs
 * ``space``: what takes room in the directory of an environment, and why each file is kept

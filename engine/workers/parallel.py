@@ -10,7 +10,7 @@ on a small log a pool would take longer to begin than a second process gains. Re
   worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
   with the log.
 
-Tasks are taken by number (``engine.workers.work_queue``); with many tasks a number stands for several.
+Tasks are taken by number (``engine.workers.process``); with many tasks a number stands for several.
 
 Where there is no fork, the calling process does all the work.
 """
@@ -23,8 +23,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from engine.errors import JetoolError
-from engine.workers.process import HAS_FORK, WorkerProcess, readable
-from engine.workers.work_queue import MOST_NUMBERS, WorkQueue
+from engine.workers.process import HAS_FORK, MOST_NUMBERS, WorkerProcess, WorkQueue, readable
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

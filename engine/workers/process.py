@@ -10,6 +10,9 @@ This is the one place that forks. It decides what holds for every worker:
 * ``end`` kills the worker and waits for it.
 
 Example: a worker that sends ``b"ab"`` writes ``02 00 00 00 00 00 00 00 61 62``.
+
+Workers share a ``WorkQueue`` of numbers. The queue is a pipe, from which one process reads at a time. It is filled
+before the first fork, so all numbers must fit into the smallest pipe there is, one page.
 """
 
 from __future__ import annotations
@@ -25,7 +28,10 @@ from typing import Any, Final
 
 HAS_FORK: Final = hasattr(os, "fork")
 
+MOST_NUMBERS: Final = 1000
+
 _LENGTH: Final = Struct("<Q")
+_NUMBER: Final = Struct("<I")
 _READ_BYTES: Final = 1 << 20
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -106,6 +112,31 @@ class WorkerProcess:
             # It was not waited for yet, so no other process has its number.
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
+
+
+class WorkQueue:
+    """Numbers, each of which one process gets.
+
+    Arguments:
+        numbers: at most ``MOST_NUMBERS``.
+    """
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._handle, writing = os.pipe()
+        os.write(writing, b"".join(map(_NUMBER.pack, numbers)))
+        # Without a writer the end of the pipe follows the last number.
+        os.close(writing)
+
+    def take(self) -> int | None:
+        """The next number; None when all are taken."""
+        taken = os.read(self._handle, _NUMBER.size)
+        return _NUMBER.unpack(taken)[0] if taken else None
+
+    def close(self) -> None:
+        """Let go of the rest. Closing twice is harmless."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
 
 def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProcess]:

@@ -1,6 +1,6 @@
 """Numbered parts of one piece of work, done by a worker and by this process.
 
-Whoever is free takes the next number (``engine.workers.work_queue``). A part gives a plain value, and writes what is
+Whoever is free takes the next number (``engine.workers.process``). A part gives a plain value, and writes what is
 large to a scratch file, of which each of the two processes has its own.
 
 A worker only saves time. When it ends early, whatever the cause, this process does the rest, and meets the same
@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from engine.storage.scratch import ScratchFile
-from engine.workers.process import WorkerProcess
-from engine.workers.work_queue import WorkQueue
+from engine.workers.process import WorkerProcess, WorkQueue
 
 
 class ValueWorker:
@@ -76,7 +75,7 @@ class SharedWork:
     """Work that a worker, which begins at once, and this process do together; ``close`` ends it.
 
     Arguments:
-        parts: how many there are, at most ``work_queue.MOST_NUMBERS``.
+        parts: how many there are, at most ``MOST_NUMBERS``.
         work: does the part of a number; gives plain values, and writes to the file what is large.
 
     Raises:

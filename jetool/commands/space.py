@@ -10,11 +10,11 @@ from engine.errors import plural
 from engine.fields import Choices, Int, Row, SizeBytes, Text, record, shape_of
 from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
+from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.environments import writer_of
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text

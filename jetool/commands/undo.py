@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import click
 
-from engine.errors import NotFoundError, RefusedError
 from engine.fields import Bool, Int, Text, record
-from engine.storage import journal
-from engine.storage.base import Storage
-from engine.storage.overlay import OverlayStorage
-from engine.storage.sidecar import DirectoryBeside
-from engine.storage.undo import undo as take_back
-from jetool.commands.recover.recovery_run import COMMAND
+from engine.rescue.repair.undo import undo_repair
 from jetool.frame import exits, interrupted
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.environments import WRITE_EXITS, backups_of
+from jetool.frame.environments import WRITE_EXITS
 from jetool.frame.options import Run
-
-_UNDONE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
 
 
 @record("undone")
@@ -69,46 +61,18 @@ def undo(run: Run, env: str, force: bool) -> int:
 
     A repair that was killed is taken back as well, and an undo that was killed is finished: run it again.
     """
-    disk = DirectoryBeside(env, env)
-    backup = interrupted.last_backup(disk, run.backup_dir, Path(backups_of(env)))
-    if backup is None:
-        raise NotFoundError("no saved bytes", file=backups_of(env), hint="name the directory with --backup-dir")
-    manifest = journal.read_manifest(backup)
-    _require_undoable(backup, manifest)
-    interrupted.note_undone(run, backup)
-    state = manifest.get("state")
-    # Read before undo begins, which notes its own progress in the backup.
-    places = journal.places_of(backup) if state != journal.UNDONE else []
-    if run.dry_run:
-        take_back(OverlayStorage(disk), OverlayStorage(backup), force=force)
-    else:
-        # A writer must not append while files are put back.
-        with interrupted.locked(run, disk):
-            take_back(disk, backup, force=force)
-    files = sorted({place.path for place in places})
-    changes = sum(place.kind != journal.WRITTEN for place in places)
+    undone = undo_repair(env, run.backup_dir, force=force, dry_run=run.dry_run, hold=partial(interrupted.locked, run))
+    if undone.was_undone:
+        interrupted.say_undone(run, undone.backup)
     run.out.document(
         Undone(
             environment=env,
-            backup=backup.root,
-            command=str(manifest.get("command", COMMAND)),
-            files=files,
-            changes=changes,
+            backup=undone.backup,
+            command=undone.command,
+            files=undone.files,
+            changes=undone.changes,
             dry_run=run.dry_run,
-            interrupted=state != journal.DONE,
+            interrupted=undone.interrupted,
         )
     )
     return exits.DONE
-
-
-def _require_undoable(backup: Storage, manifest: dict[str, Any]) -> None:
-    """Refuse what undo would damage: records that the same run wrote."""
-    command = manifest.get("command", COMMAND)
-    # An ordinary open saves what recovery cuts off, and then goes on to write records.
-    if command not in _UNDONE:
-        raise RefusedError(
-            f"the bytes were saved by {command!r}, which undo does not take back",
-            file=backup.root,
-            consequence="records were written in the same run, and would be lost",
-            hint="restore from a backup instead",
-        )

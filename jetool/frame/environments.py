@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,9 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
 
-from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError, plural
+from engine.errors import NotFoundError, StorageError, UsageError, plural
 from engine.format.lsn import format_lsn
-from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles
+from engine.log.files import LogFiles
+from engine.rescue.repair.access import (
+    backup_directory,
+    full_backup_named,
+    leaving_no_lock_file,
+    wait_for_writer,
+    writer_of,
+)
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.posix_locks import holder_in_words
@@ -41,8 +46,6 @@ if TYPE_CHECKING:
     from engine.tree.comparators import SortKey
 
 P = ParamSpec("P")
-BACKUPS: Final = ".jetool-backup"
-_POLL_S: Final = 0.05
 # Of a smaller log all is recovered by the time that a process has been made.
 _READ_AHEAD_BYTES: Final = 32 << 20
 
@@ -185,11 +188,6 @@ def reading_code(found: Environment) -> int:
     return exits.FINDINGS if found.unseen else exits.DONE
 
 
-def writer_of(storage: Storage) -> int | None:
-    """The pid of the process that has an environment open for writing, 0 for an unknown one; None for nobody."""
-    return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
-
-
 def _noted(run: Run, path: str, env: Environment) -> Environment:
     """Say of which databases the order of keys is not known, where recovery needed it."""
     for learned in env.unknown_orders():
@@ -249,15 +247,6 @@ def require_byte_order(db: Database, options: dict[str, Any]) -> None:
         )
 
 
-def backup_directory(run: Run, env: str) -> DirectoryBeside | None:
-    """Where old bytes go: ``--backup-dir``, or a new directory beside the environment; None for ``none``."""
-    from engine.storage.sidecar import DirectoryBeside
-
-    if run.backup_dir == "none":
-        return None
-    return DirectoryBeside(run.backup_dir or stamped_beside(env, BACKUPS), env)
-
-
 def require_place(path: str, option: str) -> None:
     """Refuse a directory that could not be made, before anything is done.
 
@@ -276,38 +265,6 @@ def require_place(path: str, option: str) -> None:
         )
 
 
-@contextmanager
-def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
-    """An error of the backup directory says that another one can be given: it need not be on the same disk."""
-    try:
-        yield
-    except StorageError as error:
-        if backup is not None and (error.file or "").startswith(backup.root):
-            error.consequence = "bytes that could not be saved were not overwritten"
-            error.hint = "make room there, or give a directory on another disk with --backup-dir"
-        raise
-
-
-def stamped_beside(env: str, ending: str) -> Path:
-    """A directory beside an environment for what one run leaves: ``ENV<ending>/20261121T103000.123Z``."""
-    now_ms = time.time_ns() // 1_000_000
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
-    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
-
-
-def backups_of(env: str) -> str:
-    """The directory of all backup directories of an environment."""
-    return os.path.realpath(env) + BACKUPS
-
-
-def wait_for_lock(run: Run, storage: Storage) -> None:
-    """Wait until nobody has the environment open for writing, or until the time is over; opening then says who has."""
-    deadline = time.monotonic() + run.lock_timeout_s
-    # Polled, not waited for: the engine takes the lock itself, and says who holds it.
-    while writer_of(storage) is not None and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-
-
 def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -> Callable[[Catalog], None]:
     """A check for ``open_to_write``: NotFoundError when there is no database of a name."""
 
@@ -320,22 +277,6 @@ def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -
             )
 
     return check
-
-
-@contextmanager
-def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
-    """What is refused leaves no trace: neither does the lock file that it made."""
-    made = disk.stat(LOCK_FILE) is None
-    try:
-        yield
-    except (RefusedError, UnsupportedError, UsageError, NotFoundError):
-        # Unless somebody has it by now.
-        if made and disk.stat(LOCK_FILE) is not None:
-            with contextlib.suppress(RefusedError):
-                lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
-                disk.remove(LOCK_FILE)
-                lock.release()
-        raise
 
 
 @contextmanager
@@ -376,8 +317,8 @@ def open_to_write(
     # A dry run takes no lock either: on the view nobody else can be in the way.
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
-        wait_for_lock(run, disk)
-        backup = backup_directory(run, env)
+        wait_for_writer(disk, run.lock_timeout_s)
+        backup = backup_directory(env, run.backup_dir)
         if backup is not None:
             # Undo could not take back what is committed after the open, so it is not offered.
             storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)

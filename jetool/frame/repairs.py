@@ -15,17 +15,17 @@ from dataclasses import replace
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.log.files import LOCK_FILE
-from engine.storage.disk import DiskStorage
-from engine.storage.overlay import OverlayStorage
-from engine.storage.saved_bytes import SavingStorage
-from jetool.frame.environments import (
+from engine.rescue.repair.access import (
     backup_directory,
     full_backup_named,
     leaving_no_lock_file,
-    wait_for_lock,
-    with_orders,
+    wait_for_writer,
     writer_of,
 )
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved_bytes import SavingStorage
+from jetool.frame.environments import with_orders
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 
@@ -65,7 +65,7 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
         with Environment(OverlayStorage(disk), config, run.listener) as opened:
             yield Repair(opened)
         return
-    wait_for_lock(run, disk)
+    wait_for_writer(disk, run.lock_timeout_s)
     with leaving_no_lock_file(disk):
         yield from _for_good(run, env, disk, command, config)
 
@@ -75,7 +75,7 @@ def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: Envir
     if writer_of(disk) is None:
         # The lock file is no data: made first, it is not among what undo takes back.
         disk.open_rw(LOCK_FILE, create=True).close()
-    backup = backup_directory(run, env)
+    backup = backup_directory(env, run.backup_dir)
     if backup is None:
         with Environment(disk, config, run.listener) as opened:
             yield Repair(opened)

@@ -19,7 +19,7 @@ from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joine
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.job_run import Tally
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 
 if TYPE_CHECKING:
     from pyspark import RDD

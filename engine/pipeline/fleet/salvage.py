@@ -18,8 +18,8 @@ from engine.pipeline.decoded_columns import DECODED_COLUMNS
 from engine.pipeline.failures import explained
 from engine.pipeline.fleet.salvage_tasks import DOUBT, LOST, ORPHAN, RECORD, ROWS, source_task
 from engine.pipeline.inventory import EnvironmentListing
+from engine.pipeline.python_side import settle_worker
 from engine.pipeline.tables import new_directory
-from engine.pipeline.worker import settle_worker
 from engine.rescue.salvage.record_choice import LOG, TREE
 from engine.rescue.salvage.sources import SalvageNode, look_at, sources_of
 from engine.storage.disk import DiskStorage

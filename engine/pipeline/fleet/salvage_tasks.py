@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.contents import DecodingPlan
 from engine.pipeline.decoded_columns import decoded_values
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.meanings import decoding_of_source
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.errors import JetoolError
 from engine.log.files import LogFiles
 from engine.pipeline.inventory import LogPart
-from engine.pipeline.worker import settle_worker
+from engine.pipeline.python_side import settle_worker
 from engine.storage.disk import DiskStorage
 from engine.verify.log import FileResult, check_one
 

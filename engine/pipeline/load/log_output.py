@@ -29,7 +29,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.pipeline.load.blocks import BINBlock, LNBlock
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.runs import Binary, Merge
-from engine.pipeline.worker import settle_arrow, settle_worker
+from engine.pipeline.python_side import settle_arrow, settle_worker
 
 Numbers = npt.NDArray[np.int64]
 REFERENCE: Final = struct.Struct("<qI")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
-from engine.pipeline.worker import release_arrow, settle_arrow
+from engine.pipeline.python_side import release_arrow, settle_arrow
 
 # Less than of tasks: beside a run the reader has its records as objects.
 _RUN_BYTES: Final = 24 << 20

@@ -13,6 +13,7 @@ from engine.errors import RefusedError, UsageError
 from engine.inspect.crash_matrix import CommittedModel, eligible_points, run_case
 from engine.inspect.crash_points import MODES, CrashEffect, CrashPoint, apply_crash, crash_points
 from engine.log.files import LogFiles, list_log_files
+from engine.rescue.repair.access import backup_directory
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -21,7 +22,7 @@ from jetool.commands.crash import places
 from jetool.commands.crash.rows import CrashCaseRow, CrashSummary, SimulatedCrash, text_line
 from jetool.frame import exits, interrupted
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.environments import WRITE_EXITS, backup_directory
+from jetool.frame.environments import WRITE_EXITS
 from jetool.frame.options import Run
 
 _MATRIX_MODES: Final = ("lost-tail", "torn-write", "no-fsync")
@@ -117,7 +118,7 @@ def crash(
 
 def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
     """Damage the environment itself, saved first."""
-    backup = backup_directory(run, env)
+    backup = backup_directory(env, run.backup_dir)
     # A writer must not append to files that are being cut.
     with interrupted.locked(run, disk):
         if backup is None:

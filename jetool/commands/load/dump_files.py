@@ -18,7 +18,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError, plural
-from engine.pipeline.installed import has
+from engine.pipeline.python_side import has
 from engine.storage.disk import DiskStorage
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability

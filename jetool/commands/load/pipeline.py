@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import NotFoundError, RefusedError, plural
 from engine.log.files import list_log_files
+from engine.rescue.repair.access import stamped_beside
 from engine.storage.disk import DiskStorage
 from engine.storage.sidecar import access_of
-from jetool.frame.environments import lead_if_replicated, open_to_write, require_database, require_place, stamped_beside
+from jetool.frame.environments import lead_if_replicated, open_to_write, require_database, require_place
 from jetool.frame.options import Run
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     Raises:
         JetoolError: nothing was changed, unless its consequence says otherwise.
     """
-    from engine.pipeline.installed import require
+    from engine.pipeline.python_side import require
 
     require("pyarrow", "numpy")
     from engine.pipeline.load import bulk

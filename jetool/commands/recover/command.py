@@ -10,15 +10,16 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
 from engine.log.files import list_log_files
+from engine.rescue.repair import recovery
+from engine.rescue.repair.recovery import RecoveryRun, RepairOptions, plan_recovery
+from engine.rescue.repair.settlement import as_before
 from engine.storage.disk import DiskStorage
-from jetool.commands.recover import recovery_run
 from jetool.commands.recover.estimate import RecoveryEstimateRow, print_estimate
 from jetool.commands.recover.rows import RecoveryReport, recovered
 from jetool.frame import exits, kinds
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.environments import WRITE_EXITS
-from jetool.frame.interrupted import as_before
-from jetool.frame.log_damage import warn_of_damage_before
+from jetool.frame.environments import WRITE_EXITS, config_of, with_orders
+from jetool.frame.log_damage import lost_in, warn_of_damage_before
 from jetool.frame.options import Run
 
 
@@ -101,7 +102,7 @@ def recover(
         return print_estimate(run, env)
     # Before recovery, which may roll the stream back.
     before = _vlsns(env, run.listener)
-    done = recovery_run.recover(run, env, accept_loss=accept_loss or je_default)
+    done = _recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(recovered(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
@@ -145,6 +146,26 @@ def recover(
         consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
     )
     return exits.DATA_GIVEN_UP
+
+
+def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
+    plan = plan_recovery(env, run.listener)
+    if plan.may_lack_a_file:
+        run.messages.warning(
+            "the log ends where a file is full, without a checkpoint",
+            file=f"{env}/{plan.tail.last_file.path}",
+            lsn=format_lsn(plan.tail.end_lsn),
+            consequence="a file after it may be lost, with what was committed in it; recovery goes on without it",
+            hint="look for it in backups before this node writes on; jetool diff compares with a replica",
+        )
+    if not accept_loss:
+        plan.require_no_loss()
+    if run.dry_run:
+        # Recovery itself does without files that were written before the checkpoint, whoever has deleted them.
+        lost_in(run, plan.seen, plan.files)
+    config = with_orders(run, plan.seen, config_of(run))
+    options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
+    return recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)
 
 
 def _done(run: Run, count: int) -> str:

@@ -13,6 +13,7 @@ from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.derby.timeline import timeline
 from engine.fields import Bool, Choices, Int, Text, record
+from engine.rescue.repair import settlement
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -64,7 +65,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
         # A dry run begins where the real one would: after an interrupted repair was taken back.
-        seen = interrupted.as_before(storage) if run.dry_run else storage
+        seen = settlement.as_before(storage) if run.dry_run else storage
         found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
         # Asked while the directory is there: an empty one is removed at the end of the block.
         saved_in = backup.root if backup is not None and has_saved(backup) else None

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import NotFoundError
+from engine.rescue.repair import settlement
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.journal import JOURNAL
 from engine.storage.sidecar import DirectoryBeside, access_of, make_directories
-from jetool.frame import interrupted
 
 _SUFFIX: Final = ".jetool-saved"
 _NONE: Final = "none"
@@ -58,7 +58,7 @@ def last_backup(storage: DiskStorage, asked: str | None) -> DiskStorage:
     Raises:
         NotFoundError: there is none.
     """
-    found = interrupted.last_backup(storage, asked, _parent(storage))
+    found = settlement.last_backup(storage, asked, _parent(storage))
     if found is None:
         raise NotFoundError(
             "no saved bytes of this database",

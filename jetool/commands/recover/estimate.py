@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 from engine.fields import DurationMs, Int, Lsn, SizeBytes, Text, record
 from engine.inspect.recovery_estimate import RecoveryEstimate, estimate_recovery
 from engine.log.files import list_log_files
+from engine.rescue.repair.settlement import as_before
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from jetool.frame.environments import config_of, warn_of_tail
-from jetool.frame.interrupted import as_before
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from engine.fields import Bool, DurationMs, Int, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
-from jetool.commands.recover.recovery_run import RecoveryRun
+from engine.rescue.repair.recovery import RecoveryRun
 
 
 @record()

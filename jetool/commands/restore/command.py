@@ -26,6 +26,7 @@ from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.rep.group import check_name
 from engine.rep.reset import reset_group
 from engine.rescue.points import LSN, TIME, TXN, VLSN, Point
+from engine.rescue.repair.access import backup_directory, wait_for_writer
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.journal import MARKER as REPAIR_MARKER
@@ -34,7 +35,7 @@ from jetool.commands.backup.repository_lookup import DEST_HELP, chosen_id, open_
 from jetool.commands.restore.rows import ALONE, MEMBER, NEW, RestoreResult, restored
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command
-from jetool.frame.environments import backup_directory, config_of, wait_for_lock, with_orders
+from jetool.frame.environments import config_of, with_orders
 from jetool.frame.interrupted import preview, settle
 from jetool.frame.kinds import JE, require
 from jetool.frame.options import Run
@@ -240,7 +241,7 @@ class _Saving:
     def __call__(self, plan: RestorePlan) -> Storage:
         """The storage that the restore writes to."""
         replaced = any(self._disk.stat(one.file.path) is not None for one in plan.files if not one.is_there)
-        backup = backup_directory(self._run, self._target) if plan.removed or replaced else None
+        backup = backup_directory(self._target, self._run.backup_dir) if plan.removed or replaced else None
         # What a killed restore has left is nobody's, and there is nothing to take back.
         if backup is None or plan.resumes:
             return self._disk
@@ -265,7 +266,7 @@ def _saving(run: Run, target: str, disk: DiskStorage) -> Iterator[_Saving]:
 
 @contextmanager
 def _locked(run: Run, disk: DiskStorage) -> Iterator[None]:
-    wait_for_lock(run, disk)
+    wait_for_writer(disk, run.lock_timeout_s)
     disk.open_rw(LOCK_FILE, create=True).close()
     lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
     try:

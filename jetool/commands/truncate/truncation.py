@@ -9,14 +9,15 @@ from engine.errors import RefusedError, plural
 from engine.format.lsn import format_lsn
 from engine.rescue import truncation
 from engine.rescue.points import Point
+from engine.rescue.repair.access import backup_directory, full_backup_named
+from engine.rescue.repair.settlement import as_before
 from engine.rescue.truncation import TruncationPlan, plan_truncation
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.saved_bytes import SavingStorage
 from jetool.commands.truncate.rows import vlsns_text
 from jetool.frame import exits
-from jetool.frame.environments import backup_directory, full_backup_named
-from jetool.frame.interrupted import as_before, locked
+from jetool.frame.interrupted import locked
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 
@@ -89,7 +90,7 @@ def say_what_went(run: Run, env: str, done: CutDone) -> int:
 
 def _cut(run: Run, env: str, disk: DiskStorage, plan: TruncationPlan) -> tuple[str | None, int]:
     """Cut; where what goes was saved, and how many bytes."""
-    backup = backup_directory(run, env)
+    backup = backup_directory(env, run.backup_dir)
     if backup is None:
         truncation.truncate(disk, plan)
         return None, 0

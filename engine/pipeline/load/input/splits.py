@@ -22,7 +22,7 @@ from engine.pipeline.load.input import columnar, endings, lines, sources
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sorted_runs import BLOCK_BITS, PartRead, TextBlock, read, with_places
 from engine.pipeline.load.input.sources import Layout, OpenSource
-from engine.pipeline.worker import settle_arrow, settle_worker
+from engine.pipeline.python_side import settle_arrow, settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
 # Spark takes seconds to start; this machine reads so much in less.

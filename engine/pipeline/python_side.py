@@ -1,12 +1,15 @@
-"""Whether the Python packages that a job needs are there."""
+"""Python on the side of Spark: the packages that a job needs, and what a worker does once, before its first task."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib.util import find_spec
 
 from engine.errors import UnsupportedError
 from engine.pipeline import java
+
+_settled = False
 
 
 def require(*names: str) -> None:
@@ -35,3 +38,26 @@ def _is_there(name: str) -> bool:
     if name in sys.modules:
         return sys.modules[name] is not None
     return find_spec(name) is not None
+
+
+def settle_worker() -> None:
+    """Tell the collector that what is loaded stays: the worker loop collects after every task, 40 ms each time."""
+    global _settled
+    if not _settled:
+        gc.collect()
+        gc.freeze()
+        _settled = True
+
+
+def settle_arrow() -> None:
+    """Let Arrow take memory from the system: its own pool keeps a hundred megabytes that were needed once."""
+    import pyarrow as pa
+
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+def release_arrow() -> None:
+    """Give back to the system what was freed: between two steps that hold much."""
+    import pyarrow as pa
+
+    pa.system_memory_pool().release_unused()

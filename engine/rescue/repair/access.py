@@ -1,0 +1,108 @@
+"""How a repair gets at an environment: the lock of a writer, and the directory for the bytes that it overwrites.
+
+A writer locks byte 0 of ``je.lck`` (R-LOG-28). Each repair of ``/data/env`` gets a directory of its own,
+``/data/env.jetool-backup/20261121T103000.123Z``, with ``saved.journal`` and ``manifest.json``
+(``engine.storage.journal``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError
+from engine.log.files import LOCK_FILE, WRITER_BYTE
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.sidecar import DirectoryBeside
+
+# In the place of a directory: save nothing.
+NOTHING_SAVED: Final = "none"
+_ENDING: Final = ".jetool-backup"
+_POLL_S: Final = 0.05
+
+
+def backup_directory(env: str, asked: str | None = None) -> DirectoryBeside | None:
+    """The directory for the old bytes of one repair.
+
+    Arguments:
+        asked: the directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
+    """
+    if asked == NOTHING_SAVED:
+        return None
+    return DirectoryBeside(asked or stamped_beside(env, _ENDING), env)
+
+
+def backups_of(env: str) -> str:
+    """The directory that holds the backup directories of an environment."""
+    return os.path.realpath(env) + _ENDING
+
+
+def stamped_beside(env: str, ending: str) -> Path:
+    """A directory beside an environment for the files of one run: ``ENV<ending>/20261121T103000.123Z``."""
+    now_ms = time.time_ns() // 1_000_000
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
+    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
+
+
+@contextmanager
+def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
+    """Say in an error of the backup directory that another one can be given, on another disk."""
+    try:
+        yield
+    except StorageError as error:
+        if backup is not None and (error.file or "").startswith(backup.root):
+            error.consequence = "bytes that could not be saved were not overwritten"
+            error.hint = "make room there, or give a directory on another disk with --backup-dir"
+        raise
+
+
+def writer_of(storage: Storage) -> int | None:
+    """The pid of the process that has an environment open for writing, 0 for an unknown one; None without one."""
+    return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
+
+
+def wait_for_writer(storage: Storage, timeout_s: float) -> None:
+    """Wait until no process has the environment open for writing, but not longer than the timeout."""
+    deadline = time.monotonic() + timeout_s
+    # Polled, not waited for: the engine takes the lock itself, and says who holds it.
+    while writer_of(storage) is not None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+@contextmanager
+def writer_locked(disk: DiskStorage, timeout_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a writer.
+
+    Raises:
+        RefusedError: another process holds it, also after the timeout.
+    """
+    wait_for_writer(disk, timeout_s)
+    # A lock needs a file; an environment that JE never opened for writing has none.
+    disk.open_rw(LOCK_FILE, create=True).close()
+    lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
+    """Remove the lock file that a refused run has made: a refusal leaves no trace."""
+    made = disk.stat(LOCK_FILE) is None
+    try:
+        yield
+    except (RefusedError, UnsupportedError, UsageError, NotFoundError):
+        # Another process may hold it by now.
+        if made and disk.stat(LOCK_FILE) is not None:
+            with contextlib.suppress(RefusedError):
+                lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
+                disk.remove(LOCK_FILE)
+                lock.release()
+        raise

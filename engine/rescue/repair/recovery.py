@@ -1,0 +1,246 @@
+"""Recovery with an interlock, saved bytes and a preview.
+
+JE recovers whenever it opens an environment: it cuts the log off at the first bad entry, whatever follows. Here
+recovery is two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses when
+committed transactions stand after that end (D-5), saves every byte before it changes, and opens the environment; or it
+does the same on a view in memory.
+
+The backup directory holds ``saved.journal`` and ``manifest.json``. ``engine.rescue.repair.undo`` brings back every byte
+from it, and removes what was added, as long as no other process has written since.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.errors import RefusedError, plural
+from engine.events import SILENT, Listener
+from engine.format.lsn import NULL_LSN, format_lsn
+from engine.log.files import LOCK_FILE, LogFiles, list_log_files
+from engine.log.tail import Tail, find_end, may_lack_a_file
+from engine.recovery.result import RecoveryResult
+from engine.rescue.repair.access import (
+    backup_directory,
+    full_backup_named,
+    leaving_no_lock_file,
+    wait_for_writer,
+    writer_of,
+)
+from engine.rescue.repair.settlement import as_before
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.overlay import OverlayStorage
+from engine.storage.saved_bytes import SavingStorage
+from engine.storage.sidecar import DirectoryBeside
+
+COMMAND: Final = "recover"
+DEFAULT_CONFIG: Final = EnvironmentConfig()
+
+
+class RepairOptions(NamedTuple):
+    """How a repair goes about it.
+
+    Attributes:
+        dry_run: do it in memory: no lock, no file, no change.
+        backup_dir: as ``access.backup_directory``.
+        lock_timeout_s: how long to wait for a process that has the environment open for writing.
+    """
+
+    dry_run: bool = False
+    backup_dir: str | None = None
+    lock_timeout_s: float = 0.0
+
+
+DEFAULT_OPTIONS: Final = RepairOptions()
+
+
+class RecoveryPlan(NamedTuple):
+    """The end of a log, before recovery.
+
+    Attributes:
+        env: the directory of the environment.
+        seen: the environment as recovery would find it: a repair that was interrupted is taken back, in memory.
+        files: its log files.
+        tail: where the log ends, and what stands after that.
+        may_lack_a_file: the log ends where a file is full, without a checkpoint: a file after it may be lost.
+    """
+
+    env: str
+    seen: Storage
+    files: LogFiles
+    tail: Tail
+    may_lack_a_file: bool
+
+    def require_no_loss(self) -> None:
+        """Refuse a recovery that gives up committed transactions.
+
+        Raises:
+            RefusedError: transactions that committed stand after a bad entry.
+        """
+        if self.tail.commits_at_risk:
+            raise _interlock(self.env, self.tail)
+
+
+class Phase(NamedTuple):
+    """A phase of recovery and its time in ms."""
+
+    name: str
+    duration_ms: int
+
+
+class RecoveryRun(NamedTuple):
+    """What one run of recovery did.
+
+    Attributes:
+        tail: the end of the log before it.
+        result: what recovery found.
+        phases: in order, with times.
+        end_lsn: the end of the log after it.
+        checkpoint_end_lsn: the CkptEnd that it wrote; NULL_LSN when none was needed.
+        records_given_up: records of users outside transactions that stood after the end of the log.
+        vlsns: first and last VLSN afterwards; None for an environment without replication.
+        backup: the backup directory; None when nothing was saved.
+        saved_bytes: bytes in it.
+    """
+
+    tail: Tail
+    result: RecoveryResult
+    phases: list[Phase]
+    end_lsn: int
+    checkpoint_end_lsn: int
+    records_given_up: int
+    vlsns: tuple[int, int] | None
+    backup: str | None
+    saved_bytes: int
+
+
+class Stopwatch:
+    """A listener that times the phases and passes on what it hears."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._started: list[tuple[str, float]] = []
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """A step has advanced; one with a new name begins a phase."""
+        if not self._started or self._started[-1][0] != name:
+            self._started.append((name, time.monotonic()))
+        self._listener.step(name, done, total)
+
+    def phases(self) -> list[Phase]:
+        """The phases so far; each lasted until the next began."""
+        ends = [start for _, start in self._started[1:]] + [time.monotonic()]
+        return [
+            Phase(name, round((end - start) * 1000)) for (name, start), end in zip(self._started, ends, strict=True)
+        ]
+
+
+def plan_recovery(env: str, listener: Listener = SILENT) -> RecoveryPlan:
+    """Find the end of a log; nothing is changed.
+
+    Arguments:
+        env: the directory of a JE environment.
+
+    Raises:
+        NotFoundError: no environment. DamageError, UnsupportedError: as ``find_end``.
+    """
+    seen = as_before(DiskStorage(env))
+    files = list_log_files(seen)
+    tail = find_end(seen, files, listener)
+    return RecoveryPlan(env=env, seen=seen, files=files, tail=tail, may_lack_a_file=may_lack_a_file(tail, files.files))
+
+
+def recover(
+    plan: RecoveryPlan,
+    options: RepairOptions = DEFAULT_OPTIONS,
+    *,
+    accept_loss: bool = False,
+    config: EnvironmentConfig = DEFAULT_CONFIG,
+    listener: Listener = SILENT,
+) -> RecoveryRun:
+    """Recover an environment, or show in memory what recovery would do.
+
+    Arguments:
+        accept_loss: go on although committed transactions are cut away.
+        config: how the environment is opened.
+        listener: is called with the steps of recovery.
+
+    Raises:
+        RefusedError: committed transactions stand after a bad entry; another process has the environment open.
+        JetoolError: as ``Environment``.
+    """
+    # Before the lock and the backup directory: a refusal leaves no trace (D-5).
+    if not accept_loss:
+        plan.require_no_loss()
+    # The engine looks again, under the lock.
+    config = replace(config, halt_on_commit_after_bad=not accept_loss)
+    if options.dry_run:
+        return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener)
+    disk = DiskStorage(plan.env)
+    wait_for_writer(disk, options.lock_timeout_s)
+    with leaving_no_lock_file(disk):
+        if writer_of(disk) is None:
+            # The lock file is no data: made first, it is not among what undo takes back.
+            disk.open_rw(LOCK_FILE, create=True).close()
+        backup = backup_directory(plan.env, options.backup_dir)
+        if backup is None:
+            return _run(disk, plan.tail, None, config, listener)
+        saving = SavingStorage(disk, backup, COMMAND)
+        with full_backup_named(backup):
+            try:
+                done = _run(saving, plan.tail, backup, config, listener)
+            except BaseException:
+                saving.interrupt()
+                raise
+            # Only after the environment was closed: its last checkpoint is part of what undo takes back.
+            saving.finish({})
+            return done
+
+
+def _run(
+    storage: Storage, tail: Tail, backup: DirectoryBeside | None, config: EnvironmentConfig, listener: Listener
+) -> RecoveryRun:
+    watch = Stopwatch(listener)
+    with Environment(storage, config, watch) as env:
+        engine = env.engine
+        result, index, end = engine.recovery, engine.vlsn_index, engine.end_lsn
+        checkpoint = engine.checkpointer.last_end
+        records = engine.records_after_damage
+        vlsns = None if index is None else (index.range.first, index.range.last)
+    saved = storage.saved_bytes if isinstance(storage, SavingStorage) else 0
+    return RecoveryRun(
+        tail=tail,
+        result=result,
+        phases=watch.phases(),
+        end_lsn=end,
+        checkpoint_end_lsn=NULL_LSN if checkpoint == result.ckpt_end_lsn else checkpoint,
+        records_given_up=records,
+        vlsns=vlsns,
+        backup=backup.root if backup is not None and saved else None,
+        saved_bytes=saved,
+    )
+
+
+def _interlock(env: str, tail: Tail) -> RefusedError:
+    damage = tail.damage
+    lsn = tail.end_lsn if damage is None else damage.lsn
+    after = tail.after
+    stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
+    return RefusedError(
+        f"{stand} after a bad entry",
+        file=f"{env}/{tail.last_file.path if damage is None else damage.path}",
+        lsn=format_lsn(lsn),
+        found=f"{plural(tail.given_up_bytes, 'byte')} from there to the end of the log; {after.in_words()}",
+        consequence="recovery would cut them away, as JE does without a word; nothing was changed",
+        hint=f"restore the file from a copy, or give them up: jetool recover {env} --accept-loss (the bytes are saved)",
+        figures={
+            "commits_after": after.commits,
+            "commits_synced": after.synced,
+            "commits_acknowledged": after.acknowledged,
+            "torn_write": int(after.torn),
+        },
+    )

@@ -1,0 +1,145 @@
+"""Interrupted repairs.
+
+A repair writes a marker into the environment before its first change (``engine.storage.journal``), and removes it at
+the end. Where a marker is left, the repair was interrupted:
+
+* ``settle`` takes the repair back, or finishes its undo, under the lock of the environment. Afterwards every byte is as
+  it was before the repair, so that the same repair can begin anew, and can be undone as a whole.
+* ``as_before`` shows the same without a change, as a view in memory.
+* Where another process has written since, nothing is taken back: the call is refused, and the operator decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.errors import RefusedError
+from engine.log.files import WRITER_BYTE
+from engine.rescue.repair.access import writer_locked
+from engine.storage import journal, undo
+from engine.storage.base import Storage
+from engine.storage.disk import DiskStorage
+from engine.storage.journal import MARKER, PendingRepair
+from engine.storage.overlay import OverlayStorage
+from engine.storage.sidecar import DirectoryBeside
+
+# Holds the lock of an environment.
+HoldLock = Callable[[DiskStorage], AbstractContextManager[None]]
+
+
+class SettledRepair(NamedTuple):
+    """A repair that was taken back.
+
+    Attributes:
+        command: the repair.
+        was_undoing: its undo had begun before, and was finished now.
+    """
+
+    command: str
+    was_undoing: bool
+
+
+def settle(env: str, hold: HoldLock = writer_locked) -> SettledRepair | None:
+    """Take back an interrupted repair, or finish its undo; None when there was none.
+
+    Arguments:
+        env: the directory of the environment.
+        hold: holds its lock meanwhile; the default is the one of JE environments.
+
+    Raises:
+        RefusedError: the repair is at work; another process has written since; the saved bytes are not there.
+    """
+    disk = DirectoryBeside(env, env)
+    with hold(disk):
+        pending = journal.pending_in(disk)
+        if pending is None:
+            # It ended before the lock was held; at most its marker is left.
+            journal.unmark(disk)
+            return None
+        # Under the lock: no other process takes the same repair back.
+        state = undo.settle(disk, saved_by(disk, pending))
+    return None if state is None else SettledRepair(pending.command, was_undoing=state != journal.RUNNING)
+
+
+def pending_repair(env: str) -> PendingRepair | None:
+    """The repair whose marker stands in an environment."""
+    # A link in the environment must not lead to files elsewhere.
+    return journal.pending_in(DiskStorage(env, follow=False))
+
+
+def is_at_work(env: str, lock_files: tuple[str, ...]) -> bool:
+    """Whether a process holds one of the lock files of a writer: then a repair that is pending still runs."""
+    disk = DiskStorage(env, follow=False)
+    return any(disk.stat(name) is not None and disk.lock_holder(name, WRITER_BYTE) is not None for name in lock_files)
+
+
+def as_before(disk: DiskStorage) -> Storage:
+    """The environment as a command that writes would find it: a view in memory when a repair was interrupted."""
+    pending = journal.pending_in(disk)
+    if pending is None:
+        return disk
+    view, backup = OverlayStorage(disk), saved_by(disk, pending)
+    # Over the backup too: settling notes its progress there.
+    undo.settle(view, OverlayStorage(backup))
+    return view
+
+
+def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
+    """The backup directory that a marker names.
+
+    Raises:
+        RefusedError: it is not there, or holds the bytes of another environment.
+    """
+    backup = DiskStorage(pending.backup, follow=False)
+    owner = journal.read_manifest(backup).get("database")
+    if owner is None:
+        raise RefusedError(
+            f"a repair ({pending.command}) was interrupted, and its saved bytes are not there",
+            file=pending.backup,
+            consequence="nobody can tell what it had done; nothing was changed",
+            hint=f"make the directory available again; without {disk.root}/{MARKER} the files count as they are",
+        )
+    # A copied environment carries its marker along, but the bytes belong to the original.
+    if owner != os.path.realpath(disk.root):
+        raise RefusedError(
+            f"a repair ({pending.command}) was interrupted, and its saved bytes are those of another directory",
+            file=pending.backup,
+            expected=os.path.realpath(disk.root),
+            found=str(owner),
+            consequence="nothing was changed",
+            hint=f"if this is a moved copy of it: jetool undo {disk.root} --backup-dir {pending.backup}",
+        )
+    return backup
+
+
+def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStorage | None:
+    """The backup directory that undo goes by: the one asked for, that of an interrupted repair, or the newest.
+
+    Arguments:
+        disk: the environment.
+        asked: the directory that the user named.
+        beside: the directory of its backup directories. One that is already undone is the answer only when no other
+            is left: an undo that was killed at its very end can be run again.
+
+    Raises:
+        RefusedError: as ``saved_by``.
+    """
+    if asked is not None:
+        return DiskStorage(asked, follow=False)
+    pending = journal.pending_in(disk)
+    if pending is not None:
+        return saved_by(disk, pending)
+    undone = None
+    # Names are times in UTC, so the order of names is that of runs.
+    for path in sorted(beside.iterdir(), reverse=True) if beside.is_dir() else ():
+        found = DiskStorage(path, follow=False)
+        state = journal.read_manifest(found).get("state")
+        if state == journal.UNDONE:
+            undone = undone or found
+        elif state is not None or found.stat(journal.JOURNAL) is not None:
+            return found
+    return undone
