@@ -1,6 +1,6 @@
 """The one place that makes a Spark session.
 
-    with open_session(Settings(cores=2)) as session:
+    with open_session(SparkSettings(cores=2)) as session:
         session.run(lambda: frame.write.parquet(path), "export", listener)
 
 Rules:

@@ -176,7 +176,7 @@ def txns(
     limit: int | None,
 ) -> int:  # fmt: skip
     """Print what became of every transaction."""
-    from jetool.commands.txns_derby import print_txns
+    from jetool.commands.derby_txns import print_txns
 
     if since is not None or until is not None:
         raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")

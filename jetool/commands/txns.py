@@ -64,7 +64,7 @@ class FateCounts(NamedTuple):
 
 def _outputs() -> Outputs:
     """Both kinds; what only one of them has is optional in the summary."""
-    from jetool.commands import txns_derby as derby
+    from jetool.commands import derby_txns as derby
 
     of_je, of_derby = shape_of(FateCounts), shape_of(derby.XactCounts)
     fields = [field._replace(optional=field.name not in of_derby.names()) for field in of_je.fields]

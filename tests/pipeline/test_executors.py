@@ -24,13 +24,13 @@ NOT_THERE = {
 ENDED = """
 from engine.errors import JobError
 from engine.pipeline.session import open_session
-from engine.pipeline.settings import Settings
+from engine.pipeline.settings import SparkSettings
 
 def work():
     context._jsc.sc().stop()
     return context.parallelize([1], 1).count()
 
-with open_session(Settings(conf=(("spark.driver.memory", "512m"),), quick=True)) as session:
+with open_session(SparkSettings(conf=(("spark.driver.memory", "512m"),), quick=True)) as session:
     context = session.context
     try:
         session.run(work, "work")

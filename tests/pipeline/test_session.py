@@ -46,7 +46,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 def test_without_pyspark_the_pip_command_is_named() -> None:
     done = python(
         BLOCKED + "from engine.pipeline.session import *\n"
-        "try:\n    open_session(Settings()).__enter__()\n"
+        "try:\n    open_session(SparkSettings()).__enter__()\n"
         "except Exception as error:\n    print(type(error).__name__, error, '|', error.hint)\n"
     )
     assert done.stdout.startswith("UnsupportedError this needs Spark, and the Python packages pyspark, pandas,")
@@ -68,7 +68,7 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
         f"import tempfile, signal; tempfile.tempdir = {str(tmp_path)!r}\n"
         "from engine.pipeline.session import *\n"
         "before = signal.getsignal(signal.SIGINT)\n"
-        "with open_session(Settings(quick=True, conf=(('spark.driver.memory', '512m'),))) as session:\n"
+        "with open_session(SparkSettings(quick=True, conf=(('spark.driver.memory', '512m'),))) as session:\n"
         "    rows = session.context.parallelize(range(10), 2)\n"
         "    print(rows.map(lambda n: __import__('engine.format.lsn').__name__).collect()[0])\n"
         "assert signal.getsignal(signal.SIGINT) is before\n"
@@ -81,9 +81,12 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ("Settings('nowhere://x', quick=True)", "UsageError Spark does not know such a master: nowhere://x"),
-        ("Settings(conf=(('spark.driver.memory', '99m'),))", "UsageError Spark does not accept a setting"),
-        ("Settings(conf=(('spark.driver.memory', 'much'),))", "JobError Spark did not start: Invalid maximum heap"),
+        ("SparkSettings('nowhere://x', quick=True)", "UsageError Spark does not know such a master: nowhere://x"),
+        ("SparkSettings(conf=(('spark.driver.memory', '99m'),))", "UsageError Spark does not accept a setting"),
+        (
+            "SparkSettings(conf=(('spark.driver.memory', 'much'),))",
+            "JobError Spark did not start: Invalid maximum heap",
+        ),
     ],
     ids=["master", "memory", "no number"],
 )

@@ -19,7 +19,7 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.timeline import PERIODS, A, Timeline, TimelineEntry, TimelineScale
 from engine.errors import plural
 from engine.fields import Bool, Choices, Instant, Int, Text, record
-from jetool.commands.txns_derby import FATES
+from jetool.commands.derby_txns import FATES
 from jetool.output.shape import instant_text
 
 
