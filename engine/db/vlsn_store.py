@@ -23,7 +23,7 @@ from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.tracker import VLSNRecoveryTracker
 
 
 class StoredIndex:

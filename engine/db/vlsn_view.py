@@ -19,7 +19,7 @@ from engine.vlsn.database import DATABASE_NAME
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.memory_index import MemoryIndex, records_of
 from engine.vlsn.recovery_merge import open_index
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.tracker import VLSNRecoveryTracker
 
 
 class IndexView(NamedTuple):

@@ -11,7 +11,8 @@ Also here:
 * ``legacy_dups``: duplicates of log versions 6 and 7, brought into the form of later versions
 * ``manager``: recovery, pass by pass
 * ``node_replay``: replaying INs
-* ``redo_runs``: records that wait for redo and are more than memory holds
-* ``redo_undo``: undo and redo of LNs
+* ``redo_batch``: records that wait for redo: batches, and sorted runs
+* ``redo_pass``: redo of LNs
 * ``result``: what recovery knows and what it reports
+* ``undo_pass``: undo of LNs
 """

@@ -35,9 +35,10 @@ from engine.recovery.analysis import ENDS, Analysis
 from engine.recovery.hooks import CacheKeeper, RecoveryHook
 from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import NodeLog, replay
-from engine.recovery.redo_undo import LNPasses
+from engine.recovery.redo_pass import RedoPass
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
+from engine.recovery.undo_pass import UndoPass
 from engine.tree.apply import leaf_of, redo_ln
 from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
@@ -148,15 +149,18 @@ class Recovery:
         self._replay(catalog, "REDO_DATA_INFO", mapping=False)
         legacy = LegacyDuplicates(self._ctx, catalog, self._seen.nodes, self._tail.version)
         self._seen.nodes = NodeLog()
-        lns = LNPasses(self._ctx, catalog, result, self._tracker(), legacy, self._hook, self._keeper)
-        lns.replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
+        replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
+        tracker = self._tracker()
+        undo = UndoPass(self._ctx, catalog, result, legacy, self._hook, self._keeper, tracker, replicated=replicated)
+        redo = RedoPass(self._ctx, catalog, result, legacy, self._hook, self._keeper)
         try:
-            lns.begin(self._read_ahead_bytes)
+            # The worker reads ahead for redo while this process undoes.
+            redo.begin(self._read_ahead_bytes)
             # Undo first: redo must find no version of an unfinished transaction in its way.
-            lns.undo(self._listener)
-            lns.redo(self._listener)
+            undo.run(self._listener)
+            redo.run(undo.hidden, self._listener)
         finally:
-            lns.close()
+            redo.close()
         # Only now are the versions final, and the old duplicates can become trees of today's form.
         legacy.finish()
         # A database whose creation was undone has used its id all the same (R-REC-15).

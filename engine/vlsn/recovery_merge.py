@@ -20,7 +20,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
 from engine.vlsn.index import DEFAULT_CACHE_SIZE, VLSNIndex
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import next_vlsn
 
 

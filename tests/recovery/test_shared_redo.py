@@ -31,7 +31,7 @@ NOW_MS = 1_800_000_000_000
 @pytest.fixture(autouse=True)
 def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever threads other tests have left in this process."""
-    monkeypatch.setattr("engine.recovery.redo_undo.can_fork", lambda: True)
+    monkeypatch.setattr("engine.recovery.redo_pass.can_fork", lambda: True)
     monkeypatch.setattr("engine.recovery.manager.can_fork", lambda: True)
 
 

@@ -6,8 +6,8 @@ from engine.format.entry.rollback import RollbackStart
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_merge import open_index
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 from engine.vlsn.scanner import ForwardScanner
+from engine.vlsn.tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import VLSNRange
 from tests.vlsn.memorydb import COMMIT, LN, MemoryDatabase, show_all
 

@@ -10,7 +10,7 @@ from engine.format.lsn import NULL_LSN
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_merge import open_index
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 from tests.vlsn.memorydb import COMMIT, LN, MATCHPOINT, MemoryDatabase, lsn, show_all
 

@@ -18,7 +18,7 @@ from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.database import buckets_from
 from engine.vlsn.ghost import Bucket
 from engine.vlsn.recovery_merge import open_index
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
+from engine.vlsn.tracker import VLSNRecoveryTracker
 from tests.recovery.reallog import RealLog
 from tests.vlsn.memorydb import MemoryDatabase
 

@@ -18,8 +18,8 @@ from engine.format.lsn import NULL_LSN, file_of, make_lsn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.recovery_merge import open_index
-from engine.vlsn.recovery_tracker import VLSNRecoveryTracker
 from engine.vlsn.scanner import BackwardScanner, ForwardScanner
+from engine.vlsn.tracker import VLSNRecoveryTracker
 from tests.vlsn.memorydb import COMMIT, LN, MATCHPOINT, MemoryDatabase
 
 TYPES = st.sampled_from((LN, LN, LN, MATCHPOINT, COMMIT))

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import pytest
 
-from engine.recovery.redo_runs import RedoRuns
+from engine.recovery.redo_batch import RedoRuns
 from engine.tree.apply import RecordVersion, Redo
 from engine.tree.bin_node import UNTIMED, Times
 from tests.tree.test_spill import state_of

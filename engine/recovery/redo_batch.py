@@ -1,10 +1,16 @@
-"""Records that wait for redo and are more than memory holds: sorted runs in a scratch file.
+"""Records that wait for redo: batches in memory, sorted runs in a scratch file.
+
+A batch collects the records of a part of the log, by database and in log order; ``redo_sorted`` then sorts them by key
+and visits each node once. A worker process prepares a batch in another form (``PreparedBatch``): its records are sorted
+and written to a scratch file, and entries that have to be decoded are only noted, because the worker must not change
+trees. Example: the range holds ``k=1`` at 0x0/0x400, a NameLN at 0x0/0x480 and ``k=0`` at 0x0/0x500. The worker
+prepares ``deferred = (0x480, 60)`` and the batch ``k=0 k=1``. The process that recovers redoes the NameLN first.
 
 A tree that does not fit into the cache is visited once, in the order of its keys, whatever the size of the log: each of
-its nodes is read, changed and put away once. A run is a batch that was collected in log order and sorted by key, in
-chunks. A merge takes from the present chunk of every run what is not after the least of their last keys, and sorts it:
+its nodes is read, changed and evicted once. A run is a batch that was sorted by key and written in chunks. A merge
+takes from the current chunk of every run the records up to the least of the chunks' last keys, and sorts them:
 ``list.sort`` finds the pieces sorted already, and keeps the order of the runs for equal keys, which is that of the log.
-So that no later run comes before an earlier one, a chunk ends where a key ends.
+A chunk ends where a key ends, so that no later run precedes an earlier one.
 
 Example, chunks of two: run 0 ``a1 c1 | d1``, run 1 ``a2 b2 | c2``. The first bound is ``b``, which gives ``a1 a2 b2``,
 the second ``c``, which gives ``c1 c2``; then comes ``d1``.
@@ -18,24 +24,127 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import repeat
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
+from engine.format.lsn import file_of
 from engine.storage.scratch import ScratchFile
 from engine.tree.apply import RecordVersion, Redo
 from engine.tree.bin_node import times_from
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 
+# What a record takes while it waits, apart from its key and data.
+_RECORD_BYTES: Final = 250
+MOST_RECORDS: Final = 200_000
+# The limit in bytes of a batch of MOST_RECORDS without keys and data.
+MOST_BYTES: Final = MOST_RECORDS * _RECORD_BYTES
+_MOST_DEFERRED: Final = 20_000
+_NO_LIMIT: Final = 1 << 62
 _KEY: Final = itemgetter(0)
 CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
+# By file the versions that were replaced there: how many, how many of a known size, and the bytes of these.
+Replaced = dict[int, tuple[int, int, int]]
+
+
+class PreparedBatch(NamedTuple):
+    """A batch that a worker prepared, in plain values.
+
+    Attributes:
+        read: LNs that count and are not in ``runs``.
+        deferred: entries to decode and redo first: LSN, size, LSN, size, ...
+        replaced: versions that the records of ``runs`` replaced.
+        runs: by database its id, the number of its plain versions, and their chunks in the scratch file.
+    """
+
+    read: int
+    deferred: list[int]
+    replaced: Replaced
+    runs: list[tuple[int, int, list[int]]]
+
+
+class RedoBatch:
+    """Records that wait for redo, in log order.
+
+    Arguments:
+        most_records, most_bytes: from then on the batch is full.
+        defers: entries that have to be decoded are noted, not redone.
+
+    Attributes:
+        rows: the records by database.
+        records, size_bytes: the number of all records, and the memory that they take.
+        replaced: versions that plain updates replaced, not yet reported to the hook.
+        deferred: LSN, size, LSN, size, ... of the noted entries.
+    """
+
+    def __init__(self, most_records: int = _NO_LIMIT, most_bytes: int = _NO_LIMIT, *, defers: bool = False) -> None:
+        self._most_records = most_records
+        self._most_bytes = most_bytes
+        self.defers = defers
+        self.rows: dict[int, list[Redo]] = {}
+        self.records = self.size_bytes = 0
+        self.replaced: Replaced = {}
+        self.deferred: list[int] = []
+
+    def put(self, db_id: int, row: Redo, size_bytes: int) -> None:
+        """Add a record; ``size_bytes`` is the size of its key and data."""
+        rows = self.rows.get(db_id)
+        if rows is None:
+            rows = self.rows[db_id] = []
+        rows.append(row)
+        self.note(size_bytes)
+
+    def note(self, size_bytes: int) -> None:
+        """Count a record that the caller has appended to ``rows``."""
+        self.records += 1
+        self.size_bytes += _RECORD_BYTES + size_bytes
+
+    def is_full(self) -> bool:
+        """Whether the records have reached a limit."""
+        return (
+            self.records >= self._most_records
+            or self.size_bytes >= self._most_bytes
+            or len(self.deferred) >= 2 * _MOST_DEFERRED
+        )
+
+    def replace(self, lsn: int, size_bytes: int) -> None:
+        """Count a version that a plain update replaced; ``size_bytes`` is 0 if the update does not name it."""
+        versions, sized, total_bytes = self.replaced.get(file_of(lsn), (0, 0, 0))
+        self.replaced[file_of(lsn)] = versions + 1, sized + (1 if size_bytes else 0), total_bytes + size_bytes
+
+    def take(self) -> tuple[dict[int, list[Redo]], int]:
+        """The records by database and their size; the batch holds none afterwards."""
+        taken = self.rows, self.size_bytes
+        self.rows, self.records, self.size_bytes = {}, 0, 0
+        return taken
+
+    def take_replaced(self) -> Replaced:
+        """The replaced versions; the batch holds none afterwards."""
+        taken, self.replaced = self.replaced, {}
+        return taken
+
+    def prepared(self, read: int, scratch: ScratchFile) -> PreparedBatch:
+        """The batch as a worker sends it, its records in the scratch file; the batch is empty afterwards.
+
+        Arguments:
+            read: LNs that were read and are not in the batch.
+
+        Raises:
+            StorageError: the scratch file has no room.
+        """
+        runs = []
+        for db_id, rows in self.take()[0].items():
+            rows.sort(key=_KEY)
+            runs.append((db_id, len(rows), put_plain(scratch, rows)))
+        deferred, self.deferred = self.deferred, []
+        return PreparedBatch(read, deferred, self.take_replaced(), runs)
 
 
 class RedoRuns:
     """The runs of one recovery, by database.
 
     Arguments:
-        chunk: records that are read and written at a time; of every run so many are in memory while runs are merged.
+        chunk: records that are read and written at a time; a merge holds one chunk of every run in memory.
 
     Attributes:
         records: in all of them.
@@ -77,7 +186,7 @@ class RedoRuns:
         self._runs.setdefault(db.id, []).append((self._scratch, places))
 
     def add_run(self, db_id: int, scratch: ScratchFile, places: list[int], records: int) -> None:
-        """Keep records that ``put_plain`` has put into a file, which stays open; which, as for ``add``."""
+        """Keep a run that ``put_plain`` wrote. Its scratch file must stay open. See ``add`` for the order."""
         self.records += records
         self._runs.setdefault(db_id, []).append((scratch, places))
 
@@ -110,7 +219,7 @@ class RedoRuns:
 
 
 def put_plain(scratch: ScratchFile, batch: list[Redo]) -> list[int]:
-    """Put plain versions whose keys are bytes, sorted by key, as the chunks of a run; where these are."""
+    """Put plain versions whose keys are bytes, sorted by key, as the chunks of a run; returns their places."""
     return [scratch.put(_plain_chunk(rows)) for rows in _in_chunks(batch, CHUNK)]
 
 
