@@ -3,7 +3,7 @@
 import gc
 import sys
 
-# Collections of the three generations come after so many objects, and so many collections of the one before.
+# Thresholds of the three generations: objects, then collections of the generation before.
 GC_THRESHOLDS = (400_000, 10, 50)
 
 

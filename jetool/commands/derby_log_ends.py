@@ -24,7 +24,7 @@ class LogBounds(NamedTuple):
     Attributes:
         start: its start; None when it cannot be found.
         end: its end; None when the start cannot be found.
-        last: instant of the last record before the end, 0 when there is none.
+        last: instant of the last record before the end; 0 without one.
         problem: why the start cannot be found, else None.
     """
 

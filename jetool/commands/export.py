@@ -75,7 +75,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
         # A name that is wrong shows here, and not in the story of a failed job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
-        # Nobody who knows it: said here, and the columns are left out.
+        # No decoder knows the database: say so, and leave the columns out.
         wanted = decode if decoding_for(run, found, decode) is not None else None
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:

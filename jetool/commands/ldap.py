@@ -29,7 +29,7 @@ class ExportedEntry(NamedTuple):
     """One entry."""
 
     base: Annotated[Text, "the base DN that it is under"]
-    id: Annotated[Int | None, "its id; null when the key is none"]
+    id: Annotated[Int | None, "its id; null when the key is not an id"]
     dn: Annotated[Text | None, "its DN; null when neither the entry nor dn2id has it"]
     entry: Annotated[Json | None, "its attributes; null when it is encrypted or cannot be decoded"]
 

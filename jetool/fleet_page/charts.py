@@ -135,7 +135,7 @@ def _marks(marks: Sequence[Mark], x: Scale) -> Iterator[str]:
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most so many points, the first and the last of them included."""
+    """At most ``_MOST_POINTS`` points, the first and the last among them."""
     if len(points) <= _MOST_POINTS:
         return list(points)
     # Every n-th point by a fraction, so that the last one is always among them.

@@ -1,10 +1,10 @@
 """The map of one log: its files side by side, what is garbage in them, and what lies where.
 
-One pixel to the right is so many bytes further in the log. Lanes from top to bottom:
+One pixel to the right is a fixed number of bytes in the log. Lanes from top to bottom:
 
 * the recovery interval, from firstActive of the last checkpoint to the end of the log;
 * the files, each as wide as it is long, the grey part as high as its share of garbage; damage as red arrows,
-  missing files as a red frame where they were: nobody knows how long they were;
+  missing files as a red frame where they were: their length is unknown;
 * checkpoints, from CkptStart to CkptEnd, with a dotted line back to firstActive where that lies before;
 * rollback periods, from the matchpoint to RollbackStart, one lane for each level of nesting.
 
@@ -116,7 +116,7 @@ def _file(block: _Block, x: float, width: float) -> str:
     told = "garbage not known" if share is None else f"{share:.0%} garbage"
     made = f"log version {facts.version}, from {moment_text(facts.created_ms)}"
     text = f"{name}: {bytes_text(block.size_bytes)}, {told}, {made}"
-    # Between files too narrow for a gap there is none, or nothing of them would be left.
+    # Files that are too narrow for a gap stand without one, or nothing of them would be left.
     y, height, gap = _FILES_Y, _FILES_HEIGHT, 1.0 if width > 4 else 0.0
     width = max(0.3, width - gap)
     parts = [element("rect", x=x, y=y, width=width, height=height, class_="unknown" if share is None else "file")]

@@ -157,7 +157,7 @@ def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]
     # The inventory's group wins over the UUID: it joins nodes whose logs do not hold one.
     keys = dict.fromkeys(p.member.group or p.group_uuid for p in profiles if p.last_vlsn != NULL_VLSN)
     cards = []
-    # Nodes of which neither is known cannot be put side by side.
+    # Two unknown nodes cannot be compared.
     for key in filter(None, keys):
         nodes = [p for p in profiles if (p.member.group or p.group_uuid) == key and p.last_vlsn != NULL_VLSN]
         # A single node has the same chart in its own section.

@@ -174,7 +174,7 @@ def _terminate(number: int, _: object) -> None:
 
 def main() -> None:
     """Run the command line of the process and end it."""
-    # Whoever started us with SIGTERM ignored wants it so.
+    # A parent that started this process with SIGTERM ignored meant it.
     if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])

@@ -359,10 +359,10 @@ def command(
         formats: the formats it has, the default first.
         features: the groups of shared options that it honours (``jetool.frame.options``).
         parent: the group that it belongs to, for ``vlsn range`` and the like.
-        kind_option: the option that says of which kind the environment is; without one the environment says it itself.
+        kind_option: the option that names the kind of the environment; without it the files decide.
         check: gets what the function gets, before the environment is looked at; raises UsageError.
         writes: it changes an environment, although it lacks the feature ``write``.
-        names_end: its result says where the log ended, so that nobody need be told that the log has grown since.
+        names_end: its result says where the log ended, so no message has to say that the log has grown since.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.

@@ -17,7 +17,7 @@ def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, st
     """The fields of the error message, after the report has been written.
 
     Arguments:
-        error: the exception nobody foresaw.
+        error: the unexpected exception.
         code: its exit code.
         args: the command line, without the program name.
     """

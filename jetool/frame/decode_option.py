@@ -71,8 +71,8 @@ def decode_option(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode the records of an open environment; None when that is not asked for, or nobody knows them."""
-    if name is None:
+    """How to decode the records of an open environment; None when the user did not ask for it, or no decoder knows
+    them.""" if name is None:
         return None
     from engine.inspect.contents import decoding_of
 
@@ -100,7 +100,7 @@ def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> De
 def _told(run: Run, env: str, found: DecodingPlan | None) -> DecodingPlan | None:
     if found is None:
         run.messages.notice(
-            "nobody recognises what the environment belongs to",
+            "no decoder recognises the product that the environment belongs to",
             file=env,
             consequence="records are printed as they are",
             hint="name a decoder with --decode",

@@ -168,7 +168,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
 
 
 def note_writer(run: Run, storage: Storage) -> None:
-    """Say who has an environment open for writing, to whoever reads its log alone."""
+    """Report the process that has the environment open for writing, for commands that read only its log."""
     _note_holder(run, writer_of(storage))
 
 
@@ -189,7 +189,7 @@ def reading_code(found: Environment) -> int:
 
 
 def _noted(run: Run, path: str, env: Environment) -> Environment:
-    """Say of which databases the order of keys is not known, where recovery needed it."""
+    """Report databases whose order of keys recovery needed and did not know."""
     for learned in env.unknown_orders():
         named = repr(learned.database) if learned.database else f"with the id {learned.db_id}"
         run.messages.warning(
@@ -223,7 +223,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     say(
         "the log ends before its last file does"
         if tail.given_up is None
-        else f"the log ends before its last file, {tail.given_up.path}, of which no entry can be kept",
+        else f"the log ends before its last file, {tail.given_up.path}: no entry of that file can be kept",
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(tail.end_lsn),
         consequence=f"{plural(tail.given_up_bytes, 'byte')} after it not seen{lost}",
@@ -314,7 +314,7 @@ def open_to_write(
     )
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
-    # A dry run takes no lock either: on the view nobody else can be in the way.
+    # A dry run takes no lock either: no other process writes to the view.
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
         wait_for_writer(disk, run.lock_timeout_s)

@@ -6,7 +6,7 @@ Rules:
   and for a closed pipe, and 1 means "findings" here.
 * An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
   the same fields follows on a line of its own.
-* An exception that nobody foresaw is a bug: code 70, one line, and a report file with the traceback.
+* An unexpected exception is a bug: code 70, one line, and a report file with the traceback.
 * SIGTERM is like an interrupt: what was begun is left as an interrupt leaves it, one message, code 143.
 * A reader that closes the pipe (``jetool dump-log env | head``) is no error: code 141 and not a word.
 """
@@ -119,7 +119,7 @@ def code_of(error: BaseException) -> int:
 
 
 def _what_ended_it(error: BaseException) -> int:
-    """The code for an exception that nobody foresaw: a bug, unless an interrupt or a closed pipe came before it.
+    """The code for an unexpected exception: a bug, unless an interrupt or a closed pipe came before it.
 
     Either can break the cleaning up after it (worker processes, threads), and still is what ended the run.
     """
@@ -184,7 +184,7 @@ def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, s
 
 
 def _named(args: Sequence[str]) -> str:
-    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` when there is none."""
+    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` without a command."""
     from jetool.frame import table
 
     known = {name for row in table.COMMANDS for name in (row.name, *row.aliases)}
@@ -211,7 +211,7 @@ def wants_json(args: Sequence[str]) -> bool:
 
 
 def _reader_gone() -> bool:
-    """Whether standard output or standard error is a pipe that nobody reads.
+    """Whether standard output or standard error is a pipe without a reader.
 
     A broken pipe elsewhere, say to a worker process, is a bug and must not pass for a closed reader.
     """

@@ -43,7 +43,7 @@ def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
 
 
 def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFile]:
-    """What of the trees lies in missing files that recovery does without; says so."""
+    """Report tree nodes and records that lie in missing files which recovery does not need."""
     if files.is_whole():
         return {}
     from engine.verify.trees import lost_files

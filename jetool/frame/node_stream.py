@@ -48,7 +48,7 @@ class StreamNode:
         """The directory of a JE environment.
 
         Raises:
-            NotFoundError, UsageError: there is none.
+            NotFoundError, UsageError: the directory holds no JE environment.
         """
         storage = DiskStorage(env)
         require_je(storage)

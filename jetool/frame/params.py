@@ -358,7 +358,7 @@ class BytesType(click.ParamType[bytes]):
 def key_as_typed(key: bytes) -> str:
     """A key in a message as the user would type it: in the format of ``--key-format``, which reads as UTF-8 by default.
 
-    Results show keys in hex unless told otherwise; in a message that would be a key that nobody has typed.
+    Results show keys in hex by default; a message shows the key as the user typed it.
     """
     from engine.inspect.key_formats import show
 
@@ -506,7 +506,7 @@ class FieldsType(click.ParamType[tuple[str, ...]]):
     name = "A,B,C"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names. Raises BadParameter when there is none."""
+        """The names. BadParameter: no name was given."""
         if isinstance(value, tuple):
             return value
         names = tuple(name.strip() for name in str(value).split(",") if name.strip())

@@ -131,7 +131,7 @@ def completeness(unseen: str | None) -> Row:
     """What the summary of such a table says besides the count.
 
     Arguments:
-        unseen: what of the log was not seen, for which rows may be missing or wrong.
+        unseen: the part of the log that was not read; rows may be missing or wrong because of it.
     """
     return row_of(Completeness(complete=unseen is None, reason=unseen))
 
@@ -158,7 +158,7 @@ def print_range(
     """Print records up to a limit, and whether those were all.
 
     Arguments:
-        unseen: what of the log was not seen, for which records may be missing.
+        unseen: the part of the log that was not read; records may be missing because of it.
         db: the database, for ``decode_option``.
         decoding: how records are decoded; None: they are not.
     """

@@ -150,7 +150,7 @@ _ELSEWHERE: Final = {
 
 
 def elsewhere(name: str) -> str | None:
-    """What to type for a name that other tools have; None for one that nobody has, or whose command is not here."""
+    """The jetool command for another tool's command name, or None."""
     # JE's tools are called by the names of their classes.
     found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
     known = {row.name for row in COMMANDS}

@@ -160,4 +160,4 @@ class Output(Protocol):
         """Hand everything to the reader now (``--watch``)."""
 
     def text(self, text: str) -> None:
-        """Print a text that is a document of its own (a script, a schema). A newline is added when there is none."""
+        """Print a text that is a document of its own (a script, a schema). A missing last newline is added."""

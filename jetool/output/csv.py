@@ -60,7 +60,7 @@ class CsvEncoder:
     def __init__(self, plan: StreamLayout) -> None:
         self._style = plan.style
         self._columns = column_names(plan.shapes, plan.selected)
-        # Streams of several shapes have many columns, of which a row has few.
+        # Streams of several shapes have many columns; a row has a few of them.
         self._places = {name: place for place, name in enumerate(self._columns)}
         self._blank = [""] * len(self._columns)
 

@@ -139,7 +139,7 @@ def color(choice: str, terminal: bool) -> bool:
 
 
 def _shortened(value: str) -> str:
-    """A value of at most so many characters: a peer can refuse in any number of words."""
+    """A value cut to a limit of characters: a peer's refusal may be of any length."""
     left = len(value) - _LONGEST_VALUE
     return value if left <= 0 else f"{value[:_LONGEST_VALUE]} [and {plural(left, 'character')} more]"
 
@@ -197,7 +197,7 @@ class NoProgress(SilentListener):
     __slots__ = ()
 
     def count(self, name: str, records: int) -> None:
-        """Nobody looks."""
+        """Nothing is shown."""
 
     def pause(self) -> None:
         """Nothing is drawn."""

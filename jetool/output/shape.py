@@ -60,7 +60,7 @@ class Style(NamedTuple):
         key_format: a name of ``engine.inspect.key_formats.FORMATS``, for kind ``key``.
         data_format: the same for kind ``data``.
         color: whether text may carry terminal colours.
-        width: columns of the terminal that text has to fit; None where nobody looks at lines (a file, a pipe).
+        width: columns of the terminal that text has to fit; None for a file or a pipe.
     """
 
     tz: tzinfo = UTC

@@ -30,7 +30,7 @@ def chosen_id(repository: Repository, asked: str) -> str:
     """The backup that an operator has named: its id, the beginning of it, or ``latest``.
 
     Raises:
-        NotFoundError: there is none. UsageError: several begin so.
+        NotFoundError: no backup has this name. UsageError: several begin with it.
     """
     ids = repository.ids()
     if asked == LATEST and ids:

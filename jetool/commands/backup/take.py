@@ -273,7 +273,7 @@ def _of_node(
 
 
 def _of(dest: str, source: str) -> TakenBackup:
-    """A backup of which nothing else is known yet: that of a dry run."""
+    """The result of a dry run: only the directories are known."""
     return TakenBackup(
         id=None,
         directory=dest,

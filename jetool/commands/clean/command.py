@@ -50,7 +50,7 @@ _MOST_PERCENT = 90
     help="Clean until so much of the log is in use [default: je.cleaner.minUtilization, 50%].",
 )
 @click.option("--free", type=SizeType(), metavar="SIZE", help="Clean until so much was given back, such as 5GiB.")
-@click.option("--max-files", type=click.IntRange(min=1), metavar="N", help="Clean so many files at most.")
+@click.option("--max-files", type=click.IntRange(min=1), metavar="N", help="Clean at most N files.")
 def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
     """Clean the log: records that are still needed are logged again, and the files they were in are deleted.
 
@@ -119,5 +119,5 @@ class _StopRequest:
 
     def _hear(self, _: int, __: FrameType | None) -> None:
         self._asked = True
-        # The next one is for whoever had the first before.
+        # The second interrupt is for the previous handler.
         signal.signal(signal.SIGINT, self._before)

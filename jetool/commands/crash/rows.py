@@ -53,7 +53,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     shown = {name: to_text(kind, value, style) for name, kind, value in row}
     if rec == "case":
         verdict = "ok    " if shown["passed"] == "yes" else "FAILED"
-        # Of a crash that was not compared nobody has counted the records.
+        # The records of a crash that was not compared were not counted.
         number = next(value for name, _, value in row if name == "records")
         records = "- records" if number is None else plural(number, "record")
         problem = "" if shown["problem"] == "-" else f"  {shown['problem']}"

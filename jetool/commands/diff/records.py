@@ -34,7 +34,7 @@ class ComparedEnvironment(NamedTuple):
 
     Attributes:
         end_lsn: where its log is taken to end; NULL_LSN for where it does.
-        unseen: what of its log was not seen; None when all was, up to that end.
+        unseen: the part of its log that was not read; None when all was read, up to that end.
     """
 
     env: str

@@ -79,7 +79,7 @@ def record_comparison(
     Arguments:
         envs: both directories.
         ends: where the logs were taken to end; NULL_LSN for where they do.
-        unseen: what of a log was not seen, for which records may be missing.
+        unseen: the part of a log that was not read; records may be missing because of it.
         decoding: how records are decoded; None: they are not.
     """
     return RecordComparison(

@@ -35,7 +35,7 @@ _DEFAULT_DETAIL: Final = "summary"
 
 def refuse_foreign(options: dict[str, Any], form: str) -> None:
     """UsageError for options that mean nothing for a Derby database; the message names all of them."""
-    # All at once: nobody wants to learn of them one by one.
+    # All unknown names at once, not one by one.
     wrong = [shown for name, shown in _ONLY_JE.items() if options[name] not in (None, False, ())]
     if options["detail"] != _DEFAULT_DETAIL:
         wrong.append("--nodes")
@@ -86,7 +86,7 @@ def resolve(database: DerbyDatabase, address: Address, ends: LogBounds) -> int:
     """The instant of an address: ``ckpt`` the checkpoint record, ``first-active`` undoLWM, ``end`` the last record.
 
     Raises:
-        NotFoundError: there is none of that name.
+        NotFoundError: there is no table or index of that name.
     """
     if address.lsn is not None:
         return address.lsn

@@ -29,7 +29,7 @@ _TELLING: Final = frozenset(("commit", "abort", "prepared"))
 
 
 def heading(width: int | None) -> str:
-    """The names of the columns, for a terminal of so many columns; None for no bound."""
+    """The names of the columns, for a terminal of ``width`` columns; None for no bound."""
     if _is_narrow(width):
         return f"{'INSTANT':<{_NARROW}} {_COLUMNS} DETAIL"
     return f"{'INSTANT':<{_WIDE}} {_COLUMNS} {'UNDOES':<{_WIDE}} DETAIL"

@@ -98,7 +98,7 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
     with stream:
         for part in parts:
             stream.write(part.chunk)
-            # Whoever follows wants each entry now, also through a pipe.
+            # With --follow each entry is printed at once, also through a pipe.
             if options["follow"]:
                 stream.flush()
             entries, bad, skipped = entries + part.entries, bad + part.bad, skipped + part.skipped_bytes

@@ -44,7 +44,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
 
     Every byte is read and every checksum tested, in tasks of 64 MB of log or more; what comes back from a task is a few
     kilobytes. Nothing is changed. Garbage is what the logs' own utilization records say. Where files are
-    missing, the environment is recovered in memory: a file that the cleaner deleted is none of the trees, any other
+    missing, the environment is recovered in memory: a missing file that no tree refers to was cleaned; any other
     one counts as damage. Environments with damage come first.
     """
     from engine.pipeline.fleet.jobs import report_fleet

@@ -39,7 +39,7 @@ class FleetSalvage(NamedTuple):
     records: Annotated[Int, "records written"]
     lost: Annotated[Int, "records whose newest version cannot be read"]
     stood_in: Annotated[Int, "those of them for which an older version was written"]
-    unconfirmed: Annotated[Int, "records of which damage may hide a newer version, or the deletion"]
+    unconfirmed: Annotated[Int, "records whose newer version or deletion damage may hide"]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log"]
     orphans: Annotated[Int, "records of databases that nothing names"]
     sources: Annotated[Sequence[SalvagedEnvironment], "the environments"]
@@ -78,7 +78,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     be read), doubt (newer versions whose transaction has no end in the log) and orphans (records of databases that
     nothing names).
     With --decode they have three columns more: decoded_key and decoded_data as JSON, and known; with auto these are
-    null where nobody recognises what an environment belongs to. Nothing is written to the sources. What is saved is
+    null where no decoder recognises the environment's product. Nothing is written to the sources. What is saved is
     what jetool salvage saves.
     """
     from engine.pipeline.fleet.salvage import salvage_fleet

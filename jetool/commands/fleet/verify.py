@@ -53,5 +53,5 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:
         found = verify_fleet(spark, chosen, wanted, run.listener)
-        # Before Spark ends, which nobody waits for who reads it.
+        # Before Spark ends, so that the reader does not wait for that.
         return print_findings(run, found, strict=strict)

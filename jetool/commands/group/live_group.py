@@ -31,7 +31,7 @@ class RunningNode(NamedTuple):
     state: Annotated[Text | None, "what it says that it is; null when it does not answer", Choices(STATES)]
     master: Annotated[Text | None, "the master that it knows"]
     commit_vlsn: Annotated[Vlsn | None, "its last Commit or Abort"]
-    lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when nobody can tell"]
+    lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when unknown"]
     joined: Annotated[Time | None, "when it took up its state"]
     feeders: Annotated[Int | None, "how many replicas it feeds"]
     je_version: Annotated[Text | None, "release of JE that it runs"]
@@ -49,7 +49,7 @@ class RunningGroup(NamedTuple):
     uuid: Annotated[Text, "its identity"]
     change_version: Annotated[Int, "how many changes of membership there were"]
     min_je_version: Annotated[Text | None, "least release of JE for a member; null in old groups"]
-    master: Annotated[Text | None, "name of the master; null when there is none"]
+    master: Annotated[Text | None, "name of the master; null without one"]
     clock_ahead_ms: Annotated[Int | None, "by how much the master's clock is ahead; null unless --clock"]
     nodes: Annotated[Sequence[RunningNode], "members by id, then other nodes that were asked"]
 
@@ -62,7 +62,7 @@ class LiveGroupOptions(NamedTuple):
         timeout_s: of each step.
         max_lag: more is a finding; None for any.
         clock: measure the clock of the master; ``force`` also where the release was never tried.
-        every_s: look again after so many seconds; 0 for once.
+        every_s: seconds between two looks; 0 for a single look.
         rounds: look so often; 0 for until interrupted.
     """
 
@@ -88,7 +88,7 @@ def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
         try:
             code = _once(run, network, asked)
         except JetoolError as error:
-            # Whoever watches a group wants to see it come back.
+            # A watch goes on, so that it shows the group coming back.
             if not asked.every_s or not done:
                 raise
             run.messages.warning(str(error))

@@ -93,7 +93,7 @@ class AfterEndInfo(NamedTuple):
 
     records: Annotated[Int, "valid records; Derby drops them in silence"]
     commits: Annotated[Int, "commits and prepares among them"]
-    torn_commits: Annotated[Int, "commits in a group that was not written to its end: nobody was told of them"]
+    torn_commits: Annotated[Int, "commits in a group that was not written to its end: none was acknowledged"]
     first: Annotated[Instant, "the first of them"]
     last: Annotated[Instant, "the last of them"]
     transactions: Annotated[Sequence[Int], "transactions committed or prepared there, the first hundred"]

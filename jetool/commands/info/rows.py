@@ -98,7 +98,7 @@ class EnvironmentInfo(NamedTuple):
     belongs_to: Annotated[
         Text | Absent,
         "the application whose records it holds, by the names of its databases as of the "
-        "last checkpoint; left out when nobody recognises them, and with --quick",
+        "last checkpoint; left out when no decoder recognises them, and with --quick",
     ]
     files: Annotated[Int, "log files"]
     bytes: Annotated[SizeBytes, "bytes in them"]

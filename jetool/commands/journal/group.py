@@ -27,7 +27,9 @@ from jetool.frame.options import Run
 
 P = ParamSpec("P")
 UNNAMED: Final = "?"
-UnseenReason: TypeAlias = Annotated[Text | None, "what of the log was not seen, or is wrong; null when all was"]
+UnseenReason: TypeAlias = Annotated[
+    Text | None, "the part of the log that was not read, or is wrong; null when all was read"
+]
 JOURNAL_EXITS: Final = {
     **READ_EXITS,
     exits.NOT_FOUND: "no environment, no database of journals in it, no such journal",

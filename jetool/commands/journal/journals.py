@@ -57,7 +57,7 @@ class JournalsAfterDamage(NamedTuple):
     starmgr: Annotated[Bool, "they are the StarManager's"]
     damage: Annotated[Lsn, "where the log is damaged"]
     journals: Annotated[Int, "intact journals after it, or whose Commit it may have destroyed"]
-    first: Annotated[Int | None, "the first of them; null when there is none"]
+    first: Annotated[Int | None, "the first of them; null without any"]
     last: Annotated[Int | None, "the last one"]
     destroyed: Annotated[Sequence[JournalRange], "ids before the last one without an intact entry"]
     broken_txns: Annotated[Int, "transactions, of any database, whose Commit is there and whose records are not"]
@@ -154,7 +154,7 @@ def verdict(extents: JournalExtents, image: int | None, unseen: str | None = Non
     """How the newest image and the journals fit together (``VERDICTS``).
 
     Arguments:
-        unseen: what of the log was not seen. Then what was seen shows nothing of what follows the image.
+        unseen: the part of the log that was not read; with it, journals after the image cannot be judged.
     """
     if unseen is not None:
         return UNSEEN

@@ -27,7 +27,7 @@ class SkipPlan(NamedTuple):
     journals: Annotated[Int, "journals above"]
     refused: Annotated[Sequence[Int], "ids of operations that StarRocks never passes over by itself"]
     setting: Annotated[Text | None, "the line for fe.conf; null when the product is not known"]
-    instead: Annotated[Text | None, "a line for fe.conf that names no ids; null when there is none"]
+    instead: Annotated[Text | None, "a line for fe.conf that names no ids; null without one"]
     risks: Annotated[Sequence[Text], "what it means"]
 
 

@@ -20,11 +20,11 @@ _ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
 _HEADER_LINES: Final = 100
 _HEADER_BYTES: Final = 1 << 16
 _END: Final = b"DATA=END"
-# Lines that are read and decoded at a time, as many as have so many bytes; even, so that no record is divided.
+# Bytes of lines that are read and decoded at a time; the number of lines is even, so that no record is divided.
 _MOST_LINES: Final = 4096
 _FIRST_LINES: Final = 64
 _BLOCK_BYTES: Final = 4 << 20
-# A dump is large from so many records on, or so many bytes of lines.
+# The records, and the bytes of lines, from which on a dump is large.
 LARGE_RECORDS: Final = 50_000
 _LARGE_BYTES: Final = 16 << 20
 

@@ -164,7 +164,7 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
 
     if request.engine != "auto":
         return request.engine
-    # Whoever sets Spark up wants Spark.
+    # A user who configures Spark wants Spark.
     size = None if run.master is not None or run.conf else splits.local_bytes(layout)
     if size is None or size >= splits.SMALL_BYTES:
         return "spark"
@@ -178,7 +178,7 @@ def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> 
     """Finished files after the log: all or nothing."""
     from engine.pipeline.load import bulk
 
-    # The environment stays open and locked throughout: nobody may log after what was looked at.
+    # The environment stays open and locked throughout: no other process may log after this point.
     with bulk.staging_directory(session.storage) as directory:
         found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
         loaded = bulk.write_files(session, work.backend, found, request.on_duplicate, request.partitions, run.listener)

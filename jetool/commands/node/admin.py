@@ -23,7 +23,7 @@ class TransferRequest(NamedTuple):
     group: Annotated[Text, "the group"]
     master: Annotated[Text, "the node that gives the role"]
     node: Annotated[Text, "the node that becomes the master"]
-    lag: Annotated[Int | None, "by how many VLSNs it was before the master; null when nobody can tell"]
+    lag: Annotated[Int | None, "by how many VLSNs it was before the master; null when unknown"]
     dry_run: Annotated[Bool, "nothing was changed"]
 
 

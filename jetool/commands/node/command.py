@@ -116,7 +116,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
 @click.option(
     "--plain",
     is_flag=True,
-    help="Listen beyond this machine without TLS: whoever reaches the port can read all records, and join.",
+    help="Listen beyond this machine without TLS: anyone who reaches the port can read all records, and join.",
 )
 @click.option(
     "--force",

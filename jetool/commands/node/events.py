@@ -69,7 +69,7 @@ def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
                         problem=now[2],
                     )
                 )
-                # Whoever watches through a pipe must hear of a new master at once.
+                # Flush: a reader of the pipe must see a new master at once.
                 events.flush()
             running.await_end(_POLL_S)
         status = running.status()

@@ -66,7 +66,7 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     features=("fields", "keys", "tls"),
     examples=(
         ("One record", "jetool node put localhost:5001 user0001 Ada --db users"),
-        ("Only when there is none", "jetool node put localhost:5001 lock me --db locks --no-overwrite"),
+        ("Only if the key has no record", "jetool node put localhost:5001 lock me --db locks --no-overwrite"),
     ),
     exits=_WRITE_EXITS,
 )

@@ -165,7 +165,7 @@ def records(
 
 
 def past_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key after all that begin so; None when there is none."""
+    """The smallest key after all keys with this prefix; None if every later key has it."""
     # A byte ff cannot be raised; the one before it is.
     front = prefix.rstrip(b"\xff")
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
@@ -242,7 +242,7 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
 
 
 def unseen(store: PageStore) -> str | None:
-    """What of the log recovery could not take in; None when all is seen."""
+    """The part of the log that recovery could not read; None when it read all."""
     lost = store.recovered.lost_commits
     return f"{plural(lost, 'committed transaction')} after the end of the log: not seen" if lost else None
 

@@ -161,7 +161,7 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if not accept_loss:
         plan.require_no_loss()
     if run.dry_run:
-        # Recovery itself does without files that were written before the checkpoint, whoever has deleted them.
+        # Recovery itself does without files that were written before the checkpoint, however they were deleted.
         lost_in(run, plan.seen, plan.files)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)

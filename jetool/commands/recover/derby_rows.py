@@ -44,7 +44,7 @@ class ClosingCheckpoint(NamedTuple):
     earliest_useful: Annotated[Instant, Like(Truncation)]
     transaction: Annotated[Int, "transaction that wrote it"]
     pages: Annotated[Int, "pages that it wrote"]
-    log_files_removed: Annotated[Sequence[Int], "log files that nobody needs any more"]
+    log_files_removed: Annotated[Sequence[Int], "log files that recovery no longer needs"]
     stubs_removed: Annotated[Sequence[Text], "stubs of removed containers that went away"]
 
 

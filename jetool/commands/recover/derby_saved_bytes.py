@@ -41,7 +41,7 @@ def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator
         yield None
         return
     path = Path(asked) if asked else _unused(_parent(storage) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
-    # Whoever may not read the database may not read its old bytes.
+    # A user who may not read the database may not read its old bytes.
     made = make_directories(path, access_of(storage.root))
     try:
         yield DirectoryBeside(path, storage.root)
@@ -56,7 +56,7 @@ def last_backup(storage: DiskStorage, asked: str | None) -> DiskStorage:
     """The backup directory that ``undo`` goes by: the one asked for, that of an interrupted repair, or the newest.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there are no saved bytes.
     """
     found = settlement.last_backup(storage, asked, _parent(storage))
     if found is None:

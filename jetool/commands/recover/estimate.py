@@ -32,7 +32,7 @@ class RecoveryEstimateRow(NamedTuple):
 
     environment: Annotated[Text, "its directory"]
     end_lsn: Annotated[Lsn, "the end of the log"]
-    ckpt_end_lsn: Annotated[Lsn, "the last checkpoint; null when there is none"]
+    ckpt_end_lsn: Annotated[Lsn, "the last checkpoint; null without one"]
     first_active_lsn: Annotated[Lsn, "its firstActive, where recovery begins to read"]
     redo_lsn: Annotated[Lsn, "where redo starts"]
     entries: Annotated[Int, "entries to read, from the sample"]

@@ -120,7 +120,7 @@ def restore(
 
     A point is where a transaction ends: at the one that was asked for or before it, never within a rollback. What is
     left is recovered in memory before anything is written. Every file is compared with its SHA-256 on the way. The last
-    one ends with an entry that makes whoever writes next begin a new file, so that no file of the backup ever goes on.
+    one ends with a marker that forces the next writer to begin a new file, so that no file of the backup ever grows.
 
     While files come, a marker keeps JE and jetool from opening the environment. A run that was stopped goes on when it
     is run again. With --delta what has to go is saved first, and jetool undo brings it back.
@@ -160,7 +160,7 @@ def restore(
             _require_consent(run, target, plan, delta=delta)
             storage = saving(plan)
             put_files(repository, plan, storage, listener=run.listener)
-        # Nobody else opens it: the marker is there, and the reset takes the lock itself.
+        # No other process opens it: the marker is there, and the reset takes the lock itself.
         if standing == NEW and address is not None:
             config = with_orders(run, without_marker(storage), config_of(run))
             with Environment(without_marker(storage), config, run.listener) as opened:
@@ -242,7 +242,7 @@ class _Saving:
         """The storage that the restore writes to."""
         replaced = any(self._disk.stat(one.file.path) is not None for one in plan.files if not one.is_there)
         backup = backup_directory(self._target, self._run.backup_dir) if plan.removed or replaced else None
-        # What a killed restore has left is nobody's, and there is nothing to take back.
+        # The leftovers of a killed restore were never in use, and there is nothing to undo.
         if backup is None or plan.resumes:
             return self._disk
         self.storage, self.root = SavingStorage(self._disk, backup, COMMAND), backup.root

@@ -34,7 +34,7 @@ def scale(
         report: tells the VLSNs.
         periods: the top-level periods to draw.
         files: the log files, ascending.
-        width: columns of the terminal; None where nobody looks.
+        width: columns of the terminal; None for a file or a pipe.
     """
     columns = min(width or _PIPED, _WIDEST)
     before = dict(

@@ -80,7 +80,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
             raise UsageError("the output directory lies in an environment", found=to, hint="name one elsewhere")
     sources = sources_of([look_at(one, run.listener) for one in envs])
     done = Salvage(sources, run.listener)
-    # Millions of versions, none of which is part of a cycle: the collector would look at each of them in vain.
+    # Millions of versions, and no cycles: the collector would look at each of them in vain.
     gc.disable()
     try:
         if run.dry_run:

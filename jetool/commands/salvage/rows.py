@@ -75,11 +75,9 @@ class SalvageResult(NamedTuple):
     lost: Annotated[Int, "keys whose newest version cannot be read: lost.ndjson names them"]
     lost_nodes: Annotated[Int, "nodes of trees that cannot be read; which keys stood below them is not known"]
     lost_below: Annotated[Int, "records that stood below them and were not saved, about"]
-    lost_databases: Annotated[Sequence[Text], "databases of which nothing is left but their place in the mapping tree"]
+    lost_databases: Annotated[Sequence[Text], "databases that left nothing but their place in the mapping tree"]
     stood_in: Annotated[Int, "those of them for which an older version was saved"]
-    unconfirmed: Annotated[
-        Int, "records of which damage may hide a newer version, or the deletion: provenance.ndjson says which"
-    ]
+    unconfirmed: Annotated[Int, "records whose newer version or deletion damage may hide: provenance.ndjson names them"]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log: doubt.ndjson has them"]
     orphans: Annotated[Int, "records of databases that nothing names: orphans.ndjson has them"]
     deleted: Annotated[Int, "keys that were deleted"]

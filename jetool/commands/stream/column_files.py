@@ -104,7 +104,7 @@ class _ParquetFile:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Let the writer close into nothing: otherwise it would write a footer when nobody refers to it any more."""
+        """Let the writer close into nothing: otherwise it would write a footer when it is garbage-collected."""
         self._end.abandon()
         self._writer.close()
 

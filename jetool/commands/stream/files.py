@@ -116,7 +116,7 @@ class ChangeFiles:
         self._size += len(data)
 
     def count(self, changes: int) -> None:
-        """A transaction was written whole, with so many changes."""
+        """Note that a transaction was written whole; ``changes`` is the number of its changes."""
         self._transactions += 1
         self._changes += changes
 

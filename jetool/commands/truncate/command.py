@@ -35,7 +35,7 @@ from jetool.frame.options import Run
 @click.option("--to", "point", type=params.POINT, required=True, help="Where the log is to end; see above.")
 @click.option("--plan", "token", metavar="ID", help="Refuse unless the plan is the one that a dry run printed.")
 def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
-    """Cut the log of an environment that nobody has open, at a point where no transaction is open.
+    """Cut the log of an environment that no process has open, at a point where no transaction is open.
 
     POINT is lsn:0xFILE/0xOFFSET (that entry and what follows goes), vlsn:N (the last VLSN that stays), time:TIME (what
     committed later goes), txn:ID (the last transaction that stays), commits:-N (the last N Commits go), or matchpoint

@@ -59,7 +59,7 @@ def cut_log(run: Run, env: str, point_in: Callable[[Storage], Point], token: str
         plan = plan_truncation(view, point, run.listener)
         _require_same(env, plan, token)
         return CutDone(point, plan, None, 0)
-    # The plan is made under the lock: nobody writes between the plan and the cut.
+    # The plan is made under the lock: no other process writes between the plan and the cut.
     with locked(run, disk):
         point = point_in(disk)
         plan = plan_truncation(disk, point, run.listener)

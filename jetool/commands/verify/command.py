@@ -181,7 +181,7 @@ def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
-    # Damage is a result, and the summary says what could not be looked at. A file that cannot be read is none.
+    # Damage is a result, and the summary says what could not be looked at. A file that cannot be read is an error.
     if any(finding.severity == ERROR and finding.code not in _UNREAD for finding in report.findings):
         return exits.FINDINGS
     if any(finding.code == UNSUPPORTED.code for finding in report.findings):
