@@ -74,14 +74,14 @@ def _outputs() -> Outputs:
 @environment
 @click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
 @click.option(
-    "--accept-loss", is_flag=True, help="Derby: go on although committed transactions would be lost (exit 6)."
+    "--accept-loss", is_flag=True, help="Derby: continue although committed transactions will be lost (exit 6)."
 )
 def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     """Force a checkpoint, and print what it flushed.
 
-    The environment is recovered first when it needs it; that ends with a checkpoint of its own, which the forced one
-    follows. Of a Derby database: prints the checkpoint record, its low water marks, the pages written and the log files
-    removed; saved bytes, -n and the refusals are those of jetool recover.
+    The environment is recovered first if it needs it; recovery ends with its own checkpoint, and the forced one
+    follows. For a Derby database the command prints the checkpoint record, its low water marks, the pages written and
+    the log files removed; it saves bytes, previews (-n) and refuses as jetool recover does.
     """
     if accept_loss:
         raise UsageError(

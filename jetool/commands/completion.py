@@ -24,7 +24,8 @@ from jetool.frame.options import Run
 def completion(run: Run, shell: str) -> int:
     """Print a script that completes commands, options and their values in bash (4.4 or later), zsh or fish.
 
-    The shell runs it at its start, bash from ~/.bashrc. It asks jetool itself, so a new version needs no new script.
+    The shell runs the script when it starts, bash from ~/.bashrc. The script asks jetool for completions, so a new
+    version of jetool needs no new script.
     """
     from jetool.frame import cli
 

@@ -62,18 +62,35 @@ def _outputs() -> Outputs:
     },
 )
 @environment
-@click.option("--db", "dbs", type=params.NEW_DATABASE, multiple=True, help="A database to make in it; repeat for more.")
-@click.option("--store", type=click.Choice((kinds.JE, kinds.DERBY)), default=kinds.JE,
-              help="What to make: a JE environment, or a page store in Derby's format.  [default: je]")  # fmt: skip
-@click.option("--file-max", type=click.IntRange(100_000, 1 << 30), metavar="BYTES",
-              help="Largest log file; kept in je.properties as je.log.fileMax.  [default: 10000000]")  # fmt: skip
-@click.option("--node-max", type=click.IntRange(4, 32_767), metavar="N", default=128,
-              help="Slots of a node of these databases.  [default: 128]")  # fmt: skip
-@click.option("--replicated", is_flag=True, help="Make the first node of a new replication group.")
+@click.option("--db", "dbs", type=params.NEW_DATABASE, multiple=True, help="A database to create in it; repeatable.")
+@click.option(
+    "--store",
+    type=click.Choice((kinds.JE, kinds.DERBY)),
+    default=kinds.JE,
+    help="What to create: a JE environment, or a page store in Derby's format.  [default: je]",
+)
+@click.option(
+    "--file-max",
+    type=click.IntRange(100_000, 1 << 30),
+    metavar="BYTES",
+    help="Largest log file; kept in je.properties as je.log.fileMax.  [default: 10000000]",
+)
+@click.option(
+    "--node-max",
+    type=click.IntRange(4, 32_767),
+    metavar="N",
+    default=128,
+    help="Slots of a node of these databases.  [default: 128]",
+)
+@click.option("--replicated", is_flag=True, help="Create the first node of a new replication group.")
 @click.option("--group", metavar="NAME", default="jetool", help="Name of that group.  [default: jetool]")
 @click.option("--node", metavar="NAME", default="node1", help="Name of the node in it.  [default: node1]")
-@click.option("--address", type=params.HOST, default="localhost:5001",
-              help="Where its other members will find the node.  [default: localhost:5001]")  # fmt: skip
+@click.option(
+    "--address",
+    type=params.HOST,
+    default="localhost:5001",
+    help="Address at which other members reach the node.  [default: localhost:5001]",
+)
 def create(
     run: Run,
     env: str,
@@ -86,13 +103,13 @@ def create(
     node: str,
     address: tuple[str, int],
 ) -> int:
-    """Make a new environment that JE 18.3 and later open.
+    """Create an environment that JE 18.3 and later open.
 
-    The directory is made when it is not there, and must be empty otherwise. With --replicated the environment is a
+    The directory is created if needed; an existing one must be empty. With --replicated the environment is a
     replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
 
-    With --store derby it is a page store: tables of keys and values in Apache Derby's files, with its logging and
-    recovery, and no SQL. --file-max is the log switch interval then, from 100000 to 134217728.  [default: 1048576]
+    With --store derby it is a page store: tables of keys and values in Apache Derby's files, with Derby's logging and
+    recovery, but without SQL. There --file-max is the log switch interval, from 100000 to 134217728. [default: 1048576]
     """
     check_name("group", group)
     check_name("node", node)

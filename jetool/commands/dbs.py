@@ -64,8 +64,8 @@ def _outputs() -> Outputs:
 def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None) -> int:
     """List the databases as recovery would leave them.
 
-    Recovery runs in memory: committed work after the last checkpoint is seen, uncommitted work is not. Nothing is
-    locked, created or changed; a running environment can be read.
+    Recovery runs in memory: the list includes committed work after the last checkpoint, and no uncommitted work.
+    Nothing is locked, created or changed; a running environment can be read.
     """
     with open_to_read(run, env, as_of) as found:
         # A name that was given may be that of one of JE's own.

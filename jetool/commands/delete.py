@@ -52,9 +52,9 @@ def _outputs() -> Outputs:
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
 def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
-    """Delete the record of KEY in a transaction of its own; with sorted duplicates all data items, or one.
+    """Delete the record of KEY in a transaction of its own; with sorted duplicates, all data items or one.
 
-    The environment is recovered first when it needs it, and closed with a checkpoint.
+    The environment is recovered first if it needs it, and closed with a checkpoint.
     """
     with open_to_write(run, env, check=require_database(env, name)) as found:
         # A deletion that other members never see would part this node from its group.

@@ -139,7 +139,7 @@ def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite:
 
 def recover(
     run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
-) -> int:  # fmt: skip
+) -> int:
     """Run recovery, or say of each record or transaction what it would do."""
     from jetool.commands.recover.derby import draw_timeline, explain_database, recover_database
 
@@ -155,9 +155,18 @@ def recover(
 
 
 def scan(
-    run: Run, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None, reverse: bool,
-    limit: int | None, as_of: Point | None, decode: str | None,
-) -> int:  # fmt: skip
+    run: Run,
+    *,
+    env: str,
+    name: str,
+    first: bytes | None,
+    last: bytes | None,
+    prefix: bytes | None,
+    reverse: bool,
+    limit: int | None,
+    as_of: Point | None,
+    decode: str | None,
+) -> int:
     """Print records of a table in key order."""
     from jetool.commands.page_store import verbs
     from jetool.frame.record_output import end_of_range, print_range
@@ -172,9 +181,15 @@ def scan(
 
 
 def txns(
-    run: Run, *, env: str, fates: tuple[str, ...], ids: tuple[int, ...], since: int | None, until: int | None,
+    run: Run,
+    *,
+    env: str,
+    fates: tuple[str, ...],
+    ids: tuple[int, ...],
+    since: int | None,
+    until: int | None,
     limit: int | None,
-) -> int:  # fmt: skip
+) -> int:
     """Print what became of every transaction."""
     from jetool.commands.derby_txns import print_txns
 

@@ -29,13 +29,15 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
-        ("As DbDump writes it, into a file that appears when it is complete",
-         "jetool dump /data/env --db orders --output orders.dump"),
+        (
+            "As DbDump writes it, into a file that appears when it is complete",
+            "jetool dump /data/env --db orders --output orders.dump",
+        ),
         ("Into another environment", "jetool dump /data/env --db orders | jetool load /data/new --db orders --create"),
         ("Readable lines for a script", "jetool dump /data/env --db orders --format ndjson --key-format utf8"),
     ),
     exits={exits.DONE: "the whole database was written", **READ_EXITS},
-)  # fmt: skip
+)
 @environment
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("-p", "--printable", is_flag=True, help="Printable bytes as they are (DbDump -p); with --format je only.")
@@ -43,8 +45,8 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
 def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) -> int:
     """Print every record of one database, in key order.
 
-    --format je is byte for byte what DbDump prints, and what its counterparts load. Records are those that recovery
-    would leave; it runs in memory. Nothing is created or changed.
+    --format je prints exactly what DbDump prints, and DbLoad loads it. The records are those that recovery would leave;
+    it runs in memory. Nothing is created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable, unseen=found.unseen)

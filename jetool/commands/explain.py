@@ -78,8 +78,10 @@ class Explanation(NamedTuple):
     formats=("text", "json", "ndjson"),
     examples=(
         ("A pasted exception", "jetool explain exception.txt"),
-        ("A log file, and what is in the environment at the places that it names",
-         "jetool explain /data/env/je.info.0 --env /data/env"),
+        (
+            "A log file, and what is in the environment at the places that it names",
+            "jetool explain /data/env/je.info.0 --env /data/env",
+        ),
         ("For a script: is data at risk", "jetool explain derby.log --json"),
     ),
     exits={
@@ -88,21 +90,24 @@ class Explanation(NamedTuple):
         exits.NOT_FOUND: "no such file; no message of JE or Derby in it; no environment",
         exits.INCOMPLETE: "the file cannot be read",
     },
-)  # fmt: skip
+)
 @click.argument("file", metavar="[FILE]", required=False, default="-", help="The text; - is standard input.")
-@click.option("--env", "directory", type=params.DIRECTORY, help="Look at the places that messages name there.")
+@click.option(
+    "--env", "directory", type=params.DIRECTORY, help="An environment: examine there the places that messages name."
+)
 def explain(run: Run, file: str, directory: str | None) -> int:
-    """Say what messages of JE and Derby mean: cause, risk, and the next command.
+    """Explain messages of JE and Derby: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, that of an LDAP server), also wrapped
-    by a terminal, quoted, or with the prefixes of a container or journald. A table has every
-    EnvironmentFailureReason, the exceptions of JE, the texts by which JE, Derby and the frontends of Doris and
-    StarRocks report that an environment ends, and Derby's codes. Derby's messages without a code are recognised in
-    English and, for damage and starting, in 13 more languages.
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). It may be
+    wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
+    EnvironmentFailureReason, JE's exceptions, the texts by which JE, Derby and the frontends of Doris and StarRocks
+    report that an environment was closed, and Derby's codes. Derby's messages without a code are recognised in English;
+    those about damage and startup also in 13 other languages.
 
-    An exception with its causes counts once. The outermost message that is more than a report of another one decides;
-    the others are listed. Repeats are counted; LSNs, VLSNs, transactions and releases that the lines name are listed.
-    With --env the environment is looked at there. What the table does not have is called unknown.
+    An exception with its causes counts once. The outermost message that does more than report another one decides the
+    verdict; the others are listed. Repeats are counted, and LSNs, VLSNs, transactions and releases in the text are
+    listed. With --env the places that messages name are examined in that environment. A message that is not in the
+    table is reported as unknown.
     """
     count = 0
 

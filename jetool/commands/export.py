@@ -36,8 +36,10 @@ class ExportResult(NamedTuple):
     features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
         ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
-        ("As CSV with readable text",
-         "jetool export /data/env --db orders --to orders.csv --as csv --key-format tuple-long --data-format utf8"),
+        (
+            "As CSV with readable text",
+            "jetool export /data/env --db orders --to orders.csv --as csv --key-format tuple-long --data-format utf8",
+        ),
     ),
     exits={
         exits.DONE: "every record was written",
@@ -47,7 +49,7 @@ class ExportResult(NamedTuple):
         exits.UNSUPPORTED: "a log version that this program does not read; Spark or Java is missing",
         exits.INCOMPLETE: "damage where recovery has to read, a file that cannot be read or written, or Spark failed",
     },
-)  # fmt: skip
+)
 @environment
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
@@ -57,11 +59,10 @@ class ExportResult(NamedTuple):
 def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.
 
-    Columns are key and data. Parquet and ORC hold bytes; CSV and JSON hold text, hex unless --key-format and
-    --data-format say otherwise; with another format than hex, Parquet and ORC hold that text, too. With --decode there
-    are three columns more: decoded_key and decoded_data as JSON, and known. Records are those
-    that recovery would leave; it runs in memory. A local directory appears when it is complete. Nothing in the
-    environment is locked or changed.
+    Columns are key and data. Parquet and ORC hold bytes; CSV and JSON hold text in hex. With --key-format or
+    --data-format all four hold text in that format. --decode adds three columns: decoded_key and decoded_data as JSON,
+    and known. The records are those that recovery would leave; it runs in memory. A local directory appears only when
+    it is complete. Nothing in the environment is locked or changed.
     """
     from engine.pipeline.export import Columns
     from engine.pipeline.export import export as run_export

@@ -38,9 +38,9 @@ from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, pr
 @as_of_option
 @decode_option
 def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
-    """Print the record of KEY; in a database with sorted duplicates all data items of it.
+    """Print the record of KEY; in a database with sorted duplicates, all its data items.
 
-    The record is the one that recovery would leave; it runs in memory. Nothing is created or changed.
+    The record is the one that recovery would leave; recovery runs in memory. Nothing is created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         records = _find(db, key)

@@ -60,11 +60,13 @@ class HistorySummary(NamedTuple):
     features=("fields", "progress", "times", "keys", "jobs"),
     examples=(
         ("Who changed this record, and when", "jetool history /data/env user0001 --db users"),
-        ("The last two versions with their data, newest first",
-         "jetool history /data/env user0001 --db users --reverse --limit 2 --data-format utf8"),
+        (
+            "The last two versions with their data, newest first",
+            "jetool history /data/env user0001 --db users --reverse --limit 2 --data-format utf8",
+        ),
     ),
     exits={**LOG_EXITS, exits.NOT_FOUND: "no environment, no database of the name, no version of the key in the log"},
-)  # fmt: skip
+)
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.option(
@@ -73,16 +75,16 @@ class HistorySummary(NamedTuple):
     required=True,
     type=params.DATABASE,
     metavar="NAME|ID",
-    help="The database; an id also after its removal. A number that is the name of one is a name; id:7 is an id.",
+    help="The database by name, or by id (id:7, or 7 unless a database is named 7), also after its removal.",
 )
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
 @decode_option
 def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None, decode: str | None) -> int:
-    """Print all versions of KEY that are in the log, with the fate of the transaction of each.
+    """Print all versions of KEY in the log, each with the fate of its transaction.
 
-    The whole log is read, also past damage. Versions that the cleaner has deleted are not there; copies that it
-    made of a live version are versions of their own. Nothing is created or changed.
+    The whole log is read, past damage too. Versions in files that the cleaner deleted are not listed; a copy that the
+    cleaner made of a live version counts as a version of its own. Nothing is created or changed.
     """
     storage = DiskStorage(env)
     require_je(storage)

@@ -98,9 +98,9 @@ ldap = group(
 def ldap_export(run: Run, env: str, wanted: str | None) -> int:
     """Print the entries of a backend as LDIF, by id: user attributes first, then operational ones.
 
-    An entry that is encrypted or cannot be decoded is left out, and a comment stands in its place. DNs are those stored
-    with the entries; where a server leaves them out they are put together from dn2id, normalized. The order is that of
-    the ids, which a parent has before its children unless entries were moved. Nothing is created or changed.
+    An entry that is encrypted or cannot be decoded is replaced by a comment. DNs are those stored with the entries; if
+    the server does not store them, they are assembled from dn2id, normalized. Entries come in the order of their ids: a
+    parent comes before its children unless entries were moved. Nothing is created or changed.
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)
@@ -160,11 +160,11 @@ def _exported(one: BackendEntry) -> ExportedEntry:
 def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     """Check the entries of a backend against its DNs and its counters of children.
 
-    Found are entries without a DN, DNs without an entry or without a parent, entries that two DNs lead to, entries that
-    store another DN than the one that leads to them, entries that cannot be decoded, and counters that are wrong. DNs
-    are compared by the letters and digits of their values, without regard to case: what a server's schema takes for the
-    same is no finding. rebuild-index of the server mends the indexes; what is missing from id2entry only a replica or a
-    backup has. Nothing is created or changed.
+    The command finds entries without a DN, DNs without an entry or without a parent, entries that two DNs lead to,
+    entries whose stored DN differs from the one that leads to them, entries that cannot be decoded, and wrong counters.
+    DNs are compared by the letters and digits of their values, ignoring case, so that values which the server's schema
+    considers equal are not findings. The server's rebuild-index repairs the indexes; entries missing from id2entry
+    exist only on a replica or in a backup. Nothing is created or changed.
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)

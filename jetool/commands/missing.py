@@ -126,18 +126,18 @@ def _line(rec: str, row: Row, style: Style) -> str:
     },
 )
 @environment
-@click.option("--repair", is_flag=True, help="Make a copy with everything else, as jetool salvage does.")
+@click.option("--repair", is_flag=True, help="Create a copy of everything that is left, as jetool salvage does.")
 @click.option("--to", metavar="COPY", type=click.Path(), help="With --repair: a new directory; COPY/env opens.")
 @click.option("-n", "--dry-run", is_flag=True, help="With --repair: print what it would print, and write nothing.")
 def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
-    """Say which log files are gone or cut short, whether that matters, and what stood only there.
+    """List log files that are missing or cut short, whether they are needed, and what only they held.
 
-    A gap in the numbers is what cleaning leaves. A file is missing when a tree leads into it or recovery has to read
-    it: then the records are listed whose newest version stood there, each with an older version where there is one, and
-    the parts of trees whose nodes stood there, with the range of their keys and about how many records they hold. Where
-    recovery refuses, the trees are walked as the log has them, beside what cannot be read.
+    Cleaning leaves gaps in the file numbers. A file counts as missing if a tree refers to it or recovery has to read
+    it. Then the command lists the records whose newest version was in it, each with an older version if the log has
+    one, and the subtrees whose nodes were in it, with their key range and an estimate of their records. If recovery
+    refuses, the trees are walked as far as the log can be read.
 
-    Nothing is changed. With --repair a new environment is made in COPY/env from everything that is left.
+    Nothing is changed. With --repair a new environment is created in COPY/env from everything that is left.
     """
     storage = DiskStorage(env)
     require_je(storage)

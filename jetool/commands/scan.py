@@ -26,19 +26,23 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),
-        ("A range, with keys that JE's LongBinding wrote",
-         "jetool scan /data/env --db journal --key-format tuple-long --from 4700 --to 4799"),
-        ("All keys that begin with a word",
-         "jetool scan /data/env --db users --prefix alice --key-format utf8 --fields key"),
+        (
+            "A range, with keys that JE's LongBinding wrote",
+            "jetool scan /data/env --db journal --key-format tuple-long --from 4700 --to 4799",
+        ),
+        (
+            "All keys that begin with a word",
+            "jetool scan /data/env --db users --prefix alice --key-format utf8 --fields key",
+        ),
         ("What the records mean to their application", "jetool scan /data/env --db 350001 --decode auto --limit 5"),
     ),
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
-)  # fmt: skip
+)
 @environment
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
-@click.option("--from", "first", type=params.KEY, help="The first key, itself included.")
-@click.option("--to", "last", type=params.KEY, help="The last key, itself included.")
-@click.option("--prefix", type=params.KEY, help="Only keys that begin so; not with --from or --to.")
+@click.option("--from", "first", type=params.KEY, help="The first key (inclusive).")
+@click.option("--to", "last", type=params.KEY, help="The last key (inclusive).")
+@click.option("--prefix", type=params.KEY, help="Only keys with this prefix; not with --from or --to.")
 @click.option("--reverse", is_flag=True, help="The largest key first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @as_of_option
@@ -55,9 +59,9 @@ def scan(
     as_of: Point | None,
     decode: str | None,
 ) -> int:
-    """Print records in key order: all, a range, or those whose keys begin in a certain way.
+    """Print records in key order: all records, a range of keys, or the keys with a prefix.
 
-    Records are those that recovery would leave; it runs in memory. Nothing is created or changed.
+    The records are those that recovery would leave; recovery runs in memory. Nothing is created or changed.
     """
     end = end_of_range(last)
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:

@@ -40,7 +40,7 @@ def schema(run: Run, words: tuple[str, ...]) -> int:
     The schema describes the value of --format json; $defs/line in it describes a line of --format ndjson, $defs/error
     the object that goes with an error, and $defs/progress a line of --progress json.
 
-    Keys may be added in later versions; a key that is there keeps its meaning.
+    Later versions may add keys; an existing key keeps its meaning.
     """
     from jetool.frame import cli, schemas
     from jetool.output import jsonl

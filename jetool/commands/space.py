@@ -119,20 +119,19 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     },
 )
 @environment
-@click.option("--why", is_flag=True, help="In text, say of every file why it is there; other formats always do.")
-@click.option("--recalc", is_flag=True, help="Count anew from trees and log; totals of databases, too.")
+@click.option("--why", is_flag=True, help="In text, print why each file is kept; other formats always do.")
+@click.option("--recalc", is_flag=True, help="Recount from trees and log, with totals of databases.")
 def space(run: Run, env: str, why: bool, recalc: bool) -> int:
-    """Print what each file of the directory takes, how much of it is in use, and why it is kept.
+    """Print the size of each file of the directory, how much of it is in use, and why it is kept.
 
-    The figures are the cleaner's counters, as DbSpace shows them, after a recovery in memory; # is in use, + perhaps,
-    since what has expired may have been counted already. The reasons are the cleaner's, too: enough is in use, too new,
-    an open transaction, reserved for replicas, locked records. Every file of the directory is listed, so that the sum
-    is that of the directory. Where recovery refuses, the last counters that the log holds are shown. Nothing is
-    locked, created or changed.
+    The figures are the cleaner's counters, as DbSpace shows them, after a recovery in memory; # is in use; + is perhaps
+    in use, because expired records may have been counted already. The reasons are the cleaner's too: enough is in use,
+    too new, an open transaction, reserved for replicas, locked records. Every file is listed, so the total is that of
+    the directory. If recovery refuses, the last counters in the log are shown. Nothing is locked, created or changed.
 
-    The counters are estimates. With --recalc the trees are walked over and the log is read: what they lead to is in
-    use, the rest is not, and every database has its totals. Where recovery refuses, the newest committed versions that
-    the log holds count as in use, of users' databases only.
+    The counters are estimates. With --recalc the trees are walked and the log is read: entries that the trees refer to
+    are in use, all others are not, and every database gets its totals. If recovery refuses, the newest committed
+    versions in the log count as in use, for user databases only.
     """
     storage = DiskStorage(env)
     require_je(storage)

@@ -83,7 +83,7 @@ def _outputs() -> Outputs:
     exits=LOG_EXITS,
 )
 @environment
-@click.option("--fate", "fates", type=click.Choice(FATES), multiple=True, help="Only transactions of this fate.")
+@click.option("--fate", "fates", type=click.Choice(FATES), multiple=True, help="Only transactions with this fate.")
 @click.option("--txn", "ids", type=int, multiple=True, metavar="ID", help="Only this transaction.")
 @click.option("--since", type=params.TIME, help="Only transactions that ended since TIME.")
 @click.option("--until", type=params.TIME, help="Only transactions that ended until TIME.")
@@ -99,9 +99,10 @@ def txns(
 ) -> int:
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
-    The whole log is read, also past damage. What the cleaner has deleted is not there: a transaction then shows fewer
-    records than it wrote. Of a Derby database: transactions whose end lies after the end of the log are marked, since
-    recovery does not see it. Nothing is created or changed; a running environment can be read.
+    The whole log is read, past damage too. Records in files that the cleaner deleted are not counted: such a
+    transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies after the end of
+    the log are marked, because recovery does not see it. Nothing is created or changed; a running environment can be
+    read.
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)

@@ -52,14 +52,14 @@ def _outputs() -> Outputs:
     },
 )
 @environment
-@click.option("--force", is_flag=True, help="Go on although files were changed since; what was written is lost.")
+@click.option("--force", is_flag=True, help="Continue although files were changed since; the new entries are lost.")
 def undo(run: Run, env: str, force: bool) -> int:
-    """Take back what the last jetool recover, truncate, clean, vlsn rebuild, group reset or crash --in-place changed.
+    """Undo the last jetool recover, truncate, clean, vlsn rebuild, group reset or crash --in-place.
 
-    Every log file is again byte for byte what it was; the lock file stays. Refused when the environment was written to
-    since: the new entries would be lost. Of a Derby database, what recover or checkpoint changed comes back.
+    Every log file is restored byte for byte; the lock file stays. The command refuses if the environment was written to
+    since, because the new entries would be lost. For a Derby database it undoes recover or checkpoint.
 
-    A repair that was killed is taken back as well, and an undo that was killed is finished: run it again.
+    It also undoes a repair that was killed. If undo itself is killed, run it again.
     """
     undone = undo_repair(env, run.backup_dir, force=force, dry_run=run.dry_run, hold=partial(interrupted.locked, run))
     if undone.was_undone:

@@ -86,9 +86,15 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
     width = max(2.0, end - x)
     text = f"recovery reads {bytes_text(profile.recovery_bytes)}"
     shape = element(
-        "rect", tip(f"{text}, from {_lsn(first)} to the end of the log"), x=x, y=_FILES_Y - 8, width=width,
-        height=_FILES_HEIGHT + 14, rx=3.0, class_="recovery",
-    )  # fmt: skip
+        "rect",
+        tip(f"{text}, from {_lsn(first)} to the end of the log"),
+        x=x,
+        y=_FILES_Y - 8,
+        width=width,
+        height=_FILES_HEIGHT + 14,
+        rx=3.0,
+        class_="recovery",
+    )
     # Near the right edge the label is set to the left, or it would be cut.
     at_end = x > _WIDTH * 0.75
     yield shape + label(end if at_end else x, _FILES_Y - 13, text, "recovery-label", "end" if at_end else None)

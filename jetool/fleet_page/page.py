@@ -102,10 +102,18 @@ def _overview(profiles: Sequence[Profile], names: dict[str, str]) -> str:
     heads = "".join(
         f'<th scope="col"{" class=n" if right else ""}>{text}</th>'
         for text, right in (
-            ("Environment", False), ("State", False), ("Log", True), ("Garbage", False), ("Recovery reads", True),
-            ("Open txns", True), ("Rollbacks", True), ("Last VLSN", True), ("Last commit", False), ("Damage", True),
+            ("Environment", False),
+            ("State", False),
+            ("Log", True),
+            ("Garbage", False),
+            ("Recovery reads", True),
+            ("Open txns", True),
+            ("Rollbacks", True),
+            ("Last VLSN", True),
+            ("Last commit", False),
+            ("Damage", True),
         )
-    )  # fmt: skip
+    )
     rows = "".join(_overview_row(profile, names[profile.member.env], index) for index, profile in enumerate(profiles))
     tools = (
         '<div class="tools">'
@@ -165,9 +173,12 @@ def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]
             continue
         lines = [Line(names[node.member.env], _vlsn_points(node)) for node in nodes]
         chart = line_chart(
-            f"VLSN progress of the {plural(len(nodes), 'node')} of group {nodes[0].group}", lines, _VLSNS,
-            [mark for node in nodes for mark in _rollback_marks(node)], from_zero=False,
-        )  # fmt: skip
+            f"VLSN progress of the {plural(len(nodes), 'node')} of group {nodes[0].group}",
+            lines,
+            _VLSNS,
+            [mark for node in nodes for mark in _rollback_marks(node)],
+            from_zero=False,
+        )
         rows = "".join(_node_row(node, names[node.member.env]) for node in sorted(nodes, key=lambda n: -n.last_vlsn))
         table = (
             "<table><thead><tr><th scope=col>Node</th><th scope=col class=n>Last VLSN</th><th scope=col class=n>Durable"
@@ -257,9 +268,11 @@ def _unread(profile: Profile) -> str:
 
 def _body(profile: Profile, name: str) -> str:
     growth = line_chart(
-        f"Growth of the log of {name}", [Line("log", [(p.time_ms, float(p.bytes)) for p in profile.progress])], _BYTES,
+        f"Growth of the log of {name}",
+        [Line("log", [(p.time_ms, float(p.bytes)) for p in profile.progress])],
+        _BYTES,
         area=True,
-    )  # fmt: skip
+    )
     charts = [("Growth of the log over time", growth)]
     if profile.last_vlsn != NULL_VLSN:
         vlsns = line_chart(

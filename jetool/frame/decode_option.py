@@ -71,8 +71,8 @@ def decode_option(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode the records of an open environment; None when the user did not ask for it, or no decoder knows
-    them.""" if name is None:
+    """How to decode the records of an open environment; None if not asked for, or if no decoder knows them."""
+    if name is None:
         return None
     from engine.inspect.contents import decoding_of
 

@@ -213,20 +213,26 @@ def _spark() -> list[click.Option]:
 def _tls() -> list[click.Option]:
     return [
         click.Option(
-            ["--tls-ca"], metavar="FILE", envvar="JETOOL_TLS_CA",
+            ["--tls-ca"],
+            metavar="FILE",
+            envvar="JETOOL_TLS_CA",
             help="Speak TLS, as nodes with je.rep.channelType=ssl do, and trust these certificates (PEM; also from"
             " JETOOL_TLS_CA).",
         ),
         click.Option(
-            ["--tls-cert"], metavar="FILE", envvar="JETOOL_TLS_CERT",
+            ["--tls-cert"],
+            metavar="FILE",
+            envvar="JETOOL_TLS_CERT",
             help="Certificate to show, for nodes that want one (PEM; also from JETOOL_TLS_CERT).",
         ),
         click.Option(
-            ["--tls-key"], metavar="FILE", envvar="JETOOL_TLS_KEY",
+            ["--tls-key"],
+            metavar="FILE",
+            envvar="JETOOL_TLS_KEY",
             help="Its key, where the certificate's file does not hold it (PEM; also from JETOOL_TLS_KEY).",
         ),
         click.Option(["--tls-check-host"], is_flag=True, help="Certificates of nodes have to name their hosts."),
-    ]  # fmt: skip
+    ]
 
 
 def _plan() -> list[click.Option]:
@@ -418,9 +424,11 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
 
 def _tls_options(values: dict[str, Any]) -> TlsOptions:
     return TlsOptions(
-        ca=values.pop("tls_ca"), cert=values.pop("tls_cert"), key=values.pop("tls_key"),
+        ca=values.pop("tls_ca"),
+        cert=values.pop("tls_cert"),
+        key=values.pop("tls_key"),
         check_host=values.pop("tls_check_host"),
-    )  # fmt: skip
+    )
 
 
 def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:

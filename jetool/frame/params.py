@@ -37,9 +37,17 @@ _AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
 _OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?b|b|)", re.IGNORECASE)
 _UNITS: Final = {
-    "": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
     "tib": 1 << 40,
-}  # fmt: skip
+}
 _FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
 _DERBY_FILE: Final = re.compile(r"log([0-9]{1,10})\.dat")
 _INSTANT: Final = re.compile(r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?")

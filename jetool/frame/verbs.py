@@ -24,15 +24,35 @@ class Verbs(Protocol):
         """Force a checkpoint."""
 
     def crash(
-        self, run: Run, /, *, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool,
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        place: str,
+        mode: str,
+        seed: int,
+        out: str | None,
+        in_place: bool,
         matrix: str | None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Simulate a crash."""
 
     def create(
-        self, run: Run, /, *, env: str, dbs: tuple[tuple[str, bool, bool], ...], store: str, file_max: int | None,
-        node_max: int, replicated: bool, group: str, node: str, address: tuple[str, int],
-    ) -> int:  # fmt: skip
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        dbs: tuple[tuple[str, bool, bool], ...],
+        store: str,
+        file_max: int | None,
+        node_max: int,
+        replicated: bool,
+        group: str,
+        node: str,
+        address: tuple[str, int],
+    ) -> int:
         """Make a new environment; ``store`` is its kind."""
 
     def dbs(
@@ -64,21 +84,48 @@ class Verbs(Protocol):
         """Write one record."""
 
     def recover(
-        self, run: Run, /, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool,
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        accept_loss: bool,
+        je_default: bool,
+        explain: bool,
+        timeline: bool,
         estimate: bool,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Run recovery."""
 
     def scan(
-        self, run: Run, /, *, env: str, name: str, first: bytes | None, last: bytes | None, prefix: bytes | None,
-        reverse: bool, limit: int | None, as_of: Point | None, decode: str | None,
-    ) -> int:  # fmt: skip
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        name: str,
+        first: bytes | None,
+        last: bytes | None,
+        prefix: bytes | None,
+        reverse: bool,
+        limit: int | None,
+        as_of: Point | None,
+        decode: str | None,
+    ) -> int:
         """Print records in key order."""
 
     def txns(
-        self, run: Run, /, *, env: str, fates: tuple[str, ...], ids: tuple[int, ...], since: int | None,
-        until: int | None, limit: int | None,
-    ) -> int:  # fmt: skip
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        fates: tuple[str, ...],
+        ids: tuple[int, ...],
+        since: int | None,
+        until: int | None,
+        limit: int | None,
+    ) -> int:
         """Print what became of every transaction."""
 
     def undo(self, run: Run, /, *, env: str, force: bool) -> int:

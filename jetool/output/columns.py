@@ -82,5 +82,5 @@ def _texts(
         return [
             none if is_null(lsn) else f"{mark}0x{lsn >> 32 & 0xFFFFFFFF:x}/0x{lsn & 0xFFFFFFFF:x}{mark}"
             for lsn in column
-        ]  # fmt: skip
+        ]
     return [general(kind, value, style) for value in column]

@@ -312,9 +312,12 @@ def _new_bar() -> Progress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[percent]}"),
-        TextColumn("{task.fields[records]}"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[percent]}"),
+        TextColumn("{task.fields[records]}"),
+        TimeRemainingColumn(),
+    )
     # No refresh thread: it would be copied into worker processes in an unknown state.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
     bar.start()

@@ -143,8 +143,13 @@ def _tabulate(
     # On a terminal every column counts: tabulate asks for two more than a heading has.
     tabulate.MIN_PADDING = 2 if style.width is None else 0
     text = tabulate.tabulate(
-        cells, headings, tablefmt="simple", colalign=align, disable_numparse=True, preserve_whitespace=True,
-    )  # fmt: skip
+        cells,
+        headings,
+        tablefmt="simple",
+        colalign=align,
+        disable_numparse=True,
+        preserve_whitespace=True,
+    )
     lines = [line.rstrip() for line in text.splitlines()]
     left_out = [name for at, name in enumerate(names) if at not in shown]
     if left_out:

@@ -234,7 +234,7 @@ def test_a_reader_says_that_a_last_file_is_not_seen(tmp_path: Path) -> None:
     env, name = with_last_file(tmp_path, "lost page")
     result = run("scan", env, "--db", "accounts")
     assert result.code == 0
-    assert f"{name}.jdb, of which no entry can be kept" in result.err
+    assert f"{name}.jdb: no entry of that file can be kept" in result.err
 
 
 def flipped(environment: str, tmp_path: Path, types: tuple[str, ...], back: int) -> tuple[Path, str]:

@@ -31,8 +31,7 @@ from jetool.frame.options import Run
 def backup_list(run: Run, dest: str) -> int:
     """List the backups of a directory, the oldest first.
 
-    Files that several backups need are stored once: own bytes are those that the removal of that backup alone would
-    free.
+    A file that several backups need is stored once. "Own bytes" is what removing that backup alone would free.
     """
     found = open_repository(dest).backups()
     used = Counter(file.stored for one in found if one.manifest is not None for file in one.manifest.files)

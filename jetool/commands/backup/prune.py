@@ -35,14 +35,18 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
-@click.option("--keep", required=True, metavar="RULE",
-              help="Numbers with l (last), h, d, w, m, y: 7d4w is one for each of 7 days and 4 weeks.")  # fmt: skip
+@click.option(
+    "--keep",
+    required=True,
+    metavar="RULE",
+    help="Numbers with l (last), h, d, w, m, y: 7d4w is one for each of 7 days and 4 weeks.",
+)
 def backup_prune(run: Run, dest: str, keep: str) -> int:
     """Remove the backups that RULE does not keep, and the files that no other backup needs.
 
-    For each environment that is backed up in DEST, the newest backup of each of the last days, weeks and so on that
-    have one is kept, and the newest of all in any case. Times are in UTC. Manifests go before files, so that every
-    backup that is listed is whole whenever the run is killed. When a manifest cannot be read nothing is removed.
+    For each environment in DEST, RULE keeps the newest backup of each of the last days, weeks and so on that have one.
+    The newest backup of all is always kept. Times are in UTC. Manifests are removed before files, so every listed
+    backup is complete even if the run is killed. If a manifest cannot be read, nothing is removed.
     """
     repository, rule = open_repository(dest), parse_rule(keep)
     done = plan_prune(repository, rule) if run.dry_run else prune(repository, rule)

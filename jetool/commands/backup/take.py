@@ -37,9 +37,21 @@ _EVERY_S: Final = 10.0
 
 
 def _check(
-    run: Run, *, env: str, dest: str, node: str | None, from_master: bool, group: str | None, rate: int | None,
-    retries: int, timeout: float, force: bool, follow: bool, every: float | None, rounds: int | None,
-) -> None:  # fmt: skip
+    run: Run,
+    *,
+    env: str,
+    dest: str,
+    node: str | None,
+    from_master: bool,
+    group: str | None,
+    rate: int | None,
+    retries: int,
+    timeout: float,
+    force: bool,
+    follow: bool,
+    every: float | None,
+    rounds: int | None,
+) -> None:
     if not follow and (every is not None or rounds is not None):
         raise UsageError("--every and --rounds are for --follow")
     if follow and run.dry_run:
@@ -48,9 +60,14 @@ def _check(
         raise UsageError(f"--follow has no end, which --format {run.out.format} needs", hint="add --format ndjson")
     if node_address(env) is None:
         given = {
-            "node": node, "from-master": from_master, "group": group, "rate": rate, "force": force,
-            "retries": retries != _RETRIES, "timeout": timeout != _TIMEOUT_S,
-        }  # fmt: skip
+            "node": node,
+            "from-master": from_master,
+            "group": group,
+            "rate": rate,
+            "force": force,
+            "retries": retries != _RETRIES,
+            "timeout": timeout != _TIMEOUT_S,
+        }
         words = [f"--{word}" for word, value in given.items() if value]
         if words:
             raise UsageError("only a node that runs has these options", found=", ".join(words))
@@ -94,35 +111,48 @@ def _check(
 @environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
 @click.option("--follow", is_flag=True, help="Of a directory, again and again as it grows, until interrupted.")
-@click.option("--every", type=click.FloatRange(0.01, 86_400), metavar="S",
-              help="With --follow, seconds from one look to the next.  [default: 10]")  # fmt: skip
+@click.option(
+    "--every",
+    type=click.FloatRange(0.01, 86_400),
+    metavar="S",
+    help="With --follow, seconds from one look to the next.  [default: 10]",
+)
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N looks.")
 @click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
 @click.option("--from-master", is_flag=True, help="Copy the master where there is no replica.")
 @click.option("--group", metavar="NAME", help="Name of the running group.  [default: what the node says]")
 @click.option("--rate", type=click.IntRange(1000), metavar="BYTES", help="From a node, bytes a second at most.")
-@click.option("--retries", type=click.IntRange(0, 1000), default=_RETRIES, metavar="N",
-              help="Connections that may be cut before the run ends.  [default: 5]")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(0.1, 3600), default=_TIMEOUT_S, metavar="S",
-              help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins."
-              "  [default: 5]")  # fmt: skip
+@click.option(
+    "--retries",
+    type=click.IntRange(0, 1000),
+    default=_RETRIES,
+    metavar="N",
+    help="Connections that may be cut before the run ends.  [default: 5]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600),
+    default=_TIMEOUT_S,
+    metavar="S",
+    help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins.  [default: 5]",
+)
 @click.option("--force", is_flag=True, help="Copy from a release of JE outside of 7.3 to 25.3, too.")
 def backup_take(
     run: Run, /, env: str, dest: str, follow: bool, every: float | None, rounds: int | None, **options: Any
 ) -> int:
-    """Add a backup to the directory DEST, which is made when it is not there.
+    """Add a backup to the directory DEST, which is created if needed.
 
-    The environment may be at rest, or in use by JE or jetool: no lock is taken, and the writer is not held up. Files
-    are copied in ascending order, the last one up to its last whole entry; when a file is deleted or changed meanwhile,
-    the list is made again. Files that an earlier backup has are not read again, and stored once. Then the copy is
-    recovered in memory.
+    The environment may be closed, or in use by JE or jetool: no lock is taken, and the writer never waits. Files are
+    copied in ascending order, the last one up to its last whole entry; if a file is deleted or changed meanwhile, the
+    list is made again. Files that an earlier backup holds are neither read again nor stored twice. Finally the copy is
+    recovered in memory as a check.
 
-    With --follow a backup is added whenever the log has grown, and takes the place of the one before it when it has all
-    that that one had, so that every point of time stays within reach. Killed and begun again, it goes on.
+    With --follow a backup is added whenever the log has grown. It replaces the previous backup if it contains
+    everything in it, so every point in time stays restorable. A run that was killed continues when it is started again.
 
-    Of a node of JE that runs the same over its own port, by JE's network restore, without Java: the
-    node begins a new log file, protects the files before it, and sends them with digests. Its log gets one small file
-    more for each backup. Run again, a copy that was stopped goes on.
+    A running JE node is backed up through its own port, by the protocol of JE's network restore and without Java: the
+    node begins a new log file, protects the files before it, and sends them with digests. Each backup adds one small
+    file to the node's log. An interrupted copy continues when it is run again.
     """
     address = node_address(env)
     if follow:
@@ -200,22 +230,25 @@ def _code(run: Run, env: str, taken: Taken) -> int:
     codes = [exits.DONE, _recovery_code(run, env, taken.problem)]
     if taken.gone:
         run.messages.notice(
-            f"log files deleted before they were copied: {len(taken.gone)}", file=f"{env}/{taken.gone[0]}",
+            f"log files deleted before they were copied: {len(taken.gone)}",
+            file=f"{env}/{taken.gone[0]}",
             consequence="what was in use of them is in later files; points of time that need them cannot be restored",
-        )  # fmt: skip
+        )
     if taken.lost is not None:
         run.messages.warning(
-            f"{lost_text(taken)} went before any backup had it, or its end", file=env,
+            f"{lost_text(taken)} went before any backup had it, or its end",
+            file=env,
             consequence="points of time between the backup before and this one cannot be restored where they need it",
             hint="take backups more often, or keep one running with --follow",
-        )  # fmt: skip
+        )
     if taken.commits_after:
         codes.append(exits.DATA_GIVEN_UP)
         stand = plural(taken.commits_after, "committed transaction stands", "committed transactions stand")
         run.messages.warning(
             f"{stand} after a bad entry: not in the backup",
-            file=env, hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
-        )  # fmt: skip
+            file=env,
+            hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
+        )
     return exits.worst(codes)
 
 
@@ -223,16 +256,28 @@ def _recovery_code(run: Run, env: str, problem: JetoolError | None) -> int:
     if problem is None:
         return exits.DONE
     run.messages.warning(
-        "the copy does not recover", file=env, found=str(problem),
-        consequence="the backup holds what there was, damage included", hint=f"jetool verify {env}",
-    )  # fmt: skip
+        "the copy does not recover",
+        file=env,
+        found=str(problem),
+        consequence="the backup holds what there was, damage included",
+        hint=f"jetool verify {env}",
+    )
     return exits.FINDINGS
 
 
 def _of_node(
-    run: Run, address: Address, dest: str, *, node: str | None, from_master: bool, group: str | None, rate: int | None,
-    retries: int, timeout: float, force: bool,
-) -> int:  # fmt: skip
+    run: Run,
+    address: Address,
+    dest: str,
+    *,
+    node: str | None,
+    from_master: bool,
+    group: str | None,
+    rate: int | None,
+    retries: int,
+    timeout: float,
+    force: bool,
+) -> int:
     began = time.monotonic()
     began_ms = time.time_ns() // 1_000_000
     network = network_of(run)

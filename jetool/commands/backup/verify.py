@@ -32,11 +32,11 @@ from jetool.frame.options import Run
 @click.argument("names", metavar="[ID]...", nargs=-1, help="Backups, by name or the beginning of it, or latest.")
 @click.option("--sums", is_flag=True, help="Sizes and SHA-256 alone.")
 def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> int:
-    """Check backups: all of them, or those that are named.
+    """Check all backups, or the named ones.
 
-    Three things, each file once: its size and SHA-256; the checksum of every entry; and recovery of each copy in
-    memory, as a restore would leave it, with the records of its databases counted. Damage that the original had when it
-    was copied is found too, and said to be the original's.
+    Each file is checked once for its size and SHA-256 and for the checksum of every entry. Then each copy is recovered
+    in memory, as a restore would leave it, and the records of its databases are counted. Damage that the original
+    already had when it was copied is reported as the original's.
     """
     repository = open_repository(dest)
     chosen = [chosen_id(repository, name) for name in names] or repository.ids()
@@ -47,7 +47,9 @@ def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> in
     bad = [one for one in found if one.problems]
     for one in bad:
         run.messages.warning(
-            f"backup {one.id} is not whole", file=dest, found=one.problems[0],
+            f"backup {one.id} is not whole",
+            file=dest,
+            found=one.problems[0],
             hint="take a new backup now; another one of the list may be whole",
-        )  # fmt: skip
+        )
     return exits.FINDINGS if bad else exits.DONE

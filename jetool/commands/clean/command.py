@@ -41,23 +41,23 @@ _MOST_PERCENT = 90
         exits.INCOMPLETE: "there is no room for what has to be logged again, or a file cannot be read or written",
         exits.INTERRUPTED: "interrupted; the file under way was finished, and what was cleaned is gone",
     },
-)  # fmt: skip
+)
 @environment
 @click.option(
     "--target",
     type=PercentType(1, _MOST_PERCENT),
     metavar="PERCENT",
-    help="Clean until so much of the log is in use [default: je.cleaner.minUtilization, 50%].",
+    help="Clean until this share of the log is in use [default: je.cleaner.minUtilization, 50%].",
 )
-@click.option("--free", type=SizeType(), metavar="SIZE", help="Clean until so much was given back, such as 5GiB.")
+@click.option("--free", type=SizeType(), metavar="SIZE", help="Clean until this much space is freed, such as 5GiB.")
 @click.option("--max-files", type=click.IntRange(min=1), metavar="N", help="Clean at most N files.")
 def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
-    """Clean the log: records that are still needed are logged again, and the files they were in are deleted.
+    """Clean the log: log live records again, and delete the files that held them.
 
     Files are chosen by the rules of JE's cleaner, the least used first; the newest ones (je.cleaner.minAge) are left
     alone. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside the
     environment, and jetool undo brings everything back; --backup-dir none gives the space back at once. With -n the
-    same is done in memory. SIGINT ends the run after the file under way. Damaged files are left alone and named.
+    same is done in memory. SIGINT ends the run after the current file. Damaged files are skipped and reported.
     """
     disk_is_shared = run.backup_dir != "none" and not run.dry_run
     stop = _StopRequest()

@@ -59,11 +59,17 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
         exits.REFUSED: "the directory for the copy is not empty; --in-place without --yes, or beside a writer",
         exits.NOT_FOUND: "no environment, no such place in the log",
     },
-)  # fmt: skip
+)
 @environment
-@click.option("--at", "place", default="end", metavar="PLACE",
-              help="Place: 0xFILE/0xOFFSET, end, entry:N, type:NAME[:n], or step:NAME[:n] with a step of "
-                   + ", ".join(places.STEPS) + "; without n the last.  [default: end]")  # fmt: skip
+@click.option(
+    "--at",
+    "place",
+    default="end",
+    metavar="PLACE",
+    help="Place: 0xFILE/0xOFFSET, end, entry:N, type:NAME[:n], or step:NAME[:n] with a step of "
+    + ", ".join(places.STEPS)
+    + "; without n the last.  [default: end]",
+)
 @click.option("--mode", type=click.Choice(MODES), default="lost-tail", help="What is left.  [default: lost-tail]")
 @click.option("--seed", type=int, default=0, metavar="N", help="Chooses torn lengths, bits and places.  [default: 0]")
 @click.option("--out", metavar="DIR", help="Directory of the copy.  [default: ENV.crashed]")
@@ -72,17 +78,18 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
 def crash(
     run: Run, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool, matrix: str | None
 ) -> int:
-    """Leave a copy of the environment as a crash at PLACE would: the entry there did not reach the disk.
+    """Copy the environment and leave the copy as a crash at PLACE would: the entry there did not reach the disk.
 
-    Modes: lost-tail cuts in front of the entry, torn-write inside it, no-fsync after the last CkptEnd before it;
-    bit-flip, zero-page and missing-file damage the entry, its page or its file. --in-place saves the old bytes first;
-    jetool undo takes it back.
+    Modes: lost-tail cuts before the entry, torn-write inside it, no-fsync after the last CkptEnd before it; bit-flip,
+    zero-page and missing-file damage the entry, its page or its file. --in-place saves the old bytes first, and jetool
+    undo restores them.
 
-    --matrix does it in memory at many places, recovers each time, and compares with the committed records of the log.
+    --matrix crashes in memory at many places, recovers each time, and compares the result with the committed records of
+    the log.
 
-    Of a Derby database PLACE is a record after the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
-    place in the work of recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix lets
-    recovery die at each of its writes and syncs, and compares with recovery that was not interrupted.
+    In a Derby database PLACE is a record after the last checkpoint (FILE,POSITION, end, entry:N, type:NAME[:n]), or a
+    place within recovery and its checkpoint: write:N, its N-th write or sync, or step:NAME[:n]. --matrix interrupts
+    recovery at each of its writes and syncs, and compares the result with uninterrupted recovery.
     """
     disk = DiskStorage(env)
     files = list_log_files(disk)

@@ -16,9 +16,14 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 STEPS: Final = {
-    "checkpoint": "CkptEnd", "commit": "Commit", "abort": "Abort", "rollback": "RollbackEnd", "file-flip": "FileHeader",
-    "utilization": "FileSummaryLN", "reserve": "ReservedFileLN",
-}  # fmt: skip
+    "checkpoint": "CkptEnd",
+    "commit": "Commit",
+    "abort": "Abort",
+    "rollback": "RollbackEnd",
+    "file-flip": "FileHeader",
+    "utilization": "FileSummaryLN",
+    "reserve": "ReservedFileLN",
+}
 _NUMBERED: Final = re.compile(r"(entry|type|step):([A-Za-z_-]+|\d+)(?::(\d+))?")
 _PIECE: Final = 1 << 20
 

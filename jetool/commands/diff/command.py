@@ -86,7 +86,7 @@ class StreamComparison(NamedTuple):
         exits.UNSUPPORTED: "a log version that this program does not read",
         exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
     },
-)  # fmt: skip
+)
 @environment
 @click.argument(
     "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other one; left out with --from."
@@ -98,18 +98,25 @@ class StreamComparison(NamedTuple):
 @as_of_option
 @decode_option
 def diff(
-    run: Run, env: str, env2: str | None, records: bool, first: Address | None, last: Address | None, limit: int,
-    as_of: Point | None, decode: str | None,
-) -> int:  # fmt: skip
+    run: Run,
+    env: str,
+    env2: str | None,
+    records: bool,
+    first: Address | None,
+    last: Address | None,
+    limit: int,
+    as_of: Point | None,
+    decode: str | None,
+) -> int:
     """Compare two nodes of a replication group by their streams, or records of environments by database and key.
 
-    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both have; what a node has after it,
-    it would give up as the other's replica. Then every entry that both should have is compared: type, transaction,
-    database, key, data. LSNs differ between nodes and are not compared. Nodes of different groups, by the UUID in the
-    group's record, are refused: their streams have nothing in common.
+    Nodes of a group: the matchpoint is the last Commit, Abort or Matchpoint that both nodes have. A node that became
+    the other's replica would roll back everything after it. Every entry that both should have is compared: type,
+    transaction, database, key, data. LSNs differ between nodes and are not compared. Nodes of different groups, by the
+    UUID in the group's record, are refused: their streams have nothing in common.
 
-    Other environments, and two points of one: the records that recovery would leave are compared, and the logs byte
-    for byte; of two copies of one environment that names the entry at which they part.
+    Other environments, and two points of one environment: the records that recovery would leave are compared, and the
+    logs byte by byte. For two copies of one environment this names the first entry that differs.
 
     With --as-of the records of ENV as they were at a point are compared with those of ENV2, or of ENV itself now.
 
@@ -149,7 +156,7 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
         and found.difference is None
         # In step is not the same: one of them may have work in flight.
         and one.facts.last == other.facts.last
-    )  # fmt: skip
+    )
     if found.gaps:
         run.messages.warning(
             f"{plural(found.gaps, 'VLSN')} that neither node has {'was' if found.gaps == 1 else 'were'} not compared",

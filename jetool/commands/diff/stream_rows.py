@@ -142,9 +142,15 @@ def stream_end(facts: StreamFacts) -> StreamEndRow:
 
 
 def rejoin_prediction(
-    other: str, found: Prediction, policy: Policy, records: list[tuple[int, int, int, bytes, bool]],
-    commits: list[SyncPoint], *, txns: bool, keys: bool,
-) -> RejoinPrediction:  # fmt: skip
+    other: str,
+    found: Prediction,
+    policy: Policy,
+    records: list[tuple[int, int, int, bytes, bool]],
+    commits: list[SyncPoint],
+    *,
+    txns: bool,
+    keys: bool,
+) -> RejoinPrediction:
     """What a node would do.
 
     Arguments:

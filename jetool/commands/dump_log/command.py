@@ -144,8 +144,13 @@ def _outputs() -> Outputs:
 @click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N entries.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--follow", is_flag=True, help="Go on with entries that are appended, until interrupted.")
-@click.option("--nodes", "detail", type=click.Choice(("none", "summary", "slots")), default="summary",
-              help="How much of INs and BINs to show.  [default: summary]")  # fmt: skip
+@click.option(
+    "--nodes",
+    "detail",
+    type=click.Choice(("none", "summary", "slots")),
+    default="summary",
+    help="How much of INs and BINs to show.  [default: summary]",
+)
 @click.option("--explain", is_flag=True, help="What recovery does with each entry, and why.")
 @click.option("--data", is_flag=True, help="Show the data of records.")
 @decode_option
@@ -158,19 +163,19 @@ def _outputs() -> Outputs:
 )
 @click.option("--keep-going/--stop-on-error", default=True, help="Step over damage, or stop at it (exit 7).")
 def dump_log(run: Run, env: str, **options: Any) -> int:
-    """Print the log of an environment, entry by entry, also past damage.
+    """Print the log of an environment, entry by entry, past damage too.
 
     Filters of different kinds are ANDed, values of one kind (repeat the option) are ORed. One line per entry: LSN, type
     and version, provisional state, VLSN, transaction, database, item size, and what the body holds. --format xml gives
     the elements and attributes of DbPrintLog as well-formed XML.
 
-    Of a Derby database: instant, operation, transaction, container, page, version, length, and the instant that a CLR
-    undoes. Valid records after the end of the log, which Derby drops in silence, are printed and marked. --from, --to,
-    --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and --stats apply; another
-    filter ends with 2.
+    For a Derby database the columns are instant, operation, transaction, container, page, version, length, and the
+    instant that a CLR undoes. Valid records after the end of the log, which Derby drops silently, are printed and
+    marked. --from, --to, --file, --type, --txn, --container, --page, --limit, --tail, --reverse, --data, --explain and
+    --stats apply; any other filter is refused with exit code 2.
 
-    --explain recovers the environment in memory and says of each entry what recovery does with it, and why; where
-    recovery fails there is nothing to explain.
+    --explain recovers the environment in memory and prints what recovery does with each entry, and why. If recovery
+    fails, there is nothing to explain.
 
     Nothing is created or changed; a running environment can be read.
     """
@@ -191,10 +196,18 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         return modes.print_stats(run, storage, files, selection, options["stats"])
     stream = modes.open_stream(run, view)
     plan = RenderPlan(
-        storage, files, selection, view, run.out.format, run.out.style, stream.encoder,
-        modes.is_plain_text(run), not options["keep_going"], _explainer(run, storage, files, options),
+        storage,
+        files,
+        selection,
+        view,
+        run.out.format,
+        run.out.style,
+        stream.encoder,
+        modes.is_plain_text(run),
+        not options["keep_going"],
+        _explainer(run, storage, files, options),
         whole=not run.out.selected,
-    )  # fmt: skip
+    )
     return modes.print_entries(run, plan, stream, options)
 
 

@@ -19,10 +19,20 @@ _ALL: Final = 120
 _WIDE, _NARROW = 16, 13
 _IN_COLUMNS: Final = frozenset(
     (
-        "instant", "file", "offset", "operation", "transaction", "undo_instant", "container", "page", "version",
-        "length", "group", "segment",
+        "instant",
+        "file",
+        "offset",
+        "operation",
+        "transaction",
+        "undo_instant",
+        "container",
+        "page",
+        "version",
+        "length",
+        "group",
+        "segment",
     )
-)  # fmt: skip
+)
 _QUIET: Final = (None, False, "", b"")
 # Of the flags only those say something that the columns do not say.
 _TELLING: Final = frozenset(("commit", "abort", "prepared"))

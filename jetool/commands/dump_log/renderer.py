@@ -320,10 +320,20 @@ _DETAIL_INDENT: Final = 18
 _QUIET: Final = (None, False, 0, -1, "", b"", ())
 _DATA: Final = frozenset(("data", "abort_data"))
 _SHOWN_AS: Final = {
-    "key": "key", "identifier_key": "key", "key_prefix": "key", "abort_key": "key", "dup_key": "key",
-    "main_key": "key", "deleted_key": "key", "begin_key": "key", "end_key": "key", "flushed_key": "key",
-    "data": "data", "abort_data": "data", "dup_data": "data",
-}  # fmt: skip
+    "key": "key",
+    "identifier_key": "key",
+    "key_prefix": "key",
+    "abort_key": "key",
+    "dup_key": "key",
+    "main_key": "key",
+    "deleted_key": "key",
+    "begin_key": "key",
+    "end_key": "key",
+    "flushed_key": "key",
+    "data": "data",
+    "abort_data": "data",
+    "dup_data": "data",
+}
 _SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
 # Abort data is not among them: it shows with --data only, and then lines are made the general way.
 _RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION

@@ -31,11 +31,11 @@ def _outputs() -> Outputs:
 )
 @environments
 def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
-    """Compare the nodes of replication groups: where each two were last the same, and what each has beyond that.
+    """Compare the nodes of replication groups: where each pair was last identical, and what each has after that.
 
-    Nodes are ranked as an election of JE ranks them: by the durable VLSN, then by the last VLSN; equal nodes share a
-    rank. A group is known by the UUID in the log, or by what the inventory says. A rollback that is not finished is
-    taken as done, as the next recovery does. Nothing is changed.
+    Nodes are ranked as JE's elections rank them: by the durable VLSN, then by the last VLSN; equal nodes share a rank.
+    A group is identified by the UUID in the log, or by the inventory. An unfinished rollback counts as finished,
+    because the next recovery finishes it. Nothing is changed.
     """
     from engine.pipeline.fleet.groups import rank
     from engine.pipeline.fleet.jobs import compare_fleet

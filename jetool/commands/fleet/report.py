@@ -42,10 +42,10 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     """Report on every environment: entries and bytes by type, garbage, checkpoints and what recovery would read, open
     and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
 
-    Every byte is read and every checksum tested, in tasks of 64 MB of log or more; what comes back from a task is a few
-    kilobytes. Nothing is changed. Garbage is what the logs' own utilization records say. Where files are
-    missing, the environment is recovered in memory: a missing file that no tree refers to was cleaned; any other
-    one counts as damage. Environments with damage come first.
+    Every byte is read and every checksum tested, in tasks of 64 MB of log or more; a task returns a few kilobytes.
+    Nothing is changed. Garbage is taken from the utilization records of the logs. Where files are missing, the
+    environment is recovered in memory: a missing file that no tree refers to was cleaned; any other one counts as
+    damage. Environments with damage come first.
     """
     from engine.pipeline.fleet.jobs import report_fleet
     from engine.pipeline.fleet.profile import worst_first

@@ -65,21 +65,20 @@ class FleetSalvage(NamedTuple):
     },
 )
 @environments
-@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
+@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for the result.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
 @decode_option
 def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str, decode: str | None) -> int:
     """Write the newest committed version of every record of damaged environments, and list what is lost.
 
-    Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
-    they are put together from its log: the newest legible version whose transaction committed. Nodes of one group are
-    taken together, so that one node has what another has lost. Where damage may hide a newer version of a record, or
-    its deletion, the column confirmed is false. DIR gets four datasets: records, lost (keys whose newest version cannot
-    be read), doubt (newer versions whose transaction has no end in the log) and orphans (records of databases that
-    nothing names).
-    With --decode they have three columns more: decoded_key and decoded_data as JSON, and known; with auto these are
-    null where no decoder recognises the environment's product. Nothing is written to the sources. What is saved is
-    what jetool salvage saves.
+    If an environment recovers and all its records can be read, the records are those of recovery. Otherwise they are
+    collected from its log: the newest legible version whose transaction committed. Nodes of one group are combined, so
+    that one node supplies what another has lost. Where damage may hide a newer version of a record, or its deletion,
+    the column confirmed is false. DIR gets four datasets: records, lost (keys whose newest version cannot be read),
+    doubt (newer versions whose transaction has no end in the log) and orphans (records of databases that nothing
+    names). --decode adds three columns: decoded_key and decoded_data as JSON, and known; with auto they are null where
+    no decoder recognises the environment's product. Nothing is written to the sources. The result equals that of jetool
+    salvage.
     """
     from engine.pipeline.fleet.salvage import salvage_fleet
     from engine.pipeline.tables import require_new

@@ -40,9 +40,9 @@ def _outputs() -> Outputs:
 def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool, full: bool, strict: bool) -> int:
     """Check every environment as jetool verify does, and print the findings of all.
 
-    Without an option the whole log of each is read. Files are shared out among all cores, those of a large environment
-    too. Trees (--full) are one task for each environment, or several on a cluster of more cores than environments.
-    Nothing is changed.
+    Without an option the whole log of each is read. Files are divided among all cores, even those of one large
+    environment. Trees (--full) are one task for each environment, or several if the cluster has more cores than
+    environments. Nothing is changed.
     """
     from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels

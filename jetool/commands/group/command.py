@@ -33,9 +33,16 @@ group = command_group(
 
 
 def _check_show(
-    run: Run, *, env: str, others: tuple[Address, ...], name: str | None, watch: float | None, rounds: int | None,
-    timeout: float, **options: object,
-) -> None:  # fmt: skip
+    run: Run,
+    *,
+    env: str,
+    others: tuple[Address, ...],
+    name: str | None,
+    watch: float | None,
+    rounds: int | None,
+    timeout: float,
+    **options: object,
+) -> None:
     """Options of a group that runs mean nothing for a directory."""
     if node_address(env) is None:
         given = {"group": name, "watch": watch, "rounds": rounds, **options}
@@ -87,36 +94,68 @@ def _check_show(
 @environment_or(
     "ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens; the others are found."
 )
-@click.argument("others", type=params.HOST, metavar="[HOST:PORT]...", nargs=-1,
-                help="More nodes, for when the first one does not answer.")  # fmt: skip
-@click.option("--group", "name", metavar="NAME",
-              help="Name of the running group.  [default: what the first node says]")  # fmt: skip
-@click.option("--max-lag", type=click.IntRange(0), metavar="N", help="More VLSNs of lag are a finding.")
-@click.option("--clock", is_flag=True,
-              help="Measure the master's clock. For that a node of type EXTERNAL joins for a moment; nothing is"
-              " written.")  # fmt: skip
+@click.argument(
+    "others",
+    type=params.HOST,
+    metavar="[HOST:PORT]...",
+    nargs=-1,
+    help="Further nodes to ask if the first one does not answer.",
+)
+@click.option(
+    "--group", "name", metavar="NAME", help="Name of the running group.  [default: as the first node reports]"
+)
+@click.option("--max-lag", type=click.IntRange(0), metavar="N", help="Report nodes that lag by more than N VLSNs.")
+@click.option(
+    "--clock",
+    is_flag=True,
+    help="Measure the master's clock: a node of type EXTERNAL joins for a moment, and writes nothing.",
+)
 @click.option("--force", is_flag=True, help="Measure the clock also with a release of JE outside of 7.3 to 25.3.")
-@click.option("--watch", type=click.FloatRange(0.1, 86_400), metavar="S",
-              help="Look again every S seconds, until interrupted.")  # fmt: skip
+@click.option(
+    "--watch", type=click.FloatRange(0.1, 86_400), metavar="S", help="Look again every S seconds, until interrupted."
+)
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N looks.")
-@click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
-              help="Longest wait for a connection and for each answer, in seconds.  [default: 5]")  # fmt: skip
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=_TIMEOUT_S,
+    metavar="S",
+    help="Longest wait for a connection and for each answer, in seconds.  [default: 5]",
+)
 def group_show(
-    run: Run, env: str, others: tuple[Address, ...], name: str | None, max_lag: int | None, clock: bool, force: bool,
-    watch: float | None, rounds: int | None, timeout: float,
-) -> int:  # fmt: skip
+    run: Run,
+    env: str,
+    others: tuple[Address, ...],
+    name: str | None,
+    max_lag: int | None,
+    clock: bool,
+    force: bool,
+    watch: float | None,
+    rounds: int | None,
+    timeout: float,
+) -> int:
     """Print a group and its members.
 
-    Of an environment: all members, removed ones too, from the node's copy of the group database. Of a group that runs,
-    asked by JE's own protocol, without Java: master, state of each node, VLSNs and lag, releases and
-    load, what DbPing and DbGroupAdmin -dumpGroup tell. Nothing is changed, and all nodes are asked at the same time.
+    For an environment: all members, including removed ones, from the node's copy of the group database. For a running
+    group, by JE's own protocol and without Java: master, state of each node, VLSNs and lag, releases and load, as
+    DbPing and DbGroupAdmin -dumpGroup print them. All nodes are asked at the same time. Nothing is changed.
     """
     address = node_address(env)
     if address is not None:
-        return show(run, network_of(run), LiveGroupOptions(
-            addresses=(address, *others), group=name, timeout_s=timeout, max_lag=max_lag, clock=clock, force=force,
-            every_s=watch or 0, rounds=rounds or 0,
-        ))  # fmt: skip
+        return show(
+            run,
+            network_of(run),
+            LiveGroupOptions(
+                addresses=(address, *others),
+                group=name,
+                timeout_s=timeout,
+                max_lag=max_lag,
+                clock=clock,
+                force=force,
+                every_s=watch or 0,
+                rounds=rounds or 0,
+            ),
+        )
     with open_to_read(run, env) as opened:
         found = committed_members(opened.engine)
     if found is None:
@@ -154,14 +193,14 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
 @environment
 @click.option("--group", "name", metavar="NAME", required=True, help="Name of the new group.")
 @click.option("--node", metavar="NAME", required=True, help="Name of the node in it.")
-@click.option("--address", type=params.HOST, metavar="HOST:PORT", required=True, help="Where others find the node.")
+@click.option("--address", type=params.HOST, metavar="HOST:PORT", required=True, help="Address of the node.")
 def group_reset(run: Run, env: str, name: str, node: str, address: tuple[str, int]) -> int:
-    """Make the node the only member of a new group, as DbResetRepGroup does; records and log stay.
+    """Make the node the only member of a new group, as DbResetRepGroup does. Records and log are kept.
 
-    For when the other members are gone for good, or for a copy that is to live by itself. Work that was in flight is
-    aborted, node ids go on, and the VLSN index begins anew: a node of the new group gets the log files by a network
-    restore. The other members of the old group, if any are left, never talk to this node again. Old bytes are saved
-    first: jetool undo takes it all back. Needs --yes.
+    Use it if the other members are gone for good, or for a copy that becomes independent. Unfinished transactions are
+    aborted, node ids continue, and the VLSN index starts empty: a node that joins the new group gets the log files by a
+    network restore. Remaining members of the old group never accept this node again. Old bytes are saved first, and
+    jetool undo restores them. Needs --yes.
     """
     with repairing(run, env, RESET, config_of(run)) as repair:
         done = reset_group(repair.environment, name, node, *address)

@@ -53,17 +53,18 @@ def _outputs() -> Outputs:
     },
 )
 @environment
-@click.option("--quick", is_flag=True, help="Only what the end of the log tells: no recovery work, VLSNs or rollbacks.")
-@click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with a map and charts; reads all of it.")
-@click.option("--stats", is_flag=True, help="Also every database's tree: depth, nodes, records, how full they are.")
+@click.option("--quick", is_flag=True, help="Read only the end of the log: no recovery work, VLSNs or rollbacks.")
+@click.option(
+    "--html", type=click.Path(), metavar="FILE", help="Write a page with a map and charts; reads the whole log."
+)
+@click.option("--stats", is_flag=True, help="Add every database's tree: depth, nodes, records, fill.")
 def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
-    """Print the control data of an environment: files, versions, the last checkpoint, what recovery would have to do.
+    """Print the control data of an environment: files, versions, the last checkpoint, the work of the next recovery.
 
-    Reads the last file, and the log from firstActive of the last checkpoint on; with --stats, which recovers in memory,
-    every node of every tree. With --html every byte is read, for a page of this environment as jetool fleet report
-    makes it, in this process and without Spark. Of a Derby database: both control
-    files, the log from the undo low water mark on, losers, and what follows the end of the log. Nothing is
-    changed.
+    The command reads the last file, and the log from firstActive of the last checkpoint on. --stats recovers in memory
+    and reads every node of every tree. --html reads every byte and writes a page as jetool fleet report does, in this
+    process and without Spark. For a Derby database: both control files, the log from the undo low water mark on,
+    losers, and what follows the end of the log. Nothing is changed.
     """
     storage = DiskStorage(env)
     files = list_log_files(storage)

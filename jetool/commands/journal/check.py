@@ -80,28 +80,35 @@ class JournalCheckSummary(NamedTuple):
     features=("fields", "progress", "cache"),
     examples=(
         ("Would the frontend come up", "jetool journal check /data/fe/meta"),
-        ("A copy of the journals against an image elsewhere",
-         "jetool journal check /copies/bdb --image /backup/image.349360000"),
+        (
+            "A copy of the journals against an image elsewhere",
+            "jetool journal check /copies/bdb --image /backup/image.349360000",
+        ),
     ),
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "nothing is wrong",
         exits.FINDINGS: "something is wrong, or committed transactions stand after a bad entry and were not seen",
     },
-)  # fmt: skip
+)
 @environment
-@click.option("--image", metavar="FILE|N", help="The image to replay from: image.N, or N.  [default: the newest of "
-              "the directory image beside the environment]")  # fmt: skip
+@click.option(
+    "--image",
+    metavar="FILE|N",
+    help="The image to replay from: image.N, or N.  [default: the newest of "
+    "the directory image beside the environment]",
+)
 @star_option
 @product_option
 def journal_check(run: Run, env: str, image: str | None, star_manager: bool, product: str | None) -> int:
-    """Check the journals as a frontend reads them: every id there, every operation known, the image within reach.
+    """Check the journals as a frontend reads them: no id missing, every operation known, replay possible from the
+    image.
 
-    Found are ids that are missing, databases that overlap, names that do not follow from name and count of the one
-    before (the product reckons its largest id so), operations without a name, payloads that break off, and journals
-    that stand after damage in the log. JE cuts these away when it opens the environment, so that the frontend comes up
-    without them. The summary says which ids can be replayed from the image, and where a frontend would stop. Nothing is
-    created or changed.
+    The command finds missing ids, databases that overlap, names that do not follow from name and count of the previous
+    one (the product derives its highest id this way), unknown operations, truncated payloads, and journals after damage
+    in the log. JE cuts the last kind away when it opens the environment, and the frontend starts without them. The
+    summary gives the ids that can be replayed from the image, and where a frontend would stop. Nothing is created or
+    changed.
     """
     with open_journals(run, env, product) as found:
         number = found.image if image is None else _image_id(image)
@@ -180,8 +187,13 @@ def _next(env: str, done: JournalCheck) -> str | None:
     """What to do about the finding at which replay stops, or about the first one."""
     if not done.findings:
         return None
-    at_stop = (one for one in done.findings if one.stops and done.stops_at is not None and (
-        one.first is None or one.first <= done.stops_at <= (one.last or one.first)))  # fmt: skip
+    at_stop = (
+        one
+        for one in done.findings
+        if one.stops
+        and done.stops_at is not None
+        and (one.first is None or one.first <= done.stops_at <= (one.last or one.first))
+    )
     first = next(at_stop, done.findings[0])
     if first.kind in (HOLE, BEHIND, OVERLAP):
         return f"jetool journal compare {env} OTHER shows whether another node has journal {first.first}"

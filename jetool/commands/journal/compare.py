@@ -84,17 +84,22 @@ class FrontendComparison(NamedTuple):
     },
 )
 @environment
-@click.argument("others", metavar="ENV2...", nargs=-1, required=True, type=params.DIRECTORY,
-                help="The environments of other frontends.")  # fmt: skip
+@click.argument(
+    "others",
+    metavar="ENV2...",
+    nargs=-1,
+    required=True,
+    type=params.DIRECTORY,
+    help="The environments of other frontends.",
+)
 @product_option
 def journal_compare(run: Run, env: str, others: tuple[str, ...], product: str | None) -> int:
-    """Compare the journals of several frontends, and say which of them to start from when the quorum is lost.
+    """Compare the journals of several frontends, and name the frontend to start from when the quorum is lost.
 
-    Journals are the same when operation and payload are; zero bytes at the end do not count. To start from is the
-    frontend whose journals the most others have; of several the one with the fewest holes, then the one with the
-    highest epoch, then the one with the largest id. Observers are compared, too, but a frontend to start from is a
-    FOLLOWER where there is one. Journals that stand after damage in a log are counted, not compared. Nothing is created
-    or changed.
+    Journals are equal if operation and payload are equal; zero bytes at the end do not count. The frontend to start
+    from is the one whose journals most others have; ties go to the fewest holes, then to the highest epoch, then to the
+    largest id. Observers are compared too, but a FOLLOWER is preferred. Journals after damage in a log are counted, not
+    compared. Nothing is created or changed.
     """
     with ExitStack() as stack:
         opened = [stack.enter_context(open_journals(run, place, product)) for place in (env, *others)]

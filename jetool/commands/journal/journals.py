@@ -120,7 +120,7 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
     """List the journal databases: first and last id, count, holes, overlaps, bytes, when they were written.
 
     Only the nodes of the trees are read, not the journals. ROLE, VERSION and the images are read from the directory
-    image beside the environment, where it is there. Nothing is created or changed.
+    image beside the environment, if it exists. Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
         own, *others = found.families

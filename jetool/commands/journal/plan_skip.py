@@ -50,10 +50,10 @@ class SkipPlan(NamedTuple):
 @click.argument("numbers", metavar="ID...", nargs=-1, required=True, type=click.IntRange(0), help="Ids of journals.")
 @product_option
 def journal_plan_skip(run: Run, env: str, numbers: tuple[int, ...], product: str | None) -> int:
-    """Print what journals do, whether the product may pass over them, and the line of configuration that says so.
+    """Print what journals do, whether the product may skip them, and the line of configuration that skips them.
 
-    A frontend that cannot replay a journal stops at it. Passing over one means that what it did has never happened on
-    this node: later journals may rest on it. Nothing is changed, here or in fe.conf.
+    A frontend that cannot replay a journal stops there. If a journal is skipped, its operation never happened on this
+    node, and later journals may depend on it. Neither the environment nor fe.conf is changed.
     """
     with open_journals(run, env, product) as found:
         reader = found.reader()

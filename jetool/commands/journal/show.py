@@ -49,17 +49,19 @@ class JournalsEnd(NamedTuple):
     examples=(
         ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
         ("What was dropped since noon", "jetool journal show /data/fe/meta --op DROP_TABLE --since 2026-11-21T12:00Z"),
-        ("All that names a table, for a script",
-         "jetool journal show /data/fe/meta 5000.. --grep orders_2026 --format ndjson"),
+        (
+            "All that names a table, for a script",
+            "jetool journal show /data/fe/meta 5000.. --grep orders_2026 --format ndjson",
+        ),
     ),
     exits={exits.DONE: "printed", **JOURNAL_EXITS},
-)  # fmt: skip
+)
 @environment
-@click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids; all of them when left out.")
+@click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids.  [default: all]")
 @click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, by name or code.")
-@click.option("--grep", "word", metavar="TEXT", help="Only journals whose payload has this text in it.")
-@click.option("--since", type=params.TIME, help="Only journals that were committed since TIME.")
-@click.option("--until", type=params.TIME, help="Only journals that were committed until TIME.")
+@click.option("--grep", "word", metavar="TEXT", help="Only journals whose payload contains this text.")
+@click.option("--since", type=params.TIME, help="Only journals committed since TIME.")
+@click.option("--until", type=params.TIME, help="Only journals committed until TIME.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N journals at most.")
 @star_option
 @product_option
@@ -77,10 +79,10 @@ def journal_show(
 ) -> int:
     """Print journals: id, time, operation, payload as JSON, padding, transaction, LSN, VLSN.
 
-    What is not known of a payload is printed in hex and flagged, never guessed. Journals are found through the trees.
-    Those that stand intact after damage in the log come last and are marked: JE cuts them away when it opens the
-    environment. Others whose place in the trees is lost may still be in the log (jetool history, jetool salvage).
-    Nothing is created or changed.
+    Unknown parts of a payload are printed in hex and flagged, never guessed. Journals are found through the trees.
+    Intact journals after damage in the log come last and are marked: JE cuts them away when it opens the environment.
+    Journals that the trees have lost may still be in the log (jetool history, jetool salvage). Nothing is created or
+    changed.
     """
     with open_journals(run, env, product) as found:
         reader = found.reader(star_manager)

@@ -96,9 +96,11 @@ class _Loss:
             return Point(TXN, kept.txn, f"journal {self.after}")
         if not lost:
             raise NotFoundError(
-                f"no journal after {self.after}", file=storage.root, consequence="nothing was changed",
+                f"no journal after {self.after}",
+                file=storage.root,
+                consequence="nothing was changed",
                 hint="jetool journal list says which the last one is",
-            )  # fmt: skip
+            )
         # The cleaner has moved it, so that it stands anywhere; the one after it begins the part that goes.
         return Point(LSN, lost[0].lsn, f"journal {self.after}")
 
@@ -108,9 +110,10 @@ class _Loss:
             f"journals {self.after} and {self.after + 1} are of one transaction",
             file=storage.root,
             consequence="a log can be cut only where a transaction ends; nothing was changed",
-            hint="name an earlier id" if end is None else f"the transaction ends with journal {end - 1}: --after "
-            f"{end - 1} keeps it",
-        )  # fmt: skip
+            hint="name an earlier id"
+            if end is None
+            else f"the transaction ends with journal {end - 1}: --after {end - 1} keeps it",
+        )
 
 
 @command(
@@ -133,15 +136,16 @@ class _Loss:
 )
 @environment
 @click.option("--after", type=click.IntRange(0), required=True, metavar="ID", help="The last journal that stays.")
-@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan is the one that a dry run printed.")
+@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
 @product_option
 def journal_truncate(run: Run, env: str, after: int, token: str | None, product: str | None) -> int:
-    """Cut the environment of a stopped frontend after a journal, so that this is the last one it has.
+    """Cut the environment of a stopped frontend after a journal, which becomes its last one.
 
-    The log is cut where the transaction of that journal ends, as jetool truncate does: planned and recovered in memory
-    first, refused when what is left would not be whole, everything that goes saved before, jetool undo brings it back.
-    With -n it prints what would go: how many journals, by operation, and the first twenty of them. Other frontends of
-    the group have these journals still: cut all of them at the same id, or add them again from this one.
+    The log is cut where the transaction of that journal ends, as jetool truncate does: the rest is recovered in memory
+    first, the cut is refused if the rest would not be complete, the removed bytes are saved, and jetool undo restores
+    them. With -n the command prints what would be removed: the number of journals by operation, and the first twenty.
+    The other frontends of the group still have these journals: cut all of them at the same id, or add them again from
+    this one.
     """
     home = home_of(env)
     loss = _Loss(after, product)

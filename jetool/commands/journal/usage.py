@@ -81,9 +81,14 @@ class UsageTotal(NamedTuple):
     exits={exits.DONE: "counted", **JOURNAL_EXITS},
 )
 @environment
-@click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids; all of them when left out.")
-@click.option("--by", "grouping", type=click.Choice(GROUPINGS), default=BY_OPERATION,
-              help="What to count by.  [default: operation]")  # fmt: skip
+@click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids.  [default: all]")
+@click.option(
+    "--by",
+    "grouping",
+    type=click.Choice(GROUPINGS),
+    default=BY_OPERATION,
+    help="What to count by.  [default: operation]",
+)
 @star_option
 @product_option
 def journal_stats(

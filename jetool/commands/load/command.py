@@ -44,14 +44,14 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
 def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int:
     """Load records from files, datasets, a JE dump or standard input.
 
-    CSV, JSON lines, Parquet, ORC and whatever Spark reads become log files, written by Spark's tasks and put into the
-    environment in one step: all or nothing. Local files of less than 16 MB are read and written by the same code
-    without Spark, unless --engine spark, --master or --conf asks for it. Into a database that holds records, and
-    after a log of a version later than 17, they are merged instead, in transactions of --batch records.
+    CSV, JSON lines, Parquet, ORC and other sources of Spark become log files, which Spark's tasks write and which are
+    added to the environment in one step: all or nothing. Local files of less than 16 MB are read and written by the
+    same code without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the
+    log is of a version later than 17, records are merged instead, in transactions of --batch records.
 
-    A JE dump is loaded as DbLoad does. When a line is bad, what was loaded before it stays, and the message says how
-    much that is. A large one becomes log files, too, where the database holds no records: then an interruption leaves
-    nothing of it. A page store (create --store derby) takes JE dumps only.
+    A JE dump is loaded as DbLoad does. After a bad line the records loaded so far stay, and the message gives their
+    number. A large dump also becomes log files if the database holds no records, so an interrupted load leaves nothing
+    behind. A page store (create --store derby) accepts JE dumps only.
     """
     if request_options.is_dump(sources, options):
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))

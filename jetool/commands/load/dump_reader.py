@@ -197,8 +197,12 @@ class DumpReader:
         raise self._damage("the header has no end", "nothing was loaded")
 
     def _header(self, found: dict[str, str]) -> DumpHeader:
-        allowed = {"version": ("3",), "type": ("btree",), "format": ("bytevalue", "print"),
-                   "dupsort": ("0", "1", "false", "true")}  # fmt: skip
+        allowed = {
+            "version": ("3",),
+            "type": ("btree",),
+            "format": ("bytevalue", "print"),
+            "dupsort": ("0", "1", "false", "true"),
+        }
         for keyword, value in found.items():
             if keyword not in allowed and keyword != "database":
                 raise self._damage(f"unknown header keyword {keyword}", "nothing was loaded")

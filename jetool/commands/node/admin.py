@@ -42,16 +42,21 @@ class TransferRequest(NamedTuple):
         exits.REFUSED: "there is no master, it refuses, the other node is no electable member or does not catch up, or"
         " --yes is missing",
     },
-)  # fmt: skip
+)
 @click.argument("address", type=params.HOST, help="Where a node of the group listens.")
-@click.option("--to", "name", required=True, metavar="NAME", help="The node that shall become the master.")
-@click.option("--timeout", type=click.IntRange(1, 3600), default=10, metavar="S",
-              help="Longest wait for the node to catch up, in seconds.  [default: 10]")  # fmt: skip
+@click.option("--to", "name", required=True, metavar="NAME", help="The node that is to become the master.")
+@click.option(
+    "--timeout",
+    type=click.IntRange(1, 3600),
+    default=10,
+    metavar="S",
+    help="Longest wait for the node to catch up, in seconds.  [default: 10]",
+)
 def node_transfer_master(run: Run, address: tuple[str, int], name: str, timeout: int) -> int:
     """Make another node the master.
 
-    Any node of the group, of JE or jetool, tells who the master is. That one refuses commits until the other node, an
-    electable member, has everything, and then gives way. Open transactions are aborted. Needs --yes.
+    Any node of the group, JE or jetool, names the master. The master refuses commits until the other node, an electable
+    member, has everything, and then gives up its role. Open transactions are aborted. Needs --yes.
     """
     network = network_of(run)
     plan = plan_transfer(network, address, name, timeout)

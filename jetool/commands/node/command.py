@@ -58,16 +58,24 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     writes=True,
     check=_check,
     examples=(
-        ("A member that votes, acknowledges, and leads when it is elected",
-         "jetool node run /data/n2 --node n2 --listen db2:5001 --join db1:5001,db3:5001 --type electable --priority 1"
-         " --plain"),
-        ("The first of three such nodes, whose group is new",
-         "jetool node run /data/n1 --node n1 --listen db1:5001 --join db2:5001,db3:5001 --type electable --priority 1"
-         " --group STORE --master --plain"),
-        ("A copy of a group of JE that follows its master",
-         "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain"),
-        ("A new group, which others may join",
-         "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain"),
+        (
+            "A member that votes, acknowledges, and leads when it is elected",
+            "jetool node run /data/n2 --node n2 --listen db2:5001 --join db1:5001,db3:5001 --type electable"
+            " --priority 1 --plain",
+        ),
+        (
+            "The first of three such nodes, whose group is new",
+            "jetool node run /data/n1 --node n1 --listen db1:5001 --join db2:5001,db3:5001 --type electable"
+            " --priority 1 --group STORE --master --plain",
+        ),
+        (
+            "A copy of a group of JE that follows its master",
+            "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain",
+        ),
+        (
+            "A new group, which others may join",
+            "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain",
+        ),
     ),
     exits={
         exits.DONE: "stopped by SIGTERM; the environment is closed",
@@ -80,17 +88,26 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
         " listened on",
     },
-)  # fmt: skip
+)
 @environment
 @click.option("--node", "name", required=True, metavar="NAME", help="Name of this node in the group.")
-@click.option("--listen", type=params.HOST, required=True, help="Address by which the other nodes call this one.")
-@click.option("--join", type=Peers(), default="",
-              help="Join a group: addresses of some of its nodes, of JE or jetool; the others are found.")  # fmt: skip
-@click.option("--type", "node_type", type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
-              help="A secondary follows the master and has no vote; an electable one is made a member, acknowledges,"
-              " votes, and with a --priority may lead.  [default: secondary; without --join electable]")  # fmt: skip
-@click.option("--group", "group_name", metavar="NAME",
-              help="The group.  [default: what the environment or the nodes say]")  # fmt: skip
+@click.option("--listen", type=params.HOST, required=True, help="Address at which other nodes reach this one.")
+@click.option(
+    "--join",
+    type=Peers(),
+    default="",
+    help="Join a group: addresses of some of its nodes, JE or jetool; the node finds the others.",
+)
+@click.option(
+    "--type",
+    "node_type",
+    type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
+    help="A secondary follows the master and has no vote; an electable one is made a member, acknowledges,"
+    " votes, and with a --priority may lead.  [default: secondary; without --join electable]",
+)
+@click.option(
+    "--group", "group_name", metavar="NAME", help="The group.  [default: what the environment or the nodes say]"
+)
 @click.option(
     "--master",
     "leads",
@@ -105,14 +122,28 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     help="Of electable nodes that are equally new the highest is elected. With 0 never: while such a node alone has the"
     " newest commit, there is no master.  [default: 0; without --join 1]",
 )
-@click.option("--policy", type=click.Choice([policy.value for policy in AckPolicy]),
-              help="How many replicas acknowledge a commit of the master.  [default: simple-majority]")  # fmt: skip
-@click.option("--replica-sync", type=click.Choice(list(_SYNC)),
-              help="How durable a commit of this node has to be on replicas that acknowledge it."
-              "  [default: sync]")  # fmt: skip
-@click.option("--rollback-limit", type=click.IntRange(0), default=DEFAULT_ROLLBACK_LIMIT, metavar="N",
-              help="Durable commits that this node may give up to join.  [default: 10]")  # fmt: skip
-@click.option("--restore", is_flag=True, help="Replace the log by the master's when nothing else helps; it is kept.")
+@click.option(
+    "--policy",
+    type=click.Choice([policy.value for policy in AckPolicy]),
+    help="The replicas that acknowledge a commit of the master.  [default: simple-majority]",
+)
+@click.option(
+    "--replica-sync",
+    type=click.Choice(list(_SYNC)),
+    help="Durability of this node's commits on the replicas that acknowledge them.  [default: sync]",
+)
+@click.option(
+    "--rollback-limit",
+    type=click.IntRange(0),
+    default=DEFAULT_ROLLBACK_LIMIT,
+    metavar="N",
+    help="Durable commits that this node may roll back to join.  [default: 10]",
+)
+@click.option(
+    "--restore",
+    is_flag=True,
+    help="Replace the log by the master's if the node cannot join otherwise; the old log is kept.",
+)
 @click.option(
     "--plain",
     is_flag=True,
@@ -144,20 +175,21 @@ def node_run(
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
-    Nodes speak the replication protocol of JE: a group may be of JVMs, of jetool, or mixed. The directory is made when
-    it is not there. What a node has can be read while it runs (jetool scan, jetool get), and JE opens it afterwards as
-    the same member.
+    Nodes speak the replication protocol of JE: a group may consist of JVMs, of jetool nodes, or of both. The directory
+    is created if needed. The records of a running node can be read (jetool scan, jetool get), and JE can later open the
+    environment as the same member.
 
-    With --join the node follows the master, whichever that is. An empty directory is filled by a copy of a node's log
-    files, or from the beginning of the stream. Commits are taken back only for a master that a majority follows. A
-    secondary leaves no trace in the group. With --type electable the node becomes a member: its acknowledgements and
-    its vote count, so that commits wait for it and elections may need it. With a --priority it becomes the master when
-    it is elected, and follows again when another node is, or when it was asked to give its role to that (jetool node
-    transfer-master; JE's DbGroupAdmin, which removes, deletes and moves members here, too). Add --master on one node,
-    and the group is made there when it does not exist yet.
+    With --join the node follows the current master. An empty directory is filled by a copy of a node's log files, or
+    from the beginning of the stream. Commits are rolled back only for a master that a majority follows. A secondary
+    leaves no trace in the group. With --type electable the node becomes a member: its acknowledgements and its vote
+    count, so commits wait for it and elections may need it. With a --priority it can be elected master. It follows
+    again when another node is elected, or when its role is transferred (jetool node transfer-master, or JE's
+    DbGroupAdmin, which can also remove, delete and move members). With --master on one node, that node creates the
+    group if it does not exist yet.
 
-    With --master and without --join the node is such a member, of a new group or of the one that its environment has.
-    Alone in its group it leads at once, and others join with its address; otherwise when a majority elects it.
+    With --master and without --join the node is a member of a new group, or of the group in its environment. A node
+    that is alone in its group becomes master at once, and others join with its address; otherwise a majority has to
+    elect it.
     """
     acks = AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY
     lead = LeadConfig(acks, replica_sync=_SYNC[replica_sync] if replica_sync is not None else SYNC)
@@ -166,9 +198,20 @@ def node_run(
     if priority is None:
         priority = 0 if join else 1
     joining = JoinConfig(
-        name, listen, join, node_type, priority, lead, leads, group_name, rollback_limit, restore=restore, force=force,
-        unelected=force and not join, tls=tls_files(run),
-    )  # fmt: skip
+        name,
+        listen,
+        join,
+        node_type,
+        priority,
+        lead,
+        leads,
+        group_name,
+        rollback_limit,
+        restore=restore,
+        force=force,
+        unelected=force and not join,
+        tls=tls_files(run),
+    )
     running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
     stopping = threading.Event()
     # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.

@@ -48,12 +48,17 @@ _WRITE_EXITS: Final = {
 def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     """The options that the three have in common."""
     for option in (
-        click.option("--timeout", type=click.FloatRange(0.1, 3600), default=30.0, metavar="S",
-                     help="Longest wait for the answer, in seconds.  [default: 30]"),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(0.1, 3600),
+            default=30.0,
+            metavar="S",
+            help="Longest wait for the answer, in seconds.  [default: 30]",
+        ),
         click.option("--db", "name", required=True, metavar="NAME", help="The database."),
         click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms."),
         click.argument("address", type=params.HOST, help="Where the node listens."),
-    ):  # fmt: skip
+    ):
         callback = option(callback)
     return callback
 
@@ -72,8 +77,8 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
 )
 @_shared
 @click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
-@click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) when there is a record of the key.")
-@click.option("--create", is_flag=True, help="Make the database, without duplicates, when it is not there.")
+@click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) if the key has a record.")
+@click.option("--create", is_flag=True, help="Create the database, without duplicates, if it does not exist.")
 def node_put(
     run: Run,
     address: tuple[str, int],
@@ -84,11 +89,11 @@ def node_put(
     no_overwrite: bool,
     create: bool,
 ) -> int:
-    """Write one record through a running node, in a transaction of its own; with sorted duplicates add a data item.
+    """Write one record through a running node, in its own transaction; with sorted duplicates, add a data item.
 
-    A node that is not the master passes the request on to the master that it knows. The answer comes when replicas have
-    acknowledged the commit. A node of jetool serves callers over loopback, others over TLS by a certificate that it
-    trusts; nodes of JE have no such service.
+    A replica forwards the request to the master. The command returns when replicas have acknowledged the commit. A
+    jetool node serves local callers over loopback, and remote callers over TLS with a certificate that it trusts; JE
+    nodes have no such service.
     """
     if data == b"-":
         data = sys.stdin.buffer.read()
@@ -118,7 +123,7 @@ def node_delete(
     timeout: float,
     data: bytes | None,
 ) -> int:
-    """Delete the record of KEY through a running node; with sorted duplicates all data items, or one."""
+    """Delete the record of KEY through a running node; with sorted duplicates, all data items or one."""
     request = DeleteRequest(name, key, data)
     return _print(run, name, key, remote.delete_record(network_of(run), address, request, timeout))
 
@@ -130,21 +135,24 @@ def node_delete(
     features=("fields", "keys", "tls"),
     examples=(
         ("One record, as this node has it", "jetool node get localhost:5001 user0001 --db users"),
-        ("What was just written with VLSN 120, from a replica",
-         "jetool node get localhost:5001 user0001 --db users --vlsn 120"),
+        (
+            "What was just written with VLSN 120, from a replica",
+            "jetool node get localhost:5001 user0001 --db users --vlsn 120",
+        ),
     ),
     exits={
         exits.DONE: "the record was printed",
         **_EXITS,
         exits.REFUSED: "the node does not answer, has no environment open, or has not replayed the VLSN in time",
     },
-)  # fmt: skip
+)
 @_shared
 @click.option("--vlsn", type=params.VLSN, help="Wait until the node has replayed this VLSN.")
 def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout: float, vlsn: int | None) -> int:
-    """Print the record of KEY as a running node has it; in a database with sorted duplicates all data items of it.
+    """Print the record of KEY from a running node; in a database with sorted duplicates, all its data items.
 
-    Only committed records are read. A replica may be behind the master; --vlsn waits for what a write has printed.
+    Only committed records are read. A replica may lag behind the master; --vlsn waits for the VLSN that a write
+    printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
     # A second more than the node waits, so that its own answer arrives first.

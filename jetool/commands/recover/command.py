@@ -32,7 +32,7 @@ def _outputs() -> Outputs:
 
 def _check(
     _: Run, *, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool, **__: object
-) -> None:  # fmt: skip
+) -> None:
     if estimate and (accept_loss or je_default or explain):
         raise UsageError("--estimate recovers nothing", hint="leave --accept-loss, --je-default and --explain out")
     if accept_loss and je_default:
@@ -63,38 +63,39 @@ def _check(
     },
 )
 @environment
-@click.option("--accept-loss", is_flag=True, help="Go on when committed work has to be given up (exit 6).")
-@click.option("--je-default", is_flag=True, help="Do what JE does: cut at the first bad entry, whatever follows.")
+@click.option("--accept-loss", is_flag=True, help="Continue although committed transactions will be lost (exit 6).")
+@click.option("--je-default", is_flag=True, help="Cut at the first bad entry as JE does, whatever follows.")
+@click.option("--explain", is_flag=True, help="Derby: print each record beside textbook ARIES; change nothing.")
 @click.option(
-    "--explain", is_flag=True, help="Derby: each record, beside what textbook ARIES would do; change nothing."
+    "--estimate",
+    is_flag=True,
+    help="Estimate from a sample what recovery reads and writes, and its time; change nothing.",
 )
 @click.option(
-    "--estimate", is_flag=True, help="What recovery would read, write and take, from a sample; change nothing."
+    "--timeline", is_flag=True, help="With --explain: print transactions beside the checkpoint and the crash."
 )
-@click.option("--timeline", is_flag=True, help="With --explain: transactions beside the checkpoint and the crash.")
 def recover(
     run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
-) -> int:  # fmt: skip
+) -> int:
     """Cut off a torn tail, redo what committed after the last checkpoint, undo what did not, and take a checkpoint.
 
-    So does JE (or, for a Derby database, Derby) when it opens the environment. The log is looked at first, and nothing
-    is asked; a runbook can call it without a terminal. When the first bad entry of the log is followed by
-    committed transactions, which JE would cut off without a word, it refuses and changes nothing; the same when no
-    checkpoint follows damage before the last file, since JE then reads what is there unchecked. Every byte that is
-    cut off or changed is saved first, in --backup-dir or in a new directory beside the environment; jetool undo brings
-    the state before back. With -n the same is done in memory only, and notes say what JE needs or would refuse; with
-    --estimate only the end of the log and 4 MB of what recovery would read are looked at, which tell its phases, their
-    bytes and about how long they take.
+    JE (or, for a Derby database, Derby) does the same when it opens the environment. The command examines the log first
+    and never prompts, so a runbook can call it without a terminal. It refuses and changes nothing if committed
+    transactions follow the first bad entry of the log, which JE would silently cut off, or if no checkpoint follows
+    damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or changed
+    is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the previous
+    state. With -n everything happens in memory, and notes list what JE needs or would refuse. With --estimate the
+    command reads only the end of the log and a sample of 4 MB, and prints the phases of recovery, their bytes and their
+    approximate time.
 
     Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
-    Damage before the last checkpoint does not stop recovery, which does not read there. One warning names the first
-    place; files of a gigabyte in all are looked at by checksums, more of them by headers.
+    Damage before the last checkpoint does not stop recovery, which does not read that part. One warning names the first
+    damaged place; checksums are verified in up to a gigabyte of files, and headers in the rest.
 
-    In a Derby database prepared (XA) transactions are kept; with --explain nothing is changed: each record is printed
-    with what recovery does with it, and what ARIES of the textbooks, with page LSNs, a dirty page table and an analysis
-    pass, would do; or, with --timeline, each transaction with where it begins and ends beside the last checkpoint and
-    the crash.
+    In a Derby database prepared (XA) transactions are kept. --explain changes nothing: it prints, for each record, what
+    recovery does and what textbook ARIES (page LSNs, dirty page table, analysis pass) would do. With --timeline it
+    prints each transaction from begin to end, beside the last checkpoint and the crash.
     """
     if explain or timeline:
         raise kinds.not_for(kinds.JE, "--explain")

@@ -100,34 +100,56 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
-@click.argument("target", type=params.DIRECTORY, metavar="ENV",
-                help="Where the environment is to be: a directory that does not exist, or an empty one.")  # fmt: skip
-@click.option("--backup", "made", metavar="ID", help="This backup, or latest.  [default: the newest; for a point, the"
-              " oldest that goes as far]")  # fmt: skip
+@click.argument(
+    "target",
+    type=params.DIRECTORY,
+    metavar="ENV",
+    help="The new environment: a directory that does not exist, or is empty.",
+)
+@click.option(
+    "--backup",
+    "made",
+    metavar="ID",
+    help="A backup by name, or latest.  [default: the newest; for a point, the oldest that reaches it]",
+)
 @_points
-@click.option("--delta", is_flag=True, help="In the place of a log that is there: files with the right digest stay.")
-@click.option("--as", "standing", type=click.Choice((MEMBER, NEW)), default=MEMBER,
-              help="Of a replicated one: the member that it was, or the only member of a new group."
-              "  [default: member]")  # fmt: skip
+@click.option("--delta", is_flag=True, help="Restore over an existing log: files with the right digest stay.")
+@click.option(
+    "--as",
+    "standing",
+    type=click.Choice((MEMBER, NEW)),
+    default=MEMBER,
+    help="A replicated environment becomes the member that it was, or the only member of a new group."
+    "  [default: member]",
+)
 @click.option("--group", metavar="NAME", help="With --as new, name of the new group.")
 @click.option("--node", metavar="NAME", help="With --as new, name of the node in it.")
-@click.option("--address", type=params.HOST, metavar="HOST:PORT", help="With --as new, where others find the node.")
+@click.option("--address", type=params.HOST, metavar="HOST:PORT", help="With --as new, the address of the node.")
 def restore(
-    run: Run, /, dest: str, target: str, made: str | None, delta: bool, standing: str, group: str | None,
-    node: str | None, address: tuple[str, int] | None, **points: Any,
-) -> int:  # fmt: skip
-    """Make an environment of a backup of the directory DEST, whole or as it was at a point.
+    run: Run,
+    /,
+    dest: str,
+    target: str,
+    made: str | None,
+    delta: bool,
+    standing: str,
+    group: str | None,
+    node: str | None,
+    address: tuple[str, int] | None,
+    **points: Any,
+) -> int:
+    """Restore an environment from a backup in the directory DEST, whole or as of a point.
 
-    A point is where a transaction ends: at the one that was asked for or before it, never within a rollback. What is
-    left is recovered in memory before anything is written. Every file is compared with its SHA-256 on the way. The last
+    The log is cut where a transaction ends, at the given point or before it, never within a rollback. The result is
+    recovered in memory before anything is written. Every file is compared with its SHA-256 while it is copied. The last
     one ends with a marker that forces the next writer to begin a new file, so that no file of the backup ever grows.
 
-    While files come, a marker keeps JE and jetool from opening the environment. A run that was stopped goes on when it
-    is run again. With --delta what has to go is saved first, and jetool undo brings it back.
+    While files are copied, a marker keeps JE and jetool from opening the environment. A restore that was stopped
+    continues when it is run again. With --delta the bytes to be removed are saved first, and jetool undo restores them.
 
-    A replicated environment is whatever member its configuration names: under the old name the same one, which catches
-    up with its group or is rolled back by it, under another name a new one. With --as new it becomes the only member of
-    a new group, as jetool group reset does, before anybody can open it.
+    A replicated environment becomes the member that its configuration names: under the old name the same member, which
+    catches up with its group or is rolled back by it; under another name a new member. With --as new it becomes the
+    only member of a new group, as with jetool group reset, before any process can open it.
     """
     repository, disk = open_repository(dest), DiskStorage(target, follow=False)
     require(JE, disk, COMMAND)

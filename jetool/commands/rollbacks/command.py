@@ -43,10 +43,13 @@ from jetool.frame.options import Run
 @click.option("--txns", "txns", is_flag=True, help="In text: list the transactions of each period.")
 @click.option("--keys", "keys", is_flag=True, help="List the records of each period.")
 @click.option(
-    "--open-only", is_flag=True, help="Only top-level periods without a RollbackEnd, with what is nested in them."
+    "--open-only", is_flag=True, help="Only top-level periods without a RollbackEnd, and the periods nested in them."
 )
 @click.option(
-    "--against", type=params.DIRECTORY, metavar="ENV2", help="Predict what the node would undo as a replica of ENV2."
+    "--against",
+    type=params.DIRECTORY,
+    metavar="ENV2",
+    help="Predict what the node would roll back as a replica of ENV2.",
 )
 @click.option(
     "--limit", type=click.IntRange(0), metavar="N", help="With --against: je.rep.txnRollbackLimit.  [default: 10]"
@@ -54,14 +57,14 @@ from jetool.frame.options import Run
 def rollbacks(
     run: Run, env: str, txns: bool, keys: bool, open_only: bool, against: str | None, limit: int | None
 ) -> int:
-    """Print the rollback periods that are in the log, nested as recovery sees them.
+    """Print the rollback periods in the log, nested as recovery sees them.
 
     A replica that finds itself ahead of the new master rolls back to the matchpoint: RollbackStart, records made
     invisible, RollbackEnd. A period without RollbackEnd was interrupted: the next recovery finishes it. Text is a
     timeline; JSON is the nested list. Nothing is created or changed.
 
-    With --against the logs of two nodes are compared as syncup would: the matchpoint, the commits after it, how many
-    of them are durable, and whether the node may give them up.
+    With --against the logs of two nodes are compared as syncup does: the matchpoint, the commits after it, how many of
+    them are durable, and whether the node may roll them back.
     """
     if limit is not None and against is None:
         raise UsageError("--limit says how much may be given up to rejoin", hint="name the other node: --against ENV2")

@@ -27,7 +27,7 @@ _VLSN: Final = "VLSN"
 
 def scale(
     report: RollbackReport, periods: list[RollbackPeriod], files: tuple[LogFile, ...], width: int | None
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The lines of the axis.
 
     Arguments:

@@ -47,26 +47,26 @@ _DECODED: Final = ("csv", "ndjson")
 @click.argument(
     "more", metavar="[ENV]...", type=params.DIRECTORY, nargs=-1, help="Further ones, as of a group's nodes."
 )
-@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for what is saved.")
+@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for the result.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="How records are written.  [default: env]")
 @click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
 @decode_option
 def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decode: str | None) -> int:
-    """Save the newest committed version of every record of damaged environments, and name what is lost.
+    """Save the newest committed version of every record of damaged environments, and list what is lost.
 
-    Of an environment that recovers and whose records can all be read, the records are those of recovery. Of any other
-    they are put together from its log: the newest legible version whose transaction committed; what is uncommitted,
-    aborted, rolled back, deleted or expired is told apart. Nodes of one replication group are taken together, by VLSN:
-    one node has what another has lost. A newer version or a deletion that stood in damage cannot be known: a record of
-    which damage may hide one is saved all the same, and provenance.ndjson says so ("confirmed": false).
+    If an environment recovers and all its records can be read, the records are those of recovery. Otherwise they are
+    collected from its log: the newest legible version whose transaction committed. Uncommitted, aborted, rolled back,
+    deleted and expired versions are left out. Nodes of one replication group are combined by VLSN: one node supplies
+    what another has lost. If damage may hide a newer version of a record, or its deletion, the record is saved all the
+    same and marked in provenance.ndjson ("confirmed": false).
 
     DIR gets a new environment that JE opens (or, with --as, JE dumps, CSV or NDJSON; with ldif also the entries of an
-    LDAP backend in entries.ldif), and beside it provenance.ndjson
-    (file, LSN, VLSN, transaction and time of every record), lost.ndjson (keys that the tree still names and whose
-    newest version is gone), doubt.ndjson (newer versions whose transaction has no end in the log), orphans.ndjson
-    (records of databases that nothing names) and skipped.ndjson (what could not be read, and why). With --decode, CSV,
-    NDJSON, lost and doubt say what records mean to their application. A database whose
-    keys are in the order of a Java class is written as a JE dump instead. Nothing is written to the sources.
+    LDAP backend in entries.ldif), and beside it provenance.ndjson (file, LSN, VLSN, transaction and time of every
+    record), lost.ndjson (keys that the tree still names and whose newest version is gone), doubt.ndjson (newer versions
+    whose transaction has no end in the log), orphans.ndjson (records of databases without a name) and skipped.ndjson
+    (what could not be read, and why). With --decode, CSV, NDJSON, lost and doubt include records as their application
+    reads them. A database whose keys are ordered by a Java class is written as a JE dump instead. Nothing is written to
+    the sources.
     """
     from engine.pipeline.tables import new_directory, require_new
 

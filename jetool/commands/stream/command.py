@@ -48,10 +48,20 @@ _COLUMN_FORMATS: Final = (AVRO, PARQUET)
 
 
 def _check(
-    run: Run, *, group: str | None, begin: str | None, state: str | None, to: str | None, limit: int | None,
-    until_idle: float | None, after: str | None, file_size: int | None, file_seconds: float | None,
-    file_format: str | None, **_: object,
-) -> None:  # fmt: skip
+    run: Run,
+    *,
+    group: str | None,
+    begin: str | None,
+    state: str | None,
+    to: str | None,
+    limit: int | None,
+    until_idle: float | None,
+    after: str | None,
+    file_size: int | None,
+    file_seconds: float | None,
+    file_format: str | None,
+    **_: object,
+) -> None:
     if group is not None:
         check_group(group)
     if run.out.format in ("json", "csv") and limit is None and until_idle is None:
@@ -86,12 +96,16 @@ def _is_file(begin: str | None) -> bool:
     features=("fields", "times", "keys", "tls"),
     examples=(
         ("What is committed from now on", "jetool stream fe1:9010 fe2:9010"),
-        ("All there is of one database, until nothing comes for 10 s",
-         "jetool stream fe1:9010 --from begin --db orders --until-idle 10"),
+        (
+            "All there is of one database, until nothing comes for 10 s",
+            "jetool stream fe1:9010 --from begin --db orders --until-idle 10",
+        ),
         ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
         ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
-        ("What comes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
-         "jetool stream fe1:9010 --after /data/fe --to /data/changes"),
+        (
+            "What comes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
+            "jetool stream fe1:9010 --after /data/fe --to /data/changes",
+        ),
         ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
@@ -104,62 +118,110 @@ def _is_file(begin: str | None) -> bool:
         " master for too long, the reader is too slow, or"
         " (--durable) the group has taken back what was durable; the state says how far it came",
     },
-)  # fmt: skip
-@click.argument("addresses", type=params.HOST, metavar="HOST:PORT...", nargs=-1, required=True,
-                help="Where nodes of the group listen; the others are found.")  # fmt: skip
+)
+@click.argument(
+    "addresses",
+    type=params.HOST,
+    metavar="HOST:PORT...",
+    nargs=-1,
+    required=True,
+    help="Addresses of nodes of the group; the others are found.",
+)
 @click.option("--group", metavar="NAME", help="Name of the group.  [default: what the first node says]")
-@click.option("--from", "begin", metavar="begin|now|VLSN|FILE",
-              help="Where a new stream begins, or the state file of one that goes on.  [default: now]")  # fmt: skip
-@click.option("--after", metavar="ENV", type=params.DIRECTORY,
-              help="Begin a new stream after what this environment shows: a copy of a node of the group.")  # fmt: skip
-@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Keep the position there, and go on from it when it exists.")  # fmt: skip
-@click.option("--db", "names", metavar="NAME|id:ID", multiple=True,
-              help="Only changes of this database; id:7 is the one with this id. Repeatable.")  # fmt: skip
+@click.option(
+    "--from",
+    "begin",
+    metavar="begin|now|VLSN|FILE",
+    help="Where a new stream begins, or the state file of an earlier one.  [default: now]",
+)
+@click.option(
+    "--after",
+    metavar="ENV",
+    type=params.DIRECTORY,
+    help="Begin a new stream where this environment, a copy of a node of the group, ends.",
+)
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep the position in this file, and continue from it if it exists.",
+)
+@click.option(
+    "--db",
+    "names",
+    metavar="NAME|id:ID",
+    multiple=True,
+    help="Only changes of this database; id:7 is the one with this id. Repeatable.",
+)
 @click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
-@click.option("--durable/--fast", default=True,
-              help="Print a transaction when no election can take it back, or at once; then a retraction follows when"
-              " one does.  [default: durable]")  # fmt: skip
-@click.option("--to", metavar="DIR", help="Write files there, each transaction exactly once.")
-@click.option("--file-format", type=click.Choice([_NDJSON, *_COLUMN_FORMATS]),
-              help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes."
-              "  [default: ndjson]")  # fmt: skip
-@click.option("--file-size", type=click.IntRange(1), metavar="BYTES",
-              help="Complete a file of this size.  [default: 64 MiB]")  # fmt: skip
-@click.option("--file-seconds", type=click.FloatRange(0), metavar="S",
-              help="Complete a file of this age.  [default: 60]")  # fmt: skip
+@click.option(
+    "--durable/--fast",
+    default=True,
+    help="Print a transaction when no election can roll it back, or at once; then a retraction follows if"
+    " one does.  [default: durable]",
+)
+@click.option("--to", metavar="DIR", help="Write files to this directory, each transaction exactly once.")
+@click.option(
+    "--file-format",
+    type=click.Choice([_NDJSON, *_COLUMN_FORMATS]),
+    help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes.  [default: ndjson]",
+)
+@click.option(
+    "--file-size", type=click.IntRange(1), metavar="BYTES", help="Complete a file of this size.  [default: 64 MiB]"
+)
+@click.option(
+    "--file-seconds", type=click.FloatRange(0), metavar="S", help="Complete a file of this age.  [default: 60]"
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
-@click.option("--until-idle", type=click.FloatRange(0), metavar="S",
-              help="Stop after S seconds without anything new. The exit code is 0 if everything was read that the"
-              " master had announced. Otherwise jetool waits at least for --timeout, and 20 s for transactions to"
-              " become durable; then the exit code is 7.")  # fmt: skip
-@click.option("--max-hold", type=click.IntRange(1), default=_HOLD_BYTES, metavar="BYTES",
-              help="Leave when the part that is not read yet has grown by this much: the master keeps its files for it."
-              "  [default: 1 GiB]")  # fmt: skip
-@click.option("--patience", type=click.FloatRange(0), default=_PATIENCE_S, metavar="S",
-              help="Give up when there is no master for so long; with --until-idle its times hold."
-              "  [default: 300]")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(0.1, 600), default=_TIMEOUT_S, metavar="S",
-              help="Longest wait for a connection and for each answer, in seconds.  [default: 10]")  # fmt: skip
+@click.option(
+    "--until-idle",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="Stop after S seconds without anything new. The exit code is 0 if everything was read that the"
+    " master had announced. Otherwise jetool waits at least for --timeout, and 20 s for transactions to"
+    " become durable; then the exit code is 7.",
+)
+@click.option(
+    "--max-hold",
+    type=click.IntRange(1),
+    default=_HOLD_BYTES,
+    metavar="BYTES",
+    help="Leave when the unread part of the log has grown by this much, because the master keeps files for it."
+    "  [default: 1 GiB]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=_PATIENCE_S,
+    metavar="S",
+    help="Give up after this time without a master; --until-idle has its own times.  [default: 300]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 600),
+    default=_TIMEOUT_S,
+    metavar="S",
+    help="Longest wait for a connection and for each answer, in seconds.  [default: 10]",
+)
 @click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
-    """Print what is committed in a running group, transaction by transaction, in the order of the commits.
+    """Print the commits of a running group, transaction by transaction, in commit order.
 
-    By JE's own protocol, without Java: a node of type EXTERNAL follows the master, whichever that is.
-    It never counts for acknowledgements or elections, nothing is written in the group, and it leaves rather than have
-    the master keep files. Each change is a row, and after those of a transaction comes the row of the transaction.
-    Databases are named when the stream has named them: from begin on all are, from now on those that are made. With
-    --after all of the environment are; transactions that were open at its end are handed out whole when they commit.
-    Records that expire leave no change. A range that the application discards at one go (discardExtinctRecords) is one
-    change, op discard: all records from its key on and before its data; discard_some: those that the application's
-    filter picks.
+    The command uses JE's own protocol, without Java: a node of type EXTERNAL follows the current master. It never
+    counts for acknowledgements or elections, writes nothing in the group, and leaves before the master has to keep
+    files for it. Each change is a row, and the row of the transaction follows its changes. A database has a name once
+    the stream has named it: all databases with --from begin; with --from now, only databases created since; with
+    --after, all databases of the environment. Transactions that were open at the end of that environment are printed
+    whole when they commit. Expiration of a record is not a change. A range that the application discards at once
+    (discardExtinctRecords) is one change: op discard removes all records from its key up to, and without, its data; op
+    discard_some removes those that the application's filter picks.
 
-    Files of --to are NDJSON as it is printed, or Avro or Parquet with the columns of the Spark source jegroup. There a
-    torn transaction without any change is a row with op torn, and with --fast a row with op retract says that commits
-    after its VLSN do not count.
+    Files of --to are NDJSON as printed, or Avro or Parquet with the columns of the Spark source jegroup. In those two,
+    a torn transaction without any change is a row with op torn, and with --fast a row with op retract revokes the
+    commits after its VLSN.
 
-    A state file makes a stream go on: by --to each transaction is in the files once, whatever ends the run; printed
-    ones come again only if the run was killed. SIGTERM and SIGINT end it in order.
+    A state file lets a later run continue the stream. With --to, each transaction is written exactly once, however the
+    run ends; printed transactions are repeated only if the run was killed. SIGTERM and SIGINT end the run cleanly.
     """
     files = begin = None
     network = network_of(run)
@@ -175,9 +237,12 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
         size, seconds = options["file_size"], options["file_seconds"]
         form = options["file_format"] or _NDJSON
         files = ChangeFiles(
-            options["to"], form, size or FILE_BYTES, FILE_SECONDS if seconds is None else seconds,
+            options["to"],
+            form,
+            size or FILE_BYTES,
+            FILE_SECONDS if seconds is None else seconds,
             row_file(form) if form in _COLUMN_FORMATS else None,
-        )  # fmt: skip
+        )
         begin = files.begin()
     elif state is not None:
         found = state.read()
@@ -196,9 +261,15 @@ class _Printing:
     """One run."""
 
     def __init__(
-        self, run: Run, network: Network, addresses: tuple[Address, ...], options: dict[str, Any],
-        begin: Position | None, state: StateFile | None, files: ChangeFiles | None,
-    ) -> None:  # fmt: skip
+        self,
+        run: Run,
+        network: Network,
+        addresses: tuple[Address, ...],
+        options: dict[str, Any],
+        begin: Position | None,
+        state: StateFile | None,
+        files: ChangeFiles | None,
+    ) -> None:
         self._run = run
         self._options = options
         self._state = state

@@ -53,9 +53,13 @@ class ChangeFiles:
     """
 
     def __init__(
-        self, directory: str, suffix: str, file_bytes: int, file_seconds: float,
+        self,
+        directory: str,
+        suffix: str,
+        file_bytes: int,
+        file_seconds: float,
         make_rows: Callable[[Callable[[bytes], None]], RowFile] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._storage = DiskStorage(directory)
         self._suffix = suffix
         self._file_bytes = file_bytes

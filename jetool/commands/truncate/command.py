@@ -32,20 +32,21 @@ from jetool.frame.options import Run
     },
 )
 @environment
-@click.option("--to", "point", type=params.POINT, required=True, help="Where the log is to end; see above.")
-@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan is the one that a dry run printed.")
+@click.option("--to", "point", type=params.POINT, required=True, help="Where the log is to end: a POINT as above.")
+@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
 def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     """Cut the log of an environment that no process has open, at a point where no transaction is open.
 
-    POINT is lsn:0xFILE/0xOFFSET (that entry and what follows goes), vlsn:N (the last VLSN that stays), time:TIME (what
-    committed later goes), txn:ID (the last transaction that stays), commits:-N (the last N Commits go), or matchpoint
-    (back to that of the last rollback). The cut is where a transaction ends, at the point or before it, and never
-    within a rollback; an LSN at which no entry begins is refused, and the two beside it are named.
+    POINT is lsn:0xFILE/0xOFFSET (remove that entry and all later ones), vlsn:N (the last VLSN to keep), time:TIME
+    (remove later commits), txn:ID (the last transaction to keep), commits:-N (remove the last N Commits), or matchpoint
+    (back to that of the last rollback). The log is cut where a transaction ends, at the point or before it, and never
+    within a rollback. An LSN at which no entry begins is refused, and the message names the entries before and after
+    it.
 
-    With -n it prints what would go: commits, records by database, VLSNs, whether a majority of the group is known to
-    have some of them, and whether the group takes the node back. Before anything is cut, what will be left is recovered
-    in memory; when files that it needs have been deleted since, it is refused. Everything that goes is saved first:
-    jetool undo brings it back, byte for byte. Needs --yes when committed transactions go.
+    With -n it prints what would be removed: commits, records by database, VLSNs, whether a majority of the group is
+    known to have some of them, and whether the group accepts the node afterwards. The remaining log is recovered in
+    memory first; if it needs files that have been deleted since, the cut is refused. Removed bytes are saved first, and
+    jetool undo restores them exactly. Needs --yes if committed transactions are removed.
     """
     done = cut_log(run, env, lambda _: point, token)
     report = truncated(

@@ -75,13 +75,15 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 )
 @environment
 @click.option(
-    "--log", "log", is_flag=True, help="Every entry of every file, and how the files hang together; includes --tail."
+    "--log", "log", is_flag=True, help="Every entry of every file, and the links between files; includes --tail."
 )
 @click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
 @click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree; includes --tail.")
-@click.option("--refs", "refs", is_flag=True, help="Where the trees lead to: right entries, none of them obsolete.")
-@click.option("--data", "data", is_flag=True, help="Every record, read and decoded; opening for writing, in memory.")
-@click.option("--space", "space", is_flag=True, help="The figures that the cleaner goes by, against log and trees.")
+@click.option(
+    "--refs", "refs", is_flag=True, help="Every reference of the trees: the right entry, and not an obsolete one."
+)
+@click.option("--data", "data", is_flag=True, help="Every record, read and decoded; also opens for writing, in memory.")
+@click.option("--space", "space", is_flag=True, help="The cleaner's utilization figures against log and trees.")
 @click.option(
     "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --tail."
 )
@@ -93,7 +95,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     help="Every entry of a secondary leads to a record of its primary. Repeatable.",
 )
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
-@click.option("--full", is_flag=True, help="All of it.")
+@click.option("--full", is_flag=True, help="All checks.")
 @click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
 def verify(
     run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
@@ -101,25 +103,25 @@ def verify(
     """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
-    rollback periods. Damage in the last file it judges as --tail does: a torn tail that holds nothing committed is a
-    note. Where a file is missing and the log does not say why, it walks over the trees to see what they lead to.
-    --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
-    includes the one before and --tail, --space includes --tree. They take longer: every node, and for --refs and --data
-    every record, is read in key order. --rep, which includes --tail too, recovers it as well and looks up every mapping
-    of the VLSN index in the log.
+    rollback periods. It judges damage in the last file as --tail does: a torn tail without a committed entry is a note.
+    If a file is missing and the log does not say why, it walks the trees to see whether they refer to the file. --tree,
+    --refs and --data recover the environment in memory and check what JE would find when it opens it; each includes the
+    previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and --data every
+    record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every mapping of the
+    VLSN index in the log.
 
-    --secondary takes the word of the operator that NAME is a secondary database (an index) of PRIMARY: the log does not
-    say it. Each of its entries has to lead to a record, and to expire with it. Which entries are missing only the key
-    creator of the application could tell. By itself it checks nothing else.
+    --secondary declares NAME a secondary database (an index) of PRIMARY; the log does not record this. Each entry of
+    NAME must lead to a record and expire with it. Missing entries cannot be found: only the application's key creator
+    knows them. Given alone, --secondary checks nothing else.
 
-    Of a Derby database both control files, the log, valid records after its end and missing containers are checked,
-    and without --log, --tail and --quick every page of every container too, its version against the log.
+    For a Derby database both control files, the log, valid records after its end and missing containers are checked.
+    Without --log, --tail and --quick, every page of every container is checked too, and its version against the log.
 
-    Notes (JE-OPEN) say what JE would refuse or needs beside a sound log: duplicates of JE 3 or 4 in the recovery
-    interval, less of the disk free than je.freeDisk, classes that order keys.
+    Notes (JE-OPEN) name what keeps JE from opening a sound log, or what it needs: duplicates of JE 3 or 4 in the
+    recovery interval, less free disk space than je.freeDisk, classes that order keys.
 
-    The summary says what was not checked. Nothing is changed; a running environment can be checked, and what
-    its writer is just writing may then look like a torn tail.
+    The summary lists what was not checked. Nothing is changed. A running environment can be checked; the entry that its
+    writer is writing may then look like a torn tail.
     """
     storage = DiskStorage(env)
     levels: list[str] = [level for level in LEVELS if asked[level]]
@@ -269,9 +271,7 @@ def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
         return {}
 
 
-def _with_secondaries(
-    run: Run, env: str, report: Report, wanted: tuple[str, ...]
-) -> tuple[Report, int | None]:  # fmt: skip
+def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int | None]:
     """The report with what is wrong with secondaries, and how many entries they have; None: they cannot be read.
 
     Raises:

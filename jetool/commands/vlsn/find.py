@@ -42,14 +42,17 @@ if TYPE_CHECKING:
 @environment
 @click.argument("number", metavar="VLSN", type=click.IntRange(1), help="The VLSN.")
 def vlsn_find(run: Run, env: str, number: int) -> int:
-    """Print where the entry of a VLSN is: by the index, and from there by reading the log."""
+    """Print where the entry of a VLSN is, by the index and, from there, by the log."""
     with open_to_read(run, env) as opened:
         index = index_of(run, opened)
     if not index.range.contains(number):
         raise NotFoundError(
-            f"VLSN {number} is not on this node", file=env, expected=str(index.range), found=str(number),
+            f"VLSN {number} is not on this node",
+            file=env,
+            expected=str(index.range),
+            found=str(number),
             hint="another member of the group may have it; jetool vlsn range shows what this one has",
-        )  # fmt: skip
+        )
     return _find(run, env, index, number)
 
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 def vlsn_range(run: Run, env: str, source: str) -> int:
     """Print first and last VLSN, last sync point and last transaction end of a node.
 
-    The index is what recovery leaves: the stored one, with what the log holds after the last checkpoint. Log cleaning
-    cuts the index before it deletes files, so that the log may begin earlier; that is no difference.
+    The index is that of recovery: the stored index with the entries after the last checkpoint. The cleaner cuts the
+    index before it deletes files, so the log may begin earlier; this does not count as a difference.
     """
     if source == "index":
         with open_to_read(run, env) as opened:
@@ -133,9 +133,9 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
     exits={exits.DONE: "printed", **INDEX_EXITS},
 )
 @environment
-@click.option("--offsets", is_flag=True, help="Every VLSN whose LSN is kept.")
+@click.option("--offsets", is_flag=True, help="List every VLSN that has a mapping.")
 def vlsn_buckets(run: Run, env: str, offsets: bool) -> int:
-    """Print the buckets of the VLSN index as recovery leaves them."""
+    """Print the buckets of the VLSN index after recovery."""
     with open_to_read(run, env) as opened:
         found = list(index_of(run, opened).buckets())
     paths = {file.number: file.path for file in list_log_files(opened.engine.storage).files}

@@ -58,8 +58,8 @@ class VlsnGap(NamedTuple):
 def vlsn_map(run: Run, env: str) -> int:
     """Print the first and last VLSN of each log file, from the log itself (DbPrintLog -vd).
 
-    Entry headers are followed and bodies are not read: damage that breaks the chain of entries is met, a wrong
-    checksum is not. See jetool verify.
+    Only entry headers are read: damage that breaks the chain of entries is found, a wrong checksum is not. See jetool
+    verify.
     """
     found, damaged = _read(run, env, map_file)
     files = [
@@ -90,7 +90,7 @@ def vlsn_map(run: Run, env: str) -> int:
 )
 @environment
 def vlsn_gaps(run: Run, env: str) -> int:
-    """Print the VLSNs between the first and the last of the log that no visible entry has."""
+    """Print the VLSNs between the first and the last in the log that have no visible entry."""
     found, damaged = _read(run, env, gaps_of_file)
     gaps = find_gaps(found)
     rows = [

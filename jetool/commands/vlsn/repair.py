@@ -40,9 +40,9 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
 def vlsn_check(run: Run, env: str) -> int:
     """Check the VLSN index against the log: range, landmarks, and the entry of every VLSN that it maps.
 
-    Checked is the index as recovery leaves it, with what the log holds after the last checkpoint; when JE would refuse
-    to open the environment because the two do not meet, that is a finding. Gaps in the stream, interrupted rollbacks
-    and the group database are checked as well, as jetool verify --rep does.
+    The index is checked as recovery leaves it, with the entries after the last checkpoint. If stored index and log do
+    not meet, so that JE would refuse to open the environment, that is a finding. Gaps in the stream, interrupted
+    rollbacks and the group database are checked too, as by jetool verify --rep.
     """
     from engine.vlsn.vlsn_range import EMPTY_RANGE
     from jetool.commands.verify.rows import JeFindingView
@@ -83,13 +83,13 @@ def vlsn_check(run: Run, env: str) -> int:
     exits={exits.DONE: "the index agrees with the log, or would", **WRITE_EXITS},
 )
 @environment
-@click.option("--force", is_flag=True, help="Also when index and log agree.")
+@click.option("--force", is_flag=True, help="Rebuild even if index and log agree.")
 def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
-    """Make the VLSN index anew from the visible entries of the log.
+    """Rebuild the VLSN index from the visible entries of the log.
 
     The environment is recovered, the records of the index are replaced in one transaction, and a checkpoint follows;
-    records of the application stay as they are. The new index is checked against the log before the run ends. Old
-    bytes are saved first: jetool undo takes it all back. When index and log agree, nothing is done.
+    records of the application do not change. The new index is checked against the log before the command ends. Old
+    bytes are saved first, and jetool undo restores them. If index and log agree, nothing is done.
     """
     from jetool.commands.vlsn.stream_check import check_replication
     from jetool.frame.repairs import repairing
