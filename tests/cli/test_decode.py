@@ -126,7 +126,7 @@ def test_nobody_knows(tmp_path: Path) -> None:
     assert run("put", env, "k", "v", "--db", "d").code == 0
     result = run("scan", env, "--db", "d", "--decode", "auto", "--json")
     assert (result.code, result.json()["records"]) == (0, [{"rec": "record", "key": "6b", "data": "76"}])
-    assert "nobody recognises" in result.err
+    assert "no decoder recognises" in result.err
 
 
 def test_unknown_decoders_are_refused(doris: Path) -> None:
