@@ -160,8 +160,9 @@ class BackupChecker:
         except JetoolError as error:
             return 0, (str(error),)
         stretches = [stretch.damage for stretch in found.damages]
-        words = [f"{file.path} is damaged at {format_lsn(one.lsn)}, as the original was: {one.reason}"
-                 for one in stretches]  # fmt: skip
+        words = [
+            f"{file.path} is damaged at {format_lsn(one.lsn)}, as the original was: {one.reason}" for one in stretches
+        ]
         return found.entries, tuple(words)
 
     def _recover(self, view: BackupView) -> tuple[int, int]:

@@ -192,9 +192,13 @@ class NamingOperations:
     def emptied(self, old: DatabaseState, db_id: int, name: str) -> DatabaseImpl:
         """What a database is like that takes the place of another one, without its records."""
         return old.to_impl()._replace(
-            db_id=db_id, name=name, root_exists=False, root_key=None, root_lsn=NULL_LSN,
+            db_id=db_id,
+            name=name,
+            root_exists=False,
+            root_key=None,
+            root_lsn=NULL_LSN,
             created_at_version=self._ctx.log_version,
-        )  # fmt: skip
+        )
 
     def put_name(self, name: str, payload: Payload, txn: Txn, *, replaces: bool) -> bool:
         """Write a NameLN as it is; False when the name is there, or is not there for ``replaces``."""

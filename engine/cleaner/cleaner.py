@@ -32,9 +32,17 @@ from engine.log.latch import Latch
 _HOUR_MS: Final = 3_600_000
 # Of the reports of files, what the statistics add up.
 _SUMMED: Final = (
-    "total_bytes", "lns_obsolete", "lns_dead", "lns_expired", "lns_extinct", "nodes_dead", "lns_migrated",
-    "written_bytes", "nodes_dirtied", "lns_locked",
-)  # fmt: skip
+    "total_bytes",
+    "lns_obsolete",
+    "lns_dead",
+    "lns_expired",
+    "lns_extinct",
+    "nodes_dead",
+    "lns_migrated",
+    "written_bytes",
+    "nodes_dirtied",
+    "lns_locked",
+)
 
 
 class CleanerSettings(NamedTuple):

@@ -173,9 +173,14 @@ def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
         return False
     entry = parts.ctx.access.read(pending.lsn, allow_invisible=True)
     raw = RawEntry(
-        lsn=entry.lsn, type_number=entry.type_number, version=entry.version, flags=entry.flags, vlsn=entry.vlsn,
-        body=entry.body, size=entry.total_bytes,
-    )  # fmt: skip
+        lsn=entry.lsn,
+        type_number=entry.type_number,
+        version=entry.version,
+        flags=entry.flags,
+        vlsn=entry.vlsn,
+        body=entry.body,
+        size=entry.total_bytes,
+    )
     index = run.look_at(node, pending.key, raw.lsn, raw.size)
     if index >= 0:
         run.keep(node, index, raw)

@@ -152,9 +152,13 @@ class FileRecords:
 def _unreadable(ctx: TreeContext, lsn: int, error: FormatError) -> DamageError:
     path = next((file.path for file in ctx.access.files() if file.number == file_of(lsn)), None)
     return DamageError(
-        f"record of a reserved file cannot be read, {error.what}", file=path, lsn=format_lsn(lsn),
-        expected=error.expected, found=error.found, consequence="JE does not open the environment either",
-    )  # fmt: skip
+        f"record of a reserved file cannot be read, {error.what}",
+        file=path,
+        lsn=format_lsn(lsn),
+        expected=error.expected,
+        found=error.found,
+        consequence="JE does not open the environment either",
+    )
 
 
 def obsolete_offsets(ctx: TreeContext, state: DatabaseState, number: int) -> set[int]:

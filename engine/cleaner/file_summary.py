@@ -161,5 +161,6 @@ def obsolete_bytes(summary: FileSummary) -> int:
     # Commits, traces, headers and checkpoints are garbage as soon as they are written (R-CLN-3).
     leftover = summary.total_size - summary.total_in_size - summary.total_ln_size
     # Recovery may count twice, so no part is more than its total.
-    return min(min(ln_bytes, summary.total_ln_size) + min(in_bytes, summary.total_in_size) + leftover,
-               summary.total_size)  # fmt: skip
+    return min(
+        min(ln_bytes, summary.total_ln_size) + min(in_bytes, summary.total_in_size) + leftover, summary.total_size
+    )

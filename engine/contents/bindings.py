@@ -106,13 +106,27 @@ SIMPLE: Final[dict[str, Callable[[Fields], Json]]] = {
     "FString": text,
 }
 PRIMITIVES: Final = {
-    "boolean": "FBool", "byte": "FByte", "char": "FChar", "double": "FDouble", "float": "FFloat", "int": "FInt",
-    "long": "FLong", "short": "FShort",
-}  # fmt: skip
+    "boolean": "FBool",
+    "byte": "FByte",
+    "char": "FChar",
+    "double": "FDouble",
+    "float": "FFloat",
+    "int": "FInt",
+    "long": "FLong",
+    "short": "FShort",
+}
 # Classes whose values are keys as they are.
 SIMPLE_CLASSES: Final = PRIMITIVES | {
-    "java.lang.Boolean": "FBool", "java.lang.Byte": "FByte", "java.lang.Character": "FChar",
-    "java.lang.Double": "FDouble", "java.lang.Float": "FFloat", "java.lang.Integer": "FInt", "java.lang.Long": "FLong",
-    "java.lang.Short": "FShort", "java.lang.String": "FString", "java.math.BigDecimal": "FBigDec",
-    "java.math.BigInteger": "FBigInt", "java.util.Date": "FDate",
-}  # fmt: skip
+    "java.lang.Boolean": "FBool",
+    "java.lang.Byte": "FByte",
+    "java.lang.Character": "FChar",
+    "java.lang.Double": "FDouble",
+    "java.lang.Float": "FFloat",
+    "java.lang.Integer": "FInt",
+    "java.lang.Long": "FLong",
+    "java.lang.Short": "FShort",
+    "java.lang.String": "FString",
+    "java.math.BigDecimal": "FBigDec",
+    "java.math.BigInteger": "FBigInt",
+    "java.util.Date": "FDate",
+}

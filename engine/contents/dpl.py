@@ -317,9 +317,15 @@ def _place(found: Json, start: int) -> None:
 
 # Arrays of primitives, as Java names their classes.
 _LETTERS: Final = {
-    "[Z": "FBool", "[B": "FByte", "[C": "FChar", "[D": "FDouble", "[F": "FFloat", "[I": "FInt", "[J": "FLong",
+    "[Z": "FBool",
+    "[B": "FByte",
+    "[C": "FChar",
+    "[D": "FDouble",
+    "[F": "FFloat",
+    "[I": "FInt",
+    "[J": "FLong",
     "[S": "FShort",
-}  # fmt: skip
+}
 _TEXT_ARRAY: Final = "[Ljava.lang.String;"
 
 

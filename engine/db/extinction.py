@@ -70,9 +70,14 @@ from engine.txn.txn import Durability, Txn
 
 DATABASE_NAME: Final = "_jeExtinctScansDb"
 EXTINCT_SCAN: Final = LeafKind(
-    insert=EXTINCT_SCAN_LN, insert_tx=EXTINCT_SCAN_LN_TX, update=EXTINCT_SCAN_LN, update_tx=EXTINCT_SCAN_LN_TX,
-    delete=EXTINCT_SCAN_LN, delete_tx=EXTINCT_SCAN_LN_TX, embeds=False,
-)  # fmt: skip
+    insert=EXTINCT_SCAN_LN,
+    insert_tx=EXTINCT_SCAN_LN_TX,
+    update=EXTINCT_SCAN_LN,
+    update_tx=EXTINCT_SCAN_LN_TX,
+    delete=EXTINCT_SCAN_LN,
+    delete_tx=EXTINCT_SCAN_LN_TX,
+    embeds=False,
+)
 
 # The serialized filter and a key (of an index: the primary key); whether the record goes.
 ScanFilter = Callable[[bytes, bytes], bool]

@@ -175,7 +175,7 @@ ENTRY_TYPES: Final[tuple[EntryType, ...]] = (
     EntryType(ERASED, "Erased", OTHER, ("cleaner",), "erased", RARE, 17, None),
     EntryType(UPD_IMAGE, "UPD_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), "image_ln", TXN | STREAM | UPDATES, 25, None),
     EntryType(DEL_IMAGE, "DEL_LN_TX_WITH_BEFORE_IMAGE", LN, ("ln",), "image_ln", TXN | STREAM | DELETES, 25, None),
-)  # fmt: skip
+)
 
 BY_NUMBER: Final[dict[int, EntryType]] = {entry_type.number: entry_type for entry_type in ENTRY_TYPES}
 BY_NAME: Final[dict[str, EntryType]] = {entry_type.name.lower(): entry_type for entry_type in ENTRY_TYPES}

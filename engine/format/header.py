@@ -51,11 +51,15 @@ FLAGS_AT: Final = 5
 PREV_AT: Final = 6
 SIZE_AT: Final = 10
 VLSN_AT: Final = 14
-assert HEADER.pack(1, 2, 3, 4, 5) == b"".join((
-    (1).to_bytes(TYPE_AT, "little"), (2).to_bytes(FLAGS_AT - TYPE_AT, "little"),
-    (3).to_bytes(PREV_AT - FLAGS_AT, "little"), (4).to_bytes(SIZE_AT - PREV_AT, "little"),
-    (5).to_bytes(VLSN_AT - SIZE_AT, "little"),
-))  # fmt: skip
+assert HEADER.pack(1, 2, 3, 4, 5) == b"".join(
+    (
+        (1).to_bytes(TYPE_AT, "little"),
+        (2).to_bytes(FLAGS_AT - TYPE_AT, "little"),
+        (3).to_bytes(PREV_AT - FLAGS_AT, "little"),
+        (4).to_bytes(SIZE_AT - PREV_AT, "little"),
+        (5).to_bytes(VLSN_AT - SIZE_AT, "little"),
+    )
+)
 assert (TYPE_AT, HEADER_BYTES, HEADER_BYTES + VLSN_FIELD.size) == (CHECKSUM_BYTES, VLSN_AT, HEADER_WITH_VLSN_BYTES)
 
 PROVISIONAL: Final = 0x80

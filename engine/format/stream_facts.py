@@ -163,8 +163,16 @@ class StreamFacts:
     """
 
     __slots__ = (
-        "_cuts_before", "barriers", "first", "first_lsn", "gaps", "last", "rollbacks", "rolled_back_to", "sync_points",
-    )  # fmt: skip
+        "_cuts_before",
+        "barriers",
+        "first",
+        "first_lsn",
+        "gaps",
+        "last",
+        "rollbacks",
+        "rolled_back_to",
+        "sync_points",
+    )
 
     def __init__(self) -> None:
         self.first = self.last = self.rolled_back_to = NULL_VLSN

@@ -107,9 +107,13 @@ class Explainer:
         access = LogAccess(storage, files.files)
         try:
             recovery = Recovery(
-                TreeContext(access), find_end(storage, files), comparators or {}, listener, resurrect=True,
+                TreeContext(access),
+                find_end(storage, files),
+                comparators or {},
+                listener,
+                resurrect=True,
                 hook=self._heard,
-            )  # fmt: skip
+            )
             recovery.run()
         finally:
             access.close()

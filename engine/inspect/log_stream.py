@@ -28,9 +28,7 @@ from engine.vlsn.database import DATABASE_NAME
 from engine.workers.parallel import map_in_order
 
 # What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
-_OF_STREAM: Final = [
-    KEEP if pair & REPLICATED_IN_PAIR or pair & 0xFF in NAME_LNS else 0 for pair in range(PAIRS)
-]  # fmt: skip
+_OF_STREAM: Final = [KEEP if pair & REPLICATED_IN_PAIR or pair & 0xFF in NAME_LNS else 0 for pair in range(PAIRS)]
 _INDEX_NAME: Final = DATABASE_NAME.encode()
 assert STREAM_MARKS <= RARE_ENTRIES
 assert not NAME_LNS & RARE_ENTRIES

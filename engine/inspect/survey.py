@@ -290,9 +290,10 @@ class _Surveyor:
                         self._damages.append(item)
                 if tail is not None:
                     self._damages += (
-                        seen.damage for seen in check_file(reader).damages
+                        seen.damage
+                        for seen in check_file(reader).damages
                         if seen.damage.lsn >= tail.lsn and not is_harmless(seen, end_file)
-                    )  # fmt: skip
+                    )
             if last is not None:
                 end = last.lsn + last.total_bytes
                 return last.lsn, end, newest, tail

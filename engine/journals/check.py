@@ -143,9 +143,16 @@ def check_journals(
     tally.findings.sort(key=lambda one: (one.first is None, one.first or 0))
     replayed, stops_at = _replay(extents, tally.findings, image)
     return JournalCheck(
-        findings=tally.findings, unnamed=tally.unnamed, journals=tally.journals, padded=tally.padded,
-        padding_bytes=tally.padding_bytes, undecoded=tally.undecoded, image=image, replayed=replayed, stops_at=stops_at,
-    )  # fmt: skip
+        findings=tally.findings,
+        unnamed=tally.unnamed,
+        journals=tally.journals,
+        padded=tally.padded,
+        padding_bytes=tally.padding_bytes,
+        undecoded=tally.undecoded,
+        image=image,
+        replayed=replayed,
+        stops_at=stops_at,
+    )
 
 
 def _of_keys(extent: JournalExtent) -> Iterator[JournalFinding]:
@@ -220,9 +227,16 @@ def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFindi
 
 
 def _finding(
-    kind: str, text: str, database: str | None = None, first: int | None = None, last: int | None = None,
-    *, stops: bool = True, code: int | None = None, skips: bool | None = None,
-) -> JournalFinding:  # fmt: skip
+    kind: str,
+    text: str,
+    database: str | None = None,
+    first: int | None = None,
+    last: int | None = None,
+    *,
+    stops: bool = True,
+    code: int | None = None,
+    skips: bool | None = None,
+) -> JournalFinding:
     return JournalFinding(
         kind=kind, stops=stops, database=database, first=first, last=last, code=code, skips=skips, text=text
     )

@@ -144,9 +144,16 @@ class JournalReader:
         """Journals of a range of ids that recovery does not see, from the log."""
         for one, value in read_values(self._env, self.unseen.between(first, last) if self.unseen is not None else []):
             yield FoundJournal(
-                id=one.id, database=one.database, value=value, journal=_decoded(value), lsn=one.lsn, vlsn=one.vlsn,
-                txn=one.txn, time_ms=one.time_ms, seen=False,
-            )  # fmt: skip
+                id=one.id,
+                database=one.database,
+                value=value,
+                journal=_decoded(value),
+                lsn=one.lsn,
+                vlsn=one.vlsn,
+                txn=one.txn,
+                time_ms=one.time_ms,
+                seen=False,
+            )
 
     def clock_before(self, wanted: int) -> int | None:
         """The time of the newest clock journal before an id; None when there is none near enough."""
@@ -195,9 +202,15 @@ class JournalReader:
             # The value was read another way; what surrounds it is missing then.
             pass
         return FoundJournal(
-            id=raw.id, database=database, value=raw.value, journal=_decoded(raw.value), lsn=raw.lsn, vlsn=vlsn,
-            txn=txn, time_ms=time,
-        )  # fmt: skip
+            id=raw.id,
+            database=database,
+            value=raw.value,
+            journal=_decoded(raw.value),
+            lsn=raw.lsn,
+            vlsn=vlsn,
+            txn=txn,
+            time_ms=time,
+        )
 
     def _why(self, wanted: int) -> str:
         for extent in self._extents.databases:

@@ -43,6 +43,10 @@ def _journals(env: Environment, product: str | None) -> JournalSummary:
     missing = sum(one.missing for one in own.databases)
     missing += sum(passage.hole.length for passage in own.passages if passage.hole is not None)
     return JournalSummary(
-        product=product, first=own.first, last=own.last, journals=own.journals, missing=missing,
+        product=product,
+        first=own.first,
+        last=own.last,
+        journals=own.journals,
+        missing=missing,
         epoch=read_epochs(env).highest,
-    )  # fmt: skip
+    )

@@ -148,9 +148,14 @@ class _Walk:
         if named is None or named.family != self._family or record.data is None or len(record.key) != KEY_BYTES:
             return
         one = UnseenJournal(
-            id=journal_id(record.key), database=self._names[record.db_id], lsn=entry.lsn, vlsn=entry.vlsn,
-            txn=record.txn_id, time_ms=None, committed=record.txn_id is None,
-        )  # fmt: skip
+            id=journal_id(record.key),
+            database=self._names[record.db_id],
+            lsn=entry.lsn,
+            vlsn=entry.vlsn,
+            txn=record.txn_id,
+            time_ms=None,
+            committed=record.txn_id is None,
+        )
         if record.txn_id is not None:
             self._open.setdefault(record.txn_id, []).append(one)
         elif entry.lsn >= self._end_lsn:

@@ -214,6 +214,14 @@ def entry_at(data: bytes, pos: int, base_lsn: int, version: int) -> LogEntry:
     length = header_lengths(version)[pair]
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
     return log_entry(
-        lsn=base_lsn + pos, type_number=pair & 0xFF, version=version, flags=pair >> 8, prev_offset=prev,
-        item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True, body=data[pos + length : pos + length + size],
-    )  # fmt: skip
+        lsn=base_lsn + pos,
+        type_number=pair & 0xFF,
+        version=version,
+        flags=pair >> 8,
+        prev_offset=prev,
+        item_size=size,
+        vlsn=vlsn,
+        checksum=checksum,
+        checksum_ok=True,
+        body=data[pos + length : pos + length + size],
+    )

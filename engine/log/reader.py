@@ -134,10 +134,17 @@ class FileReader:
                 ):
                     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
                     yield log_entry(
-                        lsn=lsn_base | offset, type_number=pair & 0xFF, version=version, flags=pair >> 8,
-                        prev_offset=prev, item_size=size, vlsn=vlsn, checksum=checksum, checksum_ok=True,
+                        lsn=lsn_base | offset,
+                        type_number=pair & 0xFF,
+                        version=version,
+                        flags=pair >> 8,
+                        prev_offset=prev,
+                        item_size=size,
+                        vlsn=vlsn,
+                        checksum=checksum,
+                        checksum_ok=True,
                         body=data[pos + length : after],
-                    )  # fmt: skip
+                    )
                     prev_offset = offset
                     offset += length + size
                     continue

@@ -31,8 +31,13 @@ from engine.pipeline.settings import JAVA_OPTIONS
 _OWN_OPTIONS: Final = ("-Xshare", "SharedArchive", "ArchiveClasses")
 # Variables that Spark's launcher makes the class path of.
 _PATH_VARIABLES: Final = (
-    "SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "SPARK_PREPEND_CLASSES", "HADOOP_CONF_DIR", "YARN_CONF_DIR"
-)  # fmt: skip
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_PREPEND_CLASSES",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+)
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 # 70 to 120 MB each.

@@ -51,9 +51,17 @@ class Columns(NamedTuple):
 
 
 def export(
-    session: Session, env: str, db: str, to: str, form: str, columns: Columns, decode: str | None = None, *,
-    partitions: int | None = None, listener: Listener = SILENT,
-) -> ExportReport:  # fmt: skip
+    session: Session,
+    env: str,
+    db: str,
+    to: str,
+    form: str,
+    columns: Columns,
+    decode: str | None = None,
+    *,
+    partitions: int | None = None,
+    listener: Listener = SILENT,
+) -> ExportReport:
     """Write the records of a database.
 
     Arguments:

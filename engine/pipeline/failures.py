@@ -36,7 +36,7 @@ _MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at 
 @contextmanager
 def explained(
     what: str, *, consequence: str | None = None, hint: str | None = None, room: str = _ROOM
-) -> Iterator[None]:  # fmt: skip
+) -> Iterator[None]:
     """Turn an exception of pyspark or of the JVM into an error of ours.
 
     Arguments:
@@ -65,7 +65,7 @@ def explained(
 
 def of(
     error: BaseException, what: str, *, consequence: str | None = None, hint: str | None = None, room: str = _ROOM
-) -> JetoolError:  # fmt: skip
+) -> JetoolError:
     """The error to raise for an exception of Spark; see ``explained``."""
     text = story(error)
     # An exception of an executor crosses the JVM as text; only its class name and message survive.

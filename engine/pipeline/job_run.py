@@ -54,7 +54,7 @@ class _Outcome(Generic[T]):
 
 def run(
     context: SparkContext, action: Callable[[], T], step: str, listener: Listener, records: Tally | None = None
-) -> T:  # fmt: skip
+) -> T:
     """Run an action that starts Spark jobs; see ``Session.run``."""
     from pyspark import InheritableThread
 

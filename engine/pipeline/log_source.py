@@ -87,9 +87,12 @@ class LogSource(DataSource):
         """A reader of the columns of a schema, the caller's or our own."""
         options = self.options
         return LogSourceReader(
-            schema, environments_of(options), least_bytes_of(options), decoder_option(options),
+            schema,
+            environments_of(options),
+            least_bytes_of(options),
+            decoder_option(options),
             push_down=push_down_of(options),
-        )  # fmt: skip
+        )
 
 
 class Files(InputPartition):

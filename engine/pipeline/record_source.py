@@ -80,10 +80,15 @@ class RecordSource(DataSource):
             raise UsageError("onDamage is fail or ignore", found=on_damage)
         point = self.options.get("asOf")
         return RecordSourceReader(
-            schema, environments_of(self.options), self.options.get("db"), ranges,
-            ignore_damage=on_damage == _IGNORE, decode=decoder_option(self.options),
-            point=None if point is None else parse_point(point), push_down=push_down_of(self.options),
-        )  # fmt: skip
+            schema,
+            environments_of(self.options),
+            self.options.get("db"),
+            ranges,
+            ignore_damage=on_damage == _IGNORE,
+            decode=decoder_option(self.options),
+            point=None if point is None else parse_point(point),
+            push_down=push_down_of(self.options),
+        )
 
 
 class DatabaseKeyRange(InputPartition):

@@ -101,9 +101,7 @@ class Session:
         counter: Tally = self.context.accumulator(0)
         return counter
 
-    def run(
-        self, action: Callable[[], T], step: str, listener: Listener = SILENT, records: Tally | None = None
-    ) -> T:  # fmt: skip
+    def run(self, action: Callable[[], T], step: str, listener: Listener = SILENT, records: Tally | None = None) -> T:
         """Run something that starts Spark jobs, with progress; an interrupt cancels the jobs.
 
         Arguments:

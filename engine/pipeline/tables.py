@@ -111,9 +111,13 @@ def _arrow(table: ParquetTable) -> Any:
     import pyarrow as pa
 
     kinds = {
-        "text": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
-        _TIME: pa.timestamp("ms", tz="UTC"), "ints": pa.list_(pa.int64()),
-    }  # fmt: skip
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+        _TIME: pa.timestamp("ms", tz="UTC"),
+        "ints": pa.list_(pa.int64()),
+    }
     names = [name for name, _ in table.columns]
     arrays = [
         pa.array([row[index] for row in table.rows], kinds[kind]) for index, (_, kind) in enumerate(table.columns)

@@ -49,9 +49,7 @@ from engine.workers.shared_work import ValueWorker
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
 # What entries raise that do not fit.
-_CONTRADICTIONS: Final = (
-    FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error
-)  # fmt: skip
+_CONTRADICTIONS: Final = (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error)
 
 
 class Recovery:

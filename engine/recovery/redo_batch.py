@@ -177,9 +177,7 @@ class RedoRuns:
         places: list[int] = []
         for rows in _in_chunks(batch, self._chunk):
             if not bare or any(row[3] is not None for row in rows):
-                frozen = [
-                    (row[0] if bare else unwrap(row[0]), row[1], row[2], _frozen(row[3])) for row in rows
-                ]  # fmt: skip
+                frozen = [(row[0] if bare else unwrap(row[0]), row[1], row[2], _frozen(row[3])) for row in rows]
                 places.append(self._scratch.put(marshal.dumps(frozen)))
             else:
                 places.append(self._scratch.put(_plain_chunk(rows)))

@@ -150,9 +150,14 @@ class PassCount:
     def fields(self) -> dict[str, int | str]:
         """The counters as plain values."""
         return {
-            "auxiliary": self.auxiliary, "deleted": self.deleted, "end": self.end, "name": self.name,
-            "processed": self.processed, "read": self.read, "start": self.start,
-        }  # fmt: skip
+            "auxiliary": self.auxiliary,
+            "deleted": self.deleted,
+            "end": self.end,
+            "name": self.name,
+            "processed": self.processed,
+            "read": self.read,
+            "start": self.start,
+        }
 
 
 class TxnFate(NamedTuple):

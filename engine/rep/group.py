@@ -123,8 +123,11 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     mine = described(node, host, port, ELECTABLE, RELEASE, engine.now_ms())._replace(id=FIRST_ID, change_version=1)
     raised = of_one._replace(min_je_version=LEAST_JE_VERSION)
     steps: tuple[tuple[RepGroup | None, GroupNode | None], ...] = (
-        (none_yet, None), (of_one, mine), (None, mine._replace(quorum_ack=True)), (raised, None),
-    )  # fmt: skip
+        (none_yet, None),
+        (of_one, mine),
+        (None, mine._replace(quorum_ack=True)),
+        (raised, None),
+    )
     for record, member in steps:
         put_records(env, record, member)
 

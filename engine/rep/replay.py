@@ -201,7 +201,7 @@ class Replay:
         assert writer is not None
         writer.log_in_stream(
             entry.type_number, encode_body(entry.type_number, writer.version, entry.record), entry.vlsn
-        )  # fmt: skip
+        )
 
     def _txn(self, record: LN) -> Txn:
         assert record.txn_id is not None

@@ -266,10 +266,15 @@ class _Walk:
                         self._absent.note(read, name, node=True)
                         lost.append(
                             LostSubtree(
-                                db=name, low=low, high=high, lsn=read, level=max(level, 1), records=0,
+                                db=name,
+                                low=low,
+                                high=high,
+                                lsn=read,
+                                level=max(level, 1),
+                                records=0,
                                 internal=_is_own(name),
                             )
-                        )  # fmt: skip
+                        )
                     continue
                 node = read
             if isinstance(node, BIN):

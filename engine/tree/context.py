@@ -100,7 +100,7 @@ class TreeContext:
         "ticks",
         "used_bytes",
         "writer",
-    )  # fmt: skip
+    )
 
     def __init__(self, access: LogAccess) -> None:
         self.latch = Latch()

@@ -44,9 +44,7 @@ def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes
     """
     writer = ctx.writer
     assert writer is not None
-    plain, embedded = (
-        encode_user_fields(flags, 0, db.id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
-    )  # fmt: skip
+    plain, embedded = (encode_user_fields(flags, 0, db.id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED))
     most, done = ctx.max_embedded, 0
     with ctx.latch:
         while done < len(records):

@@ -106,9 +106,14 @@ UPGRADES: Final[tuple[tuple[Upgrade, ...], ...]] = (
     (_same(_WRITE), _same(_WRITE), _now(_RANGE_WRITE), _now(_RANGE_WRITE), _illegal(_WRITE)),
     (_same(_RANGE_READ), _wait(_RANGE_WRITE), _same(_RANGE_READ), _wait(_RANGE_WRITE), _illegal(_RANGE_READ)),
     (_same(_RANGE_WRITE), _same(_RANGE_WRITE), _same(_RANGE_WRITE), _same(_RANGE_WRITE), _illegal(_RANGE_WRITE)),
-    (_illegal(_RANGE_INSERT), _illegal(_RANGE_INSERT), _illegal(_RANGE_INSERT), _illegal(_RANGE_INSERT),
-     _same(_RANGE_INSERT)),
-)  # fmt: skip
+    (
+        _illegal(_RANGE_INSERT),
+        _illegal(_RANGE_INSERT),
+        _illegal(_RANGE_INSERT),
+        _illegal(_RANGE_INSERT),
+        _same(_RANGE_INSERT),
+    ),
+)
 
 WRITES: Final = frozenset((_WRITE, _RANGE_WRITE))
 # What a write lock becomes when its owner only needs to keep others from writing.

@@ -117,9 +117,15 @@ def verify_environment(
     report = Report((), 0, 0, 0, (), ())
     if of_log:
         report = verify_log(
-            storage, chosen, jobs=jobs, listener=listener, levels=of_log, results=results, lost=lost.in_trees,
+            storage,
+            chosen,
+            jobs=jobs,
+            listener=listener,
+            levels=of_log,
+            results=results,
+            lost=lost.in_trees,
             lost_at_end=lost.at_end,
-        )  # fmt: skip
+        )
     found: TreeReport | None = None
     problem = ""
     try:
@@ -244,7 +250,7 @@ def _plus(report: Report, more: Iterable[Finding]) -> Report:
 
 def share_of_trees(
     storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
-) -> ShareOfTrees | None:  # fmt: skip
+) -> ShareOfTrees | None:
     """Walk over one of so many shares of the trees, for ``verify_environment`` of the same levels.
 
     Raises:

@@ -102,7 +102,7 @@ class TreeReport(NamedTuple):
 
 def walk_share(
     storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
-) -> ShareOfTrees | None:  # fmt: skip
+) -> ShareOfTrees | None:
     """Walk over one of so many shares of the trees; None where recovery fails, which ``verify_trees`` reports.
 
     Raises:
@@ -335,7 +335,7 @@ class _Check:
         # One of another end saw other trees, and without one of them a part of each is not known.
         if sorted((one.number, one.of, one.end_lsn) for one in shares) != [
             (number, count, self._end_lsn) for number in range(count)
-        ]:  # fmt: skip
+        ]:
             return
         for one in shares:
             for db_id, parts in one.parts.items():
@@ -503,7 +503,7 @@ class _Check:
 
     def _in_parts(
         self, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
-    ) -> bool | None:  # fmt: skip
+    ) -> bool | None:
         """Walk over the branches of a tree in several processes, or over those of a share.
 
         Arguments:

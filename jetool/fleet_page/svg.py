@@ -74,9 +74,14 @@ def drawing(width: float, height: float, about: str, body: str, class_: str = ""
         body: its elements.
     """
     return element(
-        "svg", body, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=about, class_=class_ or None,
+        "svg",
+        body,
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
+        aria_label=about,
+        class_=class_ or None,
         preserveAspectRatio="xMidYMid meet",
-    )  # fmt: skip
+    )
 
 
 def number_ticks(low: float, high: float, most: int = 5) -> list[float]:

@@ -114,9 +114,7 @@ def read_header(cursor: FieldCursor) -> RowHeader:
         raise FormatError("a row has too many fields", found=str(field_count))
     length = cursor.position - start
     # As RowHeader(...), without the call of a Python function that a NamedTuple's constructor is.
-    return _new_tuple(
-        RowHeader, (status, record_id, overflow_page, overflow_id, first_field, field_count, length)
-    )  # fmt: skip
+    return _new_tuple(RowHeader, (status, record_id, overflow_page, overflow_id, first_field, field_count, length))
 
 
 def encode_header(header: RowHeader) -> bytes:

@@ -258,9 +258,12 @@ def encode_extinct_scan(record: RecordExtinction | DatabaseExtinction) -> bytes:
     _write_ascending(writer, record.db_ids)
     for part in (record.begin_key, record.end_key, record.filter):
         writer.byte_array(part or b"")
-    return tuples.write_string(writer, record.label).packed(record.flushed_db_id).byte_array(
-        record.flushed_key or b""
-    ).getvalue()  # fmt: skip
+    return (
+        tuples.write_string(writer, record.label)
+        .packed(record.flushed_db_id)
+        .byte_array(record.flushed_key or b"")
+        .getvalue()
+    )
 
 
 def decode_eraser_state(data: bytes) -> EraserState:

@@ -85,9 +85,15 @@ class BINHead(NamedTuple):
 
 
 def encode_head(
-    lsns: tuple[int, int, int], bases: bytes, node_id: int, ident: bytes, flags: int, prefix: bytes | None,
-    sizes: tuple[int, int, int], base: int | None,
-) -> bytes:  # fmt: skip
+    lsns: tuple[int, int, int],
+    bases: bytes,
+    node_id: int,
+    ident: bytes,
+    flags: int,
+    prefix: bytes | None,
+    sizes: tuple[int, int, int],
+    base: int | None,
+) -> bytes:
     """What stands before the slots.
 
     Arguments:
@@ -219,9 +225,17 @@ def compact_base(lsns: list[int]) -> int | None:
 
 
 def add_records(
-    parts: list[bytes], chosen: list[int], keys: list[Any], lsns: list[int], states: bytes, values: list[bytes | None],
-    sizes: list[int], expirations: list[int], base: int | None, cut: int,
-) -> None:  # fmt: skip
+    parts: list[bytes],
+    chosen: list[int],
+    keys: list[Any],
+    lsns: list[int],
+    states: bytes,
+    values: list[bytes | None],
+    sizes: list[int],
+    expirations: list[int],
+    base: int | None,
+    cut: int,
+) -> None:
     """Slots of a BIN.
 
     Arguments:
@@ -275,9 +289,15 @@ def _word(lsn: i64, base: i64) -> i64:
 
 
 def read_records(
-    body: bytes, head: BINHead, keys: list[Any], lsns: list[int], states: bytearray, values: list[bytes | None],
-    sizes: list[int], expirations: list[int],
-) -> int:  # fmt: skip
+    body: bytes,
+    head: BINHead,
+    keys: list[Any],
+    lsns: list[int],
+    states: bytearray,
+    values: list[bytes | None],
+    sizes: list[int],
+    expirations: list[int],
+) -> int:
     """The slots of a full BIN.
 
     Arguments:

@@ -111,9 +111,14 @@ def encode_user_ln(record: LN) -> bytes:
     """
     flags, flags2 = record.flags, record.flags2
     rare = encode_rare(
-        flags, flags2, record.abort_data, record.abort_expiration, record.expiration, record.prior_size,
+        flags,
+        flags2,
+        record.abort_data,
+        record.abort_expiration,
+        record.expiration,
+        record.prior_size,
         record.prior_file,
-    )  # fmt: skip
+    )
     txn = record.abort_lsn, record.txn_id, record.last_lsn
     return encode_user_fields(flags, flags2, record.db_id, txn, rare, record.data, record.key)
 

@@ -221,9 +221,16 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
     first_active = NULL_LSN if last is None else last.record.first_active_lsn
     obsolete, counted = _garbage(facts)
     end = facts.end or EndOfLog(
-        closed=False, end_lsn=NULL_LSN, open_txns=(), prepared_txns=(), recovery_entries=0, recovery_bytes=0,
-        lock_holder=None, lost={}, recovers=True,
-    )  # fmt: skip
+        closed=False,
+        end_lsn=NULL_LSN,
+        open_txns=(),
+        prepared_txns=(),
+        recovery_entries=0,
+        recovery_bytes=0,
+        lock_holder=None,
+        lost={},
+        recovers=True,
+    )
     missing = _missing(files, end, file_of(max(first_active, 0)))
     problems = [file.problem for file in facts.files if file.problem]
     found = Profile(

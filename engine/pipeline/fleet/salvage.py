@@ -77,9 +77,13 @@ class SalvageReport(NamedTuple):
 
 
 def salvage_fleet(
-    session: Session, fleet: Sequence[EnvironmentListing], to: str, form: str, listener: Listener = SILENT,
+    session: Session,
+    fleet: Sequence[EnvironmentListing],
+    to: str,
+    form: str,
+    listener: Listener = SILENT,
     decode: str | None = None,
-) -> SalvageReport:  # fmt: skip
+) -> SalvageReport:
     """Write the datasets ``records``, ``lost``, ``doubt`` and ``orphans`` below a directory.
 
     Arguments:

@@ -37,10 +37,12 @@ def source_task(sources: Sequence[SalvageSource], decode: str | None, ids: Itera
             done = Salvage([source])
             decoding = None if decode is None else decoding_of_source(source, decode)
             rows = (
-                (*_row(source.name, done.databases[one.database], one),
-                 *_meaning(decoding, done.databases[one.database], one))
+                (
+                    *_row(source.name, done.databases[one.database], one),
+                    *_meaning(decoding, done.databases[one.database], one),
+                )
                 for one in done.rows()
-            )  # fmt: skip
+            )
             yield from batches(rows, schema)
 
 

@@ -89,9 +89,7 @@ class LoadResult(NamedTuple):
     rejects: Path | None
 
 
-def open_source(
-    backend: Backend, layout: Layout, wanted: RecipeRequest, keep: str
-) -> tuple[OpenSource, Recipe]:  # fmt: skip
+def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: str) -> tuple[OpenSource, Recipe]:
     """Look at a source, and say how its records become keys and values. The recipe names no staging directory yet.
 
     Raises:

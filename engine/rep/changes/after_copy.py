@@ -87,9 +87,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
         )
     point = CommitPoint(commit.vlsn, end.id, end.master_id, end.dtvlsn, min(restart, commit.vlsn + 1))
     group = found.group
-    return Position(
-        str(group.name), (group.uuid_high, group.uuid_low), Torn(_WHOLE), [point], _names(environment), []
-    )  # fmt: skip
+    return Position(str(group.name), (group.uuid_high, group.uuid_low), Torn(_WHOLE), [point], _names(environment), [])
 
 
 def _names(environment: Environment) -> dict[int, NamedDatabase]:
@@ -97,6 +95,7 @@ def _names(environment: Environment) -> dict[int, NamedDatabase]:
     with engine.latch:
         found = {db_id: (name, engine.catalog.by_id(db_id)) for name, db_id in engine.catalog.names(internal=True)}
     return {
-        db_id: NamedDatabase(name, state.duplicates) for db_id, (name, state) in found.items()
+        db_id: NamedDatabase(name, state.duplicates)
+        for db_id, (name, state) in found.items()
         if db_id < 0 and state is not None
-    }  # fmt: skip
+    }

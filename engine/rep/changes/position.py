@@ -78,9 +78,14 @@ class Position:
     """
 
     def __init__(
-        self, group: str, uuid: tuple[int, int], torn: Torn, commits: list[CommitPoint],
-        names: dict[int, NamedDatabase], undos: list[tuple[int, Undo]],
-    ) -> None:  # fmt: skip
+        self,
+        group: str,
+        uuid: tuple[int, int],
+        torn: Torn,
+        commits: list[CommitPoint],
+        names: dict[int, NamedDatabase],
+        undos: list[tuple[int, Undo]],
+    ) -> None:
         self.group = group
         self.uuid = uuid
         self.torn = torn
@@ -123,13 +128,16 @@ def position_of(value: Any) -> Position:
         commits = [CommitPoint(*map(_number, point)) for point in value["commits"]]
         high, low = map(_number, value["uuid"])
         position = Position(
-            _text(value["group"]), (high, low), Torn(*map(_number, value["torn"])), commits,
+            _text(value["group"]),
+            (high, low),
+            Torn(*map(_number, value["torn"])),
+            commits,
             {_number(db_id): _database(found) for db_id, *found in value["names"]},
             [
                 (_number(vlsn), {_number(db_id): None if found is None else _database(found) for db_id, found in undo})
                 for vlsn, undo in value["undos"]
             ],
-        )  # fmt: skip
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError("a position in a stream", expected="its fields", found=str(error)[:200]) from error
     vlsns = [point.vlsn for point in commits]

@@ -130,9 +130,13 @@ class Subscriber:
     """
 
     def __init__(
-        self, network: Network, addresses: Sequence[Address], settings: SubscriberSettings, begin: Position | str | int,
+        self,
+        network: Network,
+        addresses: Sequence[Address],
+        settings: SubscriberSettings,
+        begin: Position | str | int,
         notice: Callable[[str, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._network = network
         self._addresses = list(addresses)
         self._settings = settings

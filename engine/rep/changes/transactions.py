@@ -89,9 +89,15 @@ class CommittedTransaction:
     """
 
     def __init__(
-        self, point: CommitPoint, time_ms: int, entries: Iterable[WireEntry], names: DatabaseNames,
-        name_changes: dict[int, NameChange], *, torn: bool,
-    ) -> None:  # fmt: skip
+        self,
+        point: CommitPoint,
+        time_ms: int,
+        entries: Iterable[WireEntry],
+        names: DatabaseNames,
+        name_changes: dict[int, NameChange],
+        *,
+        torn: bool,
+    ) -> None:
         self.point = point
         self.time_ms = time_ms
         self.torn = torn
@@ -140,9 +146,15 @@ class CommittedTransaction:
                 if internal or not change.name.startswith(INTERNAL_PREFIX):
                     word = f"{change.operation}_database"
                     yield RecordChange(
-                        vlsn=vlsn, op=word, db_id=change.db_id, db=change.name, key=None, data=None, expiration=0,
+                        vlsn=vlsn,
+                        op=word,
+                        db_id=change.db_id,
+                        db=change.name,
+                        key=None,
+                        data=None,
+                        expiration=0,
                         old_name=change.old,
-                    )  # fmt: skip
+                    )
 
     def _discarded(self, entry: WireEntry) -> Iterator[RecordChange]:
         """A task that discards a range, for each of its databases; one that ends a removal says nothing new."""
@@ -154,10 +166,15 @@ class CommittedTransaction:
         for db_id in task.db_ids:
             found = self._names.get(db_id)
             yield RecordChange(
-                vlsn=entry.vlsn, op=DISCARD_SOME if task.filter is not None else DISCARD, db_id=db_id,
-                db=None if found is None else found.name, key=task.begin_key, data=task.end_key, expiration=0,
+                vlsn=entry.vlsn,
+                op=DISCARD_SOME if task.filter is not None else DISCARD,
+                db_id=db_id,
+                db=None if found is None else found.name,
+                key=task.begin_key,
+                data=task.end_key,
+                expiration=0,
                 old_name=None,
-            )  # fmt: skip
+            )
 
 
 def name_records(entries: Iterable[WireEntry]) -> list[tuple[int, LN]]:

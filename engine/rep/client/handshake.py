@@ -119,9 +119,15 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
 
 
 def join(
-    network: Network, address: Address, group: str, timeout_s: float, *, force: bool,
-    uuid: tuple[int, int] = UNKNOWN_UUID, joining: NodeIdentity | None = None,
-) -> FeederAgreement:  # fmt: skip
+    network: Network,
+    address: Address,
+    group: str,
+    timeout_s: float,
+    *,
+    force: bool,
+    uuid: tuple[int, int] = UNKNOWN_UUID,
+    joining: NodeIdentity | None = None,
+) -> FeederAgreement:
     """Go through the handshake with a master; the caller closes the call.
 
     Arguments:

@@ -189,16 +189,18 @@ class TlsConnection:
         reason = error.reason or str(error)
         if isinstance(error, ssl.SSLCertVerificationError):
             return PeerError(
-                f"{self._peer} shows a certificate that is not trusted", found=error.verify_message,
+                f"{self._peer} shows a certificate that is not trusted",
+                found=error.verify_message,
                 hint="--tls-ca names the certificates of the group, or of who has signed them",
-            )  # fmt: skip
+            )
         if reason in _NOT_TLS:
             return self._no_tls(reason)
         if "ALERT" in reason:
             return PeerError(
-                f"{self._peer} does not accept this side of the TLS connection", found=reason,
+                f"{self._peer} does not accept this side of the TLS connection",
+                found=reason,
                 hint="a group with an authenticator wants a certificate that it trusts: --tls-cert",
-            )  # fmt: skip
+            )
         return PeerError(f"the TLS connection with {self._peer} has failed", found=reason)
 
     def _no_tls(self, found: str) -> PeerError:
@@ -242,23 +244,28 @@ def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
         context.load_verify_locations(files.ca)
     except ssl.SSLError as error:
         raise UsageError(
-            "not a file of certificates in PEM", file=files.ca, found=error.reason or str(error),
+            "not a file of certificates in PEM",
+            file=files.ca,
+            found=error.reason or str(error),
             hint="keytool -exportcert -rfc takes one out of a store of Java",
-        ) from error  # fmt: skip
+        ) from error
     if files.cert is None:
         return
     try:
         context.load_cert_chain(files.cert, files.key, password=_no_password)
     except _EncryptedKeyError as error:
         raise UsageError(
-            "the key has a password", file=files.key or files.cert,
+            "the key has a password",
+            file=files.key or files.cert,
             hint="openssl pkey writes it without one, in a file that only jetool's user can read",
-        ) from error  # fmt: skip
+        ) from error
     except ssl.SSLError as error:
         raise UsageError(
-            "not a certificate and its key in PEM", file=files.cert, found=error.reason or str(error),
+            "not a certificate and its key in PEM",
+            file=files.cert,
+            found=error.reason or str(error),
             hint="--tls-key names the file of the key",
-        ) from error  # fmt: skip
+        ) from error
 
 
 class _EncryptedKeyError(Exception):

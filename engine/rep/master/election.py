@@ -211,7 +211,7 @@ def ask_all(
     places: Iterable[Address],
     timeout_s: float,
     enough: Callable[[Mapping[Address, TextMessage]], bool] = lambda _: False,
-) -> dict[Address, TextMessage]:  # fmt: skip
+) -> dict[Address, TextMessage]:
     """Send a line to several nodes at the same time, and give the answers of those that answer.
 
     Arguments:

@@ -197,9 +197,7 @@ class ReplicaFeed:
         if self.fed.acknowledges:
             # After the source is there: a replica that cannot be fed must not let commits begin.
             self._gate.connected(self.fed.name)
-        self._sender = threading.Thread(
-            target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True
-        )  # fmt: skip
+        self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
         self._sender.start()
 
     def _listen(self) -> None:

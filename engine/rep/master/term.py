@@ -85,10 +85,14 @@ class Leadership:
     """
 
     def __init__(
-        self, env: Environment, name: str, listen: Address, config: LeadConfig,
+        self,
+        env: Environment,
+        name: str,
+        listen: Address,
+        config: LeadConfig,
         failed: Callable[[JetoolError], None] = lambda _: None,
         changed: Callable[[str, str], None] = lambda *_: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         engine = env.engine
         mine = check_member(env, name, listen)
         assert engine.vlsn_index is not None

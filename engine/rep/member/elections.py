@@ -199,9 +199,10 @@ def _best(promises: list[Promise]) -> Suggestion:
     latest = max(map(ranking, promises))
     best = [promise for promise in promises if ranking(promise) == latest]
     fit = [
-        promise for promise in best
+        promise
+        for promise in best
         if latest[0] >= RUNNING_MASTER or (promise.priority > 0 and promise.suggestion.id >= _FIRST_ID)
-    ]  # fmt: skip
+    ]
     if not fit:
         raise DisconnectedError(
             "the latest log is that of a node that is not to be elected",

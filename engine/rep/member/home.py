@@ -216,7 +216,7 @@ class Home:
             )
         node = choose(
             self._network, found._replace(nodes=fit), None, config.timeout_s, allow_master=True, force=config.force
-        )  # fmt: skip
+        )
         self._restore.run(node.address)
 
     def _confirm(self, found: GroupLook, master: NodeLook) -> None:
@@ -227,9 +227,10 @@ class Home:
         """
         voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
         followers = [
-            node.name for node in voters
+            node.name
+            for node in voters
             if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
-        ]  # fmt: skip
+        ]
         # One that votes is about to follow it, too.
         if self._config.votes and self._config.name in (node.name for node in voters):
             followers.append(self._config.name)

@@ -58,10 +58,13 @@ class Seeker:
         wanted = self._config.group or known
         if known is not None and wanted != known:
             raise RefusedError(
-                "the environment is of another group", file=self._home.root, expected=wanted, found=known,
+                "the environment is of another group",
+                file=self._home.root,
+                expected=wanted,
+                found=known,
                 consequence="it has not joined; nothing was changed",
                 hint="a node of one group joins another with an empty directory only",
-            )  # fmt: skip
+            )
         self.group = wanted or ""
         return wanted
 

@@ -66,7 +66,7 @@ class Monitors:
             return
         said = LeftGroup(
             node=facts.node, master=facts.master, joined_ms=self.joined_ms, reason=reason, left_ms=_now_ms()
-        )  # fmt: skip
+        )
         thread = self._tell(facts, said)
         if thread is not None:
             thread.join(_LONGEST_S)

@@ -442,9 +442,13 @@ class JoinedNode:
 
         term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed)
         herald = Herald(
-            self._network, term.group.name or "", listen, lambda: term.members.nodes,
-            lambda: voter.elected if voter.is_master else None, self.config.timeout_s,
-        )  # fmt: skip
+            self._network,
+            term.group.name or "",
+            listen,
+            lambda: term.members.nodes,
+            lambda: voter.elected if voter.is_master else None,
+            self.config.timeout_s,
+        )
         self._seeker.has_followed, self._seeker.node_id = True, term.pair.id
         self._master, self._master_name = address_text(listen), name
         self._term, self._herald = term, herald

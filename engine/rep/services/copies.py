@@ -195,9 +195,11 @@ class EngineFiles:
         if found.damages:
             damage = found.damages[0].damage
             raise DamageError(
-                "a log file is damaged, and is not handed out", file=f"{storage.root}/{file.path}",
-                lsn=format_lsn(damage.lsn), found=damage.reason,
-            )  # fmt: skip
+                "a log file is damaged, and is not handed out",
+                file=f"{storage.root}/{file.path}",
+                lsn=format_lsn(damage.lsn),
+                found=damage.reason,
+            )
 
 
 class LogFileServer:

@@ -155,9 +155,7 @@ class Questions:
         if isinstance(message, StateRequest):
             if not facts.master:
                 return None
-            return StateResponse(
-                node=facts.node, master=facts.master, joined_ms=facts.joined_ms, state=facts.state
-            )  # fmt: skip
+            return StateResponse(node=facts.node, master=facts.master, joined_ms=facts.joined_ms, state=facts.state)
         if isinstance(message, GroupRequest):
             if facts.members is None:
                 return GroupFailure(text="no group info yet", reason="DEFAULT")

@@ -148,10 +148,16 @@ class ShutDownAgents(TextMessage):
 
 
 ACCEPTOR: Final = LineTable(
-    "Acceptor", "2.0", client=(Propose, Accept, ShutDownAgents), server=(Promise, Reject, AcceptReply),
+    "Acceptor",
+    "2.0",
+    client=(Propose, Accept, ShutDownAgents),
+    server=(Promise, Reject, AcceptReply),
     received_only=(ShutDownAgents,),
-)  # fmt: skip
+)
 LEARNER: Final = LineTable(
-    "Learner", "2.0", client=(Result, MasterQuery, ShutDownAgents), server=(MasterAnswer,),
+    "Learner",
+    "2.0",
+    client=(Result, MasterQuery, ShutDownAgents),
+    server=(MasterAnswer,),
     received_only=(ShutDownAgents,),
-)  # fmt: skip
+)

@@ -194,9 +194,10 @@ class LeftGroup(TextMessage):
 
 
 GROUP: Final = LineTable(
-    "Group", "4",
+    "Group",
+    "4",
     client=(GroupRequest, EnsureNode, RemoveMember, DeleteMember, UpdateAddress, TransferMaster),
     server=(GroupResponse, EnsureNodeResponse, TransferMasterResponse, GroupFailure),
-)  # fmt: skip
+)
 STATE: Final = LineTable("NodeState", "1.0", client=(StateRequest,), server=(StateResponse,))
 MONITOR: Final = LineTable("Monitor", "2.0", client=(GroupChange, JoinedGroup, LeftGroup))

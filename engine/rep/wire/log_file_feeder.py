@@ -140,10 +140,17 @@ LOG_FILES: Final = Table(
     SERVICE,
     client=(ClientVersion, FeederInfoReq, FileListReq, FileReq, FileInfoReq, Done, ThreadCount),
     server=(
-        ServerVersion, IncompatibleVersion, CopyProtocolError, FeederInfoResp, FileListResp, FileStart, FileEnd,
-        FileInfoResp, ThreadCount,
+        ServerVersion,
+        IncompatibleVersion,
+        CopyProtocolError,
+        FeederInfoResp,
+        FileListResp,
+        FileStart,
+        FileEnd,
+        FileInfoResp,
+        ThreadCount,
     ),
-)  # fmt: skip
+)
 
 
 def file_service(client_id: int, chosen: int) -> str:

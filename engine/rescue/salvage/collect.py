@@ -78,8 +78,10 @@ class Salvage:
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
         self.absent: list[set[int]] = [set(node.files.missing()) for _, node in self._nodes]
         # A base gives the records of recovery.
-        self._is_base = [sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
-                         for at, node in self._nodes]  # fmt: skip
+        self._is_base = [
+            sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
+            for at, node in self._nodes
+        ]
         self.trees = [self._trees_of(number) for number in range(len(self._nodes))]
         self._commits = [TxnLsns() for _ in self._nodes]
         self._rows = SortedVersions(self._commits)
@@ -125,9 +127,16 @@ class Salvage:
                         self._numbered(number, db_id)
             self._listener.step("read", total, total)
             judge = Judge(
-                self._sources, self.databases, self._fates, self._commits, self._takers, self.counts, self._now_ms,
-                self._extinct(), self._all_branches(),
-            )  # fmt: skip
+                self._sources,
+                self.databases,
+                self._fates,
+                self._commits,
+                self._takers,
+                self.counts,
+                self._now_ms,
+                self._extinct(),
+                self._all_branches(),
+            )
             yield from heard(judge.batches(self._rows), self._listener, "judge", every=1)
             self._count_lost(judge)
         finally:
@@ -281,9 +290,15 @@ class Salvage:
         low = min((period[0] for period in survey.periods), default=NULL_LSN)
         high = max((period[1] for period in survey.periods), default=NULL_LSN)
         return VersionTaker(
-            self._rows, number, self._commits[number], kind_of, partial(self._numbered, number),
-            partial(self._read_entry, number), (low, high), self._bins_of(number),
-        )  # fmt: skip
+            self._rows,
+            number,
+            self._commits[number],
+            kind_of,
+            partial(self._numbered, number),
+            partial(self._read_entry, number),
+            (low, high),
+            self._bins_of(number),
+        )
 
     def _bins_of(self, number: int) -> NewestBins:
         node = self._nodes[number][1]

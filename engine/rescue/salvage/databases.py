@@ -126,9 +126,12 @@ class DatabaseLedger:
         return sorted(
             db_id
             for db_id, (_, content, is_deletion) in self._maps.items()
-            if db_id not in names and db_id not in gone and db_id not in self._own and not content.database.name
+            if db_id not in names
+            and db_id not in gone
+            and db_id not in self._own
+            and not content.database.name
             and not (0 <= db_id < _LEAST_USER_DB or is_deletion or content.deleted)
-        )  # fmt: skip
+        )
 
     def take_slots(self, names: Mapping[str, int]) -> None:
         """Names of the naming tree, with the LSNs of their NameLNs.

@@ -137,9 +137,7 @@ class Judge:
         self._counts["unconfirmed"] += self._plain_unconfirmed
         self._plain_records = self._plain_deletions = self._plain_unconfirmed = 0
 
-    def _take_plain(
-        self, database: int, key: bytes, node: int, versions: KeyVersions, batch: list[Salvaged]
-    ) -> int:  # fmt: skip
+    def _take_plain(self, database: int, key: bytes, node: int, versions: KeyVersions, batch: list[Salvaged]) -> int:
         """Take a record of which nothing is to be said: all its LNs have committed, and no slot knows better.
 
         General twin: ``record``.

@@ -207,9 +207,10 @@ def _groups(nodes: Sequence[SalvageNode]) -> list[list[SalvageNode]]:
             sample = samples[node.env]
             own = _key_of(node, groups)
             others = [
-                key for key, members in groups.items()
+                key
+                for key, members in groups.items()
                 if key != own and any(one.env in samples and sample.is_of(samples[one.env]) for one in members)
-            ]  # fmt: skip
+            ]
             named = [key for key in (own, *others) if key.startswith(_GROUP)]
             # A log that matches groups of different names decides nothing.
             if others and len(named) <= 1:

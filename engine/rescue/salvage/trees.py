@@ -394,7 +394,7 @@ class SalvageTreeWalk:
             return full.lsn
         return Bottom(
             low=place.low, high=place.high, full=full, delta=delta, node_id=head.node_id, slots=head.n_entries
-        )  # fmt: skip
+        )
 
 
 def _node_id_of(found: tuple[NodeRecord, int] | Bottom) -> int:

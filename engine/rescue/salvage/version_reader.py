@@ -155,9 +155,7 @@ class VersionTaker:
             if not done:
                 self._general(entry_at(data, pos, base_lsn, version))
 
-    def _ln(
-        self, data: bytes, body: int, stop: int, version: int, in_txn: bool, lsn: int, vlsn: int
-    ) -> bool:  # fmt: skip
+    def _ln(self, data: bytes, body: int, stop: int, version: int, in_txn: bool, lsn: int, vlsn: int) -> bool:
         flags, db_id, txn, length, at = plain_fields(data, body, stop, version, in_txn)
         if flags < 0:
             return False

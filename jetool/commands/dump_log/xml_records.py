@@ -42,9 +42,15 @@ _FLAGS2: Final = (
     ("beforeImage", ln_module.BEFORE_IMAGE),
 )
 _UTILIZATION_NAMES: Final = (
-    "totalINCount", "totalINSize", "totalLNCount", "totalLNSize", "obsoleteINCount", "obsoleteLNCount",
-    "obsoleteLNSize", "obsoleteLNSizeCounted",
-)  # fmt: skip
+    "totalINCount",
+    "totalINSize",
+    "totalLNCount",
+    "totalLNSize",
+    "obsoleteINCount",
+    "obsoleteLNCount",
+    "obsoleteLNSize",
+    "obsoleteLNSizeCounted",
+)
 _SUMMARY_NAMES: Final = (
     "totalCount", "totalSize", *_UTILIZATION_NAMES[:4], "maxLNSize", *_UTILIZATION_NAMES[4:], "getObsoleteSize",
     "getObsoleteINSize", "getObsoleteLNSize", "getMaxObsoleteSize", "getMaxObsoleteLNSize",

@@ -28,8 +28,14 @@ from jetool.output.shape import to_json
 
 # Kinds of ``jetool.output.shape`` as kinds of columns; all others are text.
 _KINDS: Final = {
-    "int": "int", "size_bytes": "int", "vlsn": "int", "float": "float", "bool": "bool", "time": "time", "ints": "ints",
-}  # fmt: skip
+    "int": "int",
+    "size_bytes": "int",
+    "vlsn": "int",
+    "float": "float",
+    "bool": "bool",
+    "time": "time",
+    "ints": "ints",
+}
 _FILE_COLUMNS: Final = (
     ("number", "int"), ("path", "text"), ("bytes", "int"), ("version", "int"), ("created", "time"), ("last", "time"),
     ("entries", "int"), ("first_vlsn", "int"), ("last_vlsn", "int"), ("visible", "int"), ("invisible", "int"),

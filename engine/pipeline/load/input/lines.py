@@ -173,9 +173,7 @@ def count_of(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE[0])) + 1
 
 
-def parse_block(
-    block: bytes, count: int, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str
-) -> Any:  # fmt: skip
+def parse_block(block: bytes, count: int, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Any:
     """The records of a block of lines, one of each line; None where its lines have to be looked at.
 
     Arguments:
@@ -200,10 +198,11 @@ def _parsed(
         read_options=pacsv.ReadOptions(use_threads=False, column_names=list(names), block_size=len(block) + 1),
         parse_options=pacsv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip, ignore_empty_lines=False),
         convert_options=pacsv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.large_binary()), include_columns=list(needed),
+            column_types=dict.fromkeys(names, pa.large_binary()),
+            include_columns=list(needed),
             strings_can_be_null=False,
         ),
-    )  # fmt: skip
+    )
 
 
 def _columns(row: Any) -> str:

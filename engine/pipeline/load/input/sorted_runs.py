@@ -167,9 +167,11 @@ class _SourceReader:
         """The records of a block of CSV in which every line is one; None where its lines have to be looked at."""
         recipe = self._recipe
         # The first line of a file may be its header.
-        if recipe.header and not block.block and block.place == self._splits.get(
-            block.origin << recipe.split_bits(), block.place
-        ):  # fmt: skip
+        if (
+            recipe.header
+            and not block.block
+            and block.place == self._splits.get(block.origin << recipe.split_bits(), block.place)
+        ):
             return None
         table = lines.parse_block(block.text, block.rows, recipe.names, recipe.needed(), recipe.delimiter)
         if table is None:

@@ -23,9 +23,15 @@ from engine.pipeline.load.input.recipe import CSV, JSON, TABLE
 SAMPLE_LINES: Final = 100
 FORMATS: Final = ("csv", "tsv", "jsonl", "parquet", "orc", "avro")
 _ENDINGS: Final = {
-    ".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet",
-    ".orc": "orc", ".avro": "avro",
-}  # fmt: skip
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".orc": "orc",
+    ".avro": "avro",
+}
 _STREAMS: Final = (".gz", ".bz2", ".zst", ".lz4")
 _PACKED: Final = (*_STREAMS, ".snappy", ".deflate")
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
