@@ -50,7 +50,7 @@ class Taken(NamedTuple):
         attempts: how often the list of files was made.
         gone: files of a list that were deleted before they were copied.
         lost: numbers of the first and the last file since the newest backup that were written and deleted without any
-            backup having them, or their end; None when there is none.
+            backup having them, or their end; None without one.
         given_up_bytes, commits_after: what follows the end of the log in its last file, and good Commits in it.
         problem: why the copy cannot be recovered; None when it can.
     """

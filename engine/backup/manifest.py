@@ -15,7 +15,7 @@ ended_ms         when its last file was durable
 source           the directory of the environment, or ``HOST:PORT``
 node, group      name of the node, name and UUID of its group; null for an environment without one
 end_lsn          where the log ends: the next entry would go there
-last_commit_ms   time of the last Commit, null when there is none
+last_commit_ms   time of the last Commit, null without one
 databases        names, sorted; null when the environment could not be recovered
 files            in ascending order of their numbers
 ===============  =====================================================================================

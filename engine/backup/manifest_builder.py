@@ -155,7 +155,7 @@ def _recover(view: Storage, listener: Listener) -> _Recovered:
             group = _group_of(env) if env.replicated else None
             return _Recovered(tuple(sorted(env.database_names())), group, env.replicated, None)
     except JetoolError as error:
-        # Where nobody can say, VLSNs are looked for.
+        # If it is unknown, the log is searched for VLSNs.
         return _Recovered(None, None, True, error)
 
 

@@ -169,7 +169,7 @@ class Repository:
         if self.storage.stat(BACKUPS) is None:
             raise NotFoundError("no directory of backups", file=self.root, hint="jetool backup ENV DEST makes one")
         names = [name.removesuffix(".json") for name in self.storage.names(BACKUPS) if name.endswith(".json")]
-        # Whatever else lies there is none of our business.
+        # Other files in the directory are left alone.
         return [name for name in names if ID.fullmatch(name)]
 
     def backups(self) -> list[RepositoryBackup]:
@@ -188,7 +188,7 @@ class Repository:
             return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
-        """The newest backup that can be read, of any source or of one; None when there is none."""
+        """The newest backup that can be read, of any source or of one; None without one."""
         if self.storage.stat(BACKUPS) is None:
             return None
         # Backwards and one by one: there may be hundreds.
@@ -199,7 +199,7 @@ class Repository:
         """The manifest of one backup.
 
         Raises:
-            NotFoundError: there is none of that name. DamageError, UnsupportedError: as ``decode_manifest``.
+            NotFoundError: no backup has that name. DamageError, UnsupportedError: as ``decode_manifest``.
         """
         path = self._path(made)
         if ID.fullmatch(made) is None or self.storage.stat(path) is None:
@@ -236,7 +236,7 @@ class Repository:
             without: backups that do not count, since they are to be removed.
 
         Raises:
-            DamageError: a manifest cannot be read, so that nobody knows which files it names.
+            DamageError: a manifest cannot be read, so the files that it names are unknown.
         """
         listed = [self.listed(made) for made in self.ids() if made not in without]
         for one in listed:
@@ -245,7 +245,7 @@ class Repository:
                     f"the manifest of backup {one.id} cannot be read",
                     file=self.root,
                     found=one.problem,
-                    consequence="its files cannot be told from those that nobody needs; nothing was removed",
+                    consequence="its files cannot be told from unneeded ones; nothing was removed",
                     hint="remove that manifest if the backup is given up",
                 )
         used = {file.stored for one in listed if one.manifest is not None for file in one.manifest.files}
@@ -264,7 +264,7 @@ class Repository:
         Raises:
             DamageError: as ``unused``.
         """
-        # Their manifests have gone before, so a file that goes here is needed by nobody, wherever this is killed.
+        # Their manifests were removed first, so no backup needs a file that is removed here, wherever this is killed.
         for path in self.unused():
             self.storage.remove(path)
         for directory in (FILES, BACKUPS):

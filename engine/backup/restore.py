@@ -12,7 +12,7 @@ In this order:
 
 The restored log must never go on in a file of the backup: after the next backup there would be two files of one name,
 the one a beginning of the other, and two timelines in one directory of backups. So the last file ends with an
-ImmutableFile entry, as JE's own backups do, and whoever writes next begins a new file. Log versions below 11 do not
+ImmutableFile entry, as JE's own backups do, and the next writer begins a new file. Log versions below 11 do not
 know that entry: there a new file with one Trace entry follows.
 """
 
@@ -196,7 +196,7 @@ def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, lis
 
 
 def without_marker(target: Storage) -> Storage:
-    """What was restored, for the one who may open it while nobody else may."""
+    """The restored environment, for the one process that may open it."""
     return CutStorage(target, {MARKER: None})
 
 
@@ -306,7 +306,7 @@ def _put(target: Storage, path: str, content: bytes) -> None:
 
 
 def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: int) -> tuple[bytes, NewFile | None]:
-    """What makes whoever writes next begin a new file: an entry, or a file."""
+    """The marker that forces the next writer to begin a new log file: an entry, or a file."""
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
     with FileReader(view, LogFile(file.number, file.path, length), is_last=True) as reader:

@@ -39,7 +39,7 @@ class PrunePlan(NamedTuple):
 
     Attributes:
         backups: all of them, the oldest first.
-        files: paths of stored files that nobody needs then.
+        files: paths of stored files that no backup needs then.
         size_bytes: their bytes.
     """
 
@@ -124,7 +124,7 @@ def prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
         RefusedError: somebody adds or removes backups. NotFoundError, DamageError: as ``plan_prune``.
         StorageError: the directory cannot be written.
     """
-    # No directory of backups is made just to find that there is none.
+    # Do not make a directory of backups just to find it empty.
     repository.ids()
     with repository.locked():
         found = plan_prune(repository, rule)

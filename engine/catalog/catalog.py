@@ -114,7 +114,7 @@ class Catalog:
         if state is not None:
             state.deleted = True
             for node in [node for node in self._ctx.nodes.values() if node.db is state]:
-                # The cache would evict them later and log what nobody can reach.
+                # The cache would evict them later and log unreachable nodes.
                 self._ctx.nodes.pop(id(node))
                 self._ctx.used_bytes -= node.accounted
             state.root = None

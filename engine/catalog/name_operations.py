@@ -3,10 +3,10 @@
 The NameLN is written under the transaction; the MapLN, which has none, when a database is created, when its root has
 been logged, and when the outcome of a naming operation is known: that of a removed database goes at the commit, that of
 a created one at an abort. A crash leaves no trace of what had not committed but an unused MapLN: recovery undoes the
-NameLN and nobody finds the id.
+NameLN and the id cannot be found.
 
-Names are locked like records. Who opens a database waits for the end of whoever creates, removes or renames it; those
-in turn wait for its NameLN and are refused while it is open.
+Names are locked like records. Opening a database waits for the end of a transaction that creates, removes or renames
+it; those in turn wait for its NameLN and are refused while it is open.
 
 Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no root) | Commit``.
 """
@@ -107,7 +107,7 @@ class NamingOperations:
         with self._ctx.latch:
             state.deferred = options.deferred_write or options.temporary
             catalog.add(state)
-            # The MapLN needs no undo: without the name nobody finds the id.
+            # The MapLN needs no undo: without the name the id cannot be found.
             self.write_map_ln(state)
         return state
 
@@ -286,13 +286,13 @@ class NamingOperations:
         return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
 
     def _existing(self, name: str, txn: Txn) -> DatabaseState:
-        """A database that is not open, its name locked for writing: nobody opens it until the transaction ends."""
+        """A database that is not open, its name locked for writing: it cannot be opened until the transaction ends."""
         self._records.get(self._catalog.naming, _key(name), txn, LockType.WRITE)
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
             raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
-        # Looked at under the lock on the name: nobody can open it from here on.
+        # Checked under the lock on the name: from here on it cannot be opened.
         if state.handles:
             raise RefusedError(f"database {name!r} is open", hint="close it first")
         return state

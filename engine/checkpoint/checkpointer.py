@@ -236,7 +236,7 @@ class Checkpointer:
                 self._end_map()
 
     def _end_map(self) -> None:
-        # After a failure nobody looks at the map again, and the error must stay the one that is raised.
+        # After a failure the map is not used again, and this error must stay the one that is raised.
         if self._ctx.latch.refusal is None:
             with self._ctx.latch:
                 self.map.end()

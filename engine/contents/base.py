@@ -1,4 +1,4 @@
-"""What decoders of contents share: what they are asked, what they answer, and how bytes that nobody knows look.
+"""What decoders of contents share: their input, their answer, and how unknown bytes look.
 
 A **kind of contents** (``Contents``) recognises an environment by its databases and makes a **decoder** for it. The
 decoder turns keys and data into values as JSON has them. What it does not know it gives as ``{"hex": "00ff"}`` and says
@@ -23,7 +23,7 @@ from engine.errors import FormatError, plural
 Json: TypeAlias = Any
 # As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
 _DEEPEST: Final = 200
-# What a record may become, in characters and values: so many for each of its bytes, and some for a short one.
+# What a record may become, in characters and values: a number for each of its bytes, and some for a short one.
 _GROWTH: Final = 64
 _LEAST_ALLOWANCE: Final = 1 << 16
 _NUL: Final = b"\xc0\x80"
@@ -50,7 +50,7 @@ class Source(Protocol):
         """Names of the databases, but for JE's own."""
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterable[tuple[bytes, bytes]]:
-        """Records of a database, at most so many, from either end; nothing where it cannot be read."""
+        """Records of a database, at most ``limit``, from either end; nothing where it cannot be read."""
 
     def comparators(self) -> Mapping[str, str]:
         """By database, the Java class that orders its keys, where there is one."""
@@ -86,12 +86,12 @@ class Contents(Protocol):
 
 
 def hexed(data: bytes) -> Json:
-    """Bytes that nobody knows."""
+    """Unknown bytes."""
     return {"hex": data.hex()}
 
 
 def unknown(key: bytes, data: bytes) -> DecodedRecord:
-    """A record of which nothing is known."""
+    """An unknown record."""
     return DecodedRecord(hexed(key), hexed(data), False)
 
 
@@ -107,7 +107,7 @@ class Allowance:
         self._left = size * growth + _LEAST_ALLOWANCE
 
     def spend(self, count: int) -> None:
-        """Count so many. Raises FormatError when they are more than are left."""
+        """Use up part of the allowance. FormatError: it is exhausted."""
         self._left -= count
         if self._left < 0:
             raise FormatError("record", expected="names and values in proportion to its bytes", found="far more")
@@ -117,7 +117,7 @@ def parse_json(text: bytes) -> Json:
     """A JSON text of others.
 
     Raises:
-        ValueError: it is none; it nests deeper, or holds larger numbers, than anybody means; a text in it is no
+        ValueError: it is not JSON; it nests deeper, or holds larger numbers, than anybody means; a text in it is no
             Unicode.
     """
     # Bytes within texts count too: that errs on the safe side, and spares a parser.
@@ -159,7 +159,8 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_fin
 
 
 def modified_utf8(data: bytes) -> str:
-    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: it is none."""
+    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: the bytes are
+    not this form."""
     text = data.replace(_NUL, b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
@@ -189,7 +190,7 @@ class Fields:
         return self.data[self.at - count : self.at]
 
     def number(self, size: int, *, signed: bool = True) -> int:
-        """A big-endian number of so many bytes."""
+        """A big-endian number of ``size`` bytes."""
         return int.from_bytes(self.raw(size), "big", signed=signed)
 
     def sortable(self, size: int) -> int:
@@ -201,7 +202,7 @@ class Fields:
         return self.raw(count).decode("utf-8")
 
     def until(self, end: int) -> bytes:
-        """What stands before the next byte of this value, which is passed. FormatError when there is none."""
+        """The bytes before the next byte of this value, which is skipped. FormatError: no such byte follows."""
         found = self.data.find(end, self.at)
         if found < 0:
             raise FormatError("field of a record", expected=f"an end byte {end:#04x}", found="none")

@@ -102,7 +102,7 @@ def store_database(name: str) -> StoreDatabase | None:
 
 
 def formats_of(value: bytes) -> dict[int, ClassFormat]:
-    """The formats of a catalog by number. FormatError, ValueError: it is none."""
+    """The formats of a catalog by number. FormatError, ValueError: the bytes are not a catalog."""
     reader = JavaReader(value.removeprefix(STREAM_HEADER))
     data = reader.whole()
     try:
@@ -257,7 +257,7 @@ class _Reader:
         raise FormatError("record of an entity store", expected="a known kind of format", found=one.kind)
 
     def _count(self) -> int:
-        """A number of things, each of which takes a byte at least."""
+        """A count of elements that take at least a byte each."""
         count = self._packed()
         if not 0 <= count <= self._fields.left:
             raise FormatError("array in an entity", expected=f"{self._fields.left} at most", found=str(count))

@@ -22,7 +22,7 @@ _LONG_BLOCK, _LONG_STRING, _PROXY, _ENUM = 0x7A, 0x7C, 0x7D, 0x7E
 _FIRST_HANDLE: Final = 0x7E0000
 _WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE, _BLOCK_DATA = 1, 2, 4, 8
 _DEEPEST: Final = 60
-# References may repeat a text: what comes out is no more than so many times what went in.
+# References may repeat a text: the output is limited to this many times the input.
 _MOST_GROWTH: Final = 16
 _LEAST_TEXT: Final = 1 << 16
 _WRAPPERS: Final = frozenset(f"java.lang.{name}" for name in (
@@ -123,7 +123,7 @@ class JavaReader:
         self._text_left = _MOST_GROWTH * len(data) + _LEAST_TEXT
 
     def whole(self) -> Json:
-        """The one object of the stream. FormatError, ValueError: it is none, or something follows it."""
+        """The one object of the stream. FormatError, ValueError: there is no object, or more than one."""
         found = self._content()
         self._fields.finish()
         return found

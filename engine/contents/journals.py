@@ -47,7 +47,7 @@ class OperationPayload(NamedTuple):
 
     Attributes:
         kind: ``JSON``, ``TEXT``, ``NUMBER``, ``FIELDS``, ``NOTHING`` or ``BYTES``.
-        value: the value; bytes that nobody knows in hex.
+        value: the value; unknown bytes in hex.
         known: whether all of it is known.
         padding: zero bytes after it.
     """
@@ -80,7 +80,7 @@ def journal_key(journal_id: int) -> bytes:
 
 
 def journal_id(key: bytes) -> int:
-    """The id in a key. Raises FormatError when it is none."""
+    """The id in a key. FormatError: the key is not an id."""
     if len(key) != KEY_BYTES:
         raise FormatError("key of a journal", expected=f"{KEY_BYTES} bytes", found=f"{len(key)}")
     return int.from_bytes(key, "big") - _BIAS

@@ -142,7 +142,7 @@ def escaped(value: str) -> str:
 
 
 def rdn_text(rdn: Rdn) -> str:
-    """An RDN as text; a value that is none in hex, each byte escaped."""
+    """An RDN as text; a value that is not text in hex, each byte escaped."""
     return "+".join(
         f"{part.name}={escaped(part.value) if isinstance(part.value, str) else _bytes_text(part.value)}" for part in rdn
     )
@@ -170,7 +170,7 @@ def parse_dn(dn: str) -> tuple[Rdn, ...]:
     """The RDNs of a DN as text (RFC 4514, and the quotes and semicolons of RFC 2253), the entry's own first.
 
     Raises:
-        FormatError: it is none.
+        FormatError: it is not a DN.
     """
     rdns: list[Rdn] = []
     parts: list[RdnPart] = []

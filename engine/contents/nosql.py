@@ -39,7 +39,7 @@ def _path(data: bytes) -> list[str]:
 
 
 def table_id(component: str) -> int:
-    """The id of a table: digits of base 128, each a character from U+0030 on. ValueError: it is none."""
+    """The id of a table: digits of base 128, each a character from U+0030 on. ValueError: it is not an id."""
     if len(component) > _MOST_DIGITS:
         raise ValueError("more digits than a table id has")
     found = 0

@@ -113,7 +113,7 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
     """An entry of ``id2entry``.
 
     Raises:
-        FormatError: it is none, or a token of it is not known. ValueError: a text of it is no UTF-8.
+        FormatError: it is not an entry, or has an unknown token. ValueError: a text of it is no UTF-8.
     """
     fields = Fields(value)
     version, items = fields.number(1), Allowance(len(value), _MOST_ITEMS)
@@ -197,7 +197,7 @@ def _attributes(
 
 
 def _counted(fields: Fields, items: Allowance) -> int:
-    """A number of things, each of which takes a byte at least."""
+    """A count of elements that take at least a byte each."""
     count = read_ber_length(fields)
     items.spend(count)
     if count > fields.left:
@@ -269,7 +269,7 @@ def encode_ids(ids: Iterable[int]) -> bytes:
 
 
 def entry_id(key: bytes) -> int:
-    """An entry id, 8 bytes. FormatError when it is none."""
+    """An entry id, 8 bytes. FormatError: it is not an id."""
     fields = Fields(key)
     found = fields.number(ID_BYTES, signed=False)
     fields.finish()

@@ -51,7 +51,7 @@ def find(name: str) -> Contents:
     """The kind of a name.
 
     Raises:
-        UsageError: there is none, or the package that adds it cannot be loaded.
+        UsageError: no decoder has this name, or the package that adds it cannot be loaded.
     """
     if name in OWN:
         return OWN[name]
@@ -67,7 +67,7 @@ def find(name: str) -> Contents:
 
 
 def recognise(source: Source) -> Contents | None:
-    """The kind of an environment; None when nobody knows it."""
+    """The kind of an environment; None if no decoder knows it."""
     for name in names():
         try:
             kind = find(name)

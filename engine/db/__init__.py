@@ -11,7 +11,7 @@ Modules:
 * ``engine``: an open environment from inside: its parts, connected, and what those who know them do with them
 * ``environment``: an environment as applications see it: the databases in it, transactions, checkpoints, closing
 * ``extinction``: ranges of records that go without a deletion for each; databases that JE left half removed
-* ``memory``: how much memory there is, and how much of it the cache of an environment takes where nobody has said so
+* ``memory``: how much memory there is, and how much of it the cache of an environment takes by default
 * ``startup``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
 * ``scan``: walking records in key order, under locks or without; keys and records as applications know them

@@ -79,7 +79,7 @@ class Compressor:
         return tidy(self._ctx, node)
 
     def _resident(self, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
-        """The BIN of a key, if it is in memory, and the key from which on it is another; None where there is none.
+        """The BIN of a key, if it is in memory, and the key at which the next BIN begins, or None for the last BIN.
 
         One that is not in memory needs no compression now.
         """

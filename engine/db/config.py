@@ -39,7 +39,7 @@ class EnvironmentConfig:
 
     Attributes:
         read_only: change nothing, lock nothing, create nothing.
-        create: make the environment when there is none.
+        create: make the environment if it does not exist.
         replicated: an environment that is made is one of a replication group.
         transactional: operations without a transaction get one of their own.
         file_max_bytes: je.log.fileMax.
@@ -78,7 +78,7 @@ class EnvironmentConfig:
             nothing can be logged, kept in the system's temporary directory. A share of the free memory unless it is
             given (``engine.db.memory``); je.maxMemoryPercent is the share of a JVM's heap.
         cache_is_fixed: je.properties does not change it.
-        read_ahead_bytes: recovery of a log of so many bytes may fork a process that reads ahead, in programs of one
+        read_ahead_bytes: recovery of a log of this size may fork a process that reads ahead, in programs of one
             thread; 0 for never.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
             bad entry of the last file (D-5). Off, as in JE, cuts it away.
@@ -172,7 +172,7 @@ class EnvironmentConfig:
 
     @property
     def cleaner_interval_bytes(self) -> int:
-        """After so many bytes of log the cleaner looks whether there is something to do (R-CLN-15)."""
+        """The bytes of log after which the cleaner looks for work again (R-CLN-15)."""
         return self.cleaner_bytes or min(self.file_max_bytes // 4, _MOST_CLEANER_BYTES)
 
     @property

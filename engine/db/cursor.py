@@ -87,7 +87,7 @@ class Cursor:
         return self._move(self._key(), lock, inclusive=False, backward=True)
 
     def search(self, key: bytes, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record of a key; with duplicates its first. None, and the cursor stays, when there is none."""
+        """The record of a key; with duplicates its first. None if the key has no record: the cursor stays."""
         key = bytes_of(key, "key")
         if self._state.duplicates and self._state.order.learned is None:
             low, high = key_bounds(self._state, key)
@@ -100,7 +100,7 @@ class Cursor:
         return self._move(range_key(self._state, key) if data is None else comparable_key(self._state, key, data), lock)
 
     def search_both(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record of a key and a data item. None, and the cursor stays, when there is none."""
+        """The record of a key and a data item. None if there is no such record: the cursor stays."""
         key, data = bytes_of(key, "key"), bytes_of(data, "data")
         wanted = comparable_key(self._state, key, data)
         return self._exact(wanted, lock, data=None if self._state.duplicates else data)
@@ -114,7 +114,7 @@ class Cursor:
         return self._move(comparable_key(self._state, key, data), lock, bound=high)
 
     def next_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The next data item of the same key; None when there is none."""
+        """The next data item of the same key; None after the last."""
         return self._within_key(lock, backward=False)
 
     def prev_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
@@ -289,7 +289,7 @@ class Cursor:
         """The record of one key, and only if it has that data."""
         locker, held = self._ready()
         if locker is not None and locker.isolation is Isolation.SERIALIZABLE:
-            # The lock on the record after guards the gap where there is none.
+            # The lock on the next record guards the gap before it.
             walker = walker_of(self._engine, self._state, locker, lock)
             found = next(iter(walker.step(key, inclusive=True, limit=1)), None)
         else:

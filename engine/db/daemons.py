@@ -95,7 +95,7 @@ class Daemon:
             try:
                 self._work()
                 self.rounds += 1
-            # Nobody waits for this thread: what it does not report is lost.
+            # No caller waits for this thread: an error that it does not report is lost.
             except BaseException as error:
                 self._failed(self.name, error)
                 return
@@ -179,7 +179,7 @@ class Daemons:
 
 
 class CleanerWork:
-    """Cleans as many files as are worth it, and takes the checkpoint that lets them go when nobody else will.
+    """Cleans as many files as are worth it, and takes the checkpoint that lets them go if no other is due.
 
     Ranges of records that a master has discarded go first.
 
@@ -213,7 +213,7 @@ class CleanerWork:
             parts.extinctions.run()
         cleaned = cleaner.clean(stop=self._stopping)
         if idle and not cleaned and cleaner.states.ready() and not self._stopping():
-            # Nobody writes, so no checkpoint is coming that would let them go (R-CKPT-3).
+            # There are no writes, so no checkpoint is coming that would let them go (R-CKPT-3).
             parts.checkpointer.run("cleaner", force=True, wait=False)
         return cleaned
 

@@ -95,7 +95,7 @@ class Database:
         for_update: bool = False,
         lock: LockMode = LockMode.DEFAULT,
     ) -> bytes | None:
-        """The data of a record; with duplicates the first data item of the key; None when there is none.
+        """The data of a record; with duplicates the first data item of the key; None without a record.
 
         Arguments:
             txn: whose locks are taken; None reads what is committed.
@@ -164,8 +164,9 @@ class Database:
         """Insert or update a record; with duplicates add a data item.
 
         Arguments:
-            mode: what to do where there is a record, or none; one that has expired is none. NEW_KEY allows no other
-                item of the key either, as JE's putNoOverwrite; INSERT_ONLY only not the same one, as its putNoDupData.
+            mode: what to do if the record exists, or does not; an expired record does not exist. NEW_KEY allows no
+                other item of the key either, as JE's putNoOverwrite; INSERT_ONLY only not the same one, as its
+                putNoDupData.
             expiration: of a new record: days since 1970, or negative hours; 0 for none.
             update_expiration: an update sets it too; otherwise that of the record stays.
 
@@ -334,7 +335,7 @@ def _bounds_of(*bounds: bytes | None) -> Iterator[bytes | None]:
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key that is larger than all keys with a prefix; None when there is none."""
+    """The smallest key that is larger than all keys with a prefix; None if no key is."""
     # A byte 0xff cannot be raised: the one before it is.
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

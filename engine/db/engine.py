@@ -238,7 +238,7 @@ class Engine:
             self.abort(txn)
 
     def follow(self) -> None:
-        """Stop being the master: nobody but the replay of a stream writes from now on."""
+        """Stop being the master: only the replay of a stream writes from now on."""
         self.txns.gate = None
 
     def checkpoint(

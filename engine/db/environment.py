@@ -98,7 +98,7 @@ class Environment:
 
     @property
     def unseen(self) -> str | None:
-        """What of the log recovery could not take in, when records may be missing for it or wrong; None: nothing."""
+        """The part of the log that recovery could not read; records may be missing or wrong because of it."""
         return self.engine.unseen
 
     @property
@@ -120,7 +120,7 @@ class Environment:
             txn: the transaction that may have created or renamed it; None sees what is committed.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: no database has that name.
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         engine, name = self.engine, name_of(name)
@@ -174,7 +174,7 @@ class Environment:
             txn: the transaction that makes and fills it; otherwise it takes two of its own.
 
         Raises:
-            NotFoundError: there is none of that name, and none is to be made.
+            NotFoundError: no database has that name, and none is to be made.
             UsageError: a configuration that makes no sense.
             UniqueConstraintError, ForeignConstraintError: it cannot be filled.
         """
@@ -271,7 +271,7 @@ class Environment:
 
         Raises:
             RefusedError: the environment belongs to a replication group, and this is not its master.
-            UnknownOrderError: nobody has registered the order of a database.
+            UnknownOrderError: the order of a database is not registered.
         """
         engine, extinctions = self.engine, self._extinctions()
         if not isinstance(label, str):

@@ -3,8 +3,8 @@
 ``_jeExtinctScansDb`` holds a record for each task that is not finished. Since JE 18 there are two kinds.
 
 **Databases** that JE removes lose their name at once, and their MapLN when a scan in the background has counted what
-they held. When the process stops in between, whoever opens the environment next finishes it: here the MapLN goes, and
-the task.
+they held. When the process stops in between, the next process that opens the environment finishes it: here the MapLN
+goes, and the task.
 
 Example: ``NameLN_TX (deleted) | Commit | ExtinctScanLN_TX 80: database 7 | Commit | CkptStart .. CkptEnd``, crash. The
 deleted name is in front of the checkpoint, so that recovery does not see it; the task leads to database 7.
@@ -150,7 +150,7 @@ class Extinctions:
         return {task_id: task for task_id, task in self._all() if isinstance(task, RecordExtinction)}
 
     def run(self) -> None:
-        """Discard the records of all tasks, as far as nobody has them locked; one thread at a time."""
+        """Discard the unlocked records of all tasks; one thread at a time."""
         if not self._running.acquire(blocking=False):
             return
         try:

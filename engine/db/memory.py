@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it the cache of an environment takes where nobody has said so.
+"""How much memory there is, and how much of it the cache of an environment takes by default.
 
 The cache is two per cent of the memory that is free, 64 MiB at least: 430 MB where 21 GB are free. That is an estimate
 which leaves room for long keys; with short ones two thirds of it are taken. A log that was written without a checkpoint
@@ -48,7 +48,7 @@ def share_of_free(per_cent: float) -> int:
 
 
 def share_of_heap(per_cent: float) -> int:
-    """What je.maxMemoryPercent means here: so many per cent of the heap that a JVM would take of the free memory."""
+    """What je.maxMemoryPercent means here: per cent of the heap that a JVM would take of the free memory."""
     return share_of_free(per_cent / _HEAP_PARTS)
 
 

@@ -163,7 +163,7 @@ class RecordWalker:
             if self._state.order.learned is not None:
                 self._state.order.learned.near = node
             if in_bulk:
-                # Nobody holds a lock, and the latch keeps it so.
+                # No lock is held, and the latch keeps it so.
                 first, behind = self._extent(node, index)
                 found = _live(self._engine.ctx, node, first, behind, now)
                 if self._backward:
@@ -243,7 +243,7 @@ class RecordWalker:
         locks, lsn = self._engine.locks, node.lsns[index]
         if self._locker is not None:
             return self._engine.records.lock_slot(node, index, self._locker, self._lock_type)
-        # Nobody owns the version, and under the latch nobody can write it.
+        # The version has no owner, and under the latch it cannot be written.
         if self._lock_type is None or locks.is_idle() or not locks.owners(lsn):
             return NULL_LSN
         passing = self._engine.passing_locker()
@@ -363,7 +363,7 @@ def _slots(node: BIN, first: int, end: int, now_ms: int) -> LiveSlots:
 
 
 def has_whole_slots(engine: Engine) -> bool:
-    """Whether slots tell which records there are: nobody holds a lock, and no log file is as old as v7.
+    """Whether slots alone tell which records exist: no lock is held, and no log file is of version 7 or earlier.
 
     Until v7 a slot may lead to a deletion without saying so. A file without a readable header, such as a last one that
     a crash left empty, has no version: then each record is read, which finds the damage where it concerns one.
@@ -460,10 +460,10 @@ def walker_of(
 
 
 def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = LockMode.DEFAULT) -> bytes | None:
-    """The data of a record as somebody without a transaction reads it; None when there is none.
+    """The data of a record as a reader without a transaction sees it; None without a record.
 
     ``walker_of(...).exact`` says the same, slower: this is the common case of it, a live record that does not expire
-    while nobody holds a lock, and asks that for all others.
+    while no lock is held, and asks that for all others.
     """
     ctx: TreeContext = engine.ctx
     latch = ctx.latch

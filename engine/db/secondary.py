@@ -305,7 +305,8 @@ class SecondaryDatabase:
         return walker.exact(comparable_key(state, key)) is not None
 
     def _primary_keys(self, key: bytes, locker: Txn, lock_type: LockType = LockType.WRITE) -> list[bytes]:
-        """The primary keys of a secondary key, locked whatever the isolation: nobody else takes the entries away."""
+        """The primary keys of a secondary key, locked whatever the isolation: no other transaction may delete the
+        entries."""
         if not self._state.duplicates:
             walker = RecordWalker(self._engine, self._state, locker, lock_type, backward=False)
             only = walker.exact(comparable_key(self._state, key))

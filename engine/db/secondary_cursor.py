@@ -35,7 +35,7 @@ class EntryReader:
 
     Arguments:
         entries, primary: the two databases.
-        keys_of: the secondary keys of a record; None where nobody said how they are made.
+        keys_of: the secondary keys of a record; None if their creator is unknown.
     """
 
     def __init__(self, entries: Handle, primary: Handle, keys_of: Callable[[bytes, bytes], set[bytes]] | None) -> None:

@@ -71,7 +71,7 @@ class Sequence:
 
     Raises:
         UsageError: a range that holds nothing, or less than the cache; a database with duplicates.
-        NotFoundError: there is none, and none is to be made.
+        NotFoundError: the sequence does not exist, and is not to be made.
         RefusedError: there is one, and it was to be made.
         FormatError: the record of that key is not a sequence's.
     """

@@ -105,7 +105,7 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
     """Lock an environment that exists, or is to be made.
 
     Raises:
-        NotFoundError: there is none, and none is to be made.
+        NotFoundError: the environment does not exist, and ``create`` is not set.
     """
     if not is_directory(storage):
         if not config.create:
@@ -118,7 +118,7 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
 
 
 def lock_for_reading(storage: Storage) -> Lock | None:
-    """Keep the cleaner of another process from deleting files; None where nobody can: nothing is made for it.
+    """Keep the cleaner of another process from deleting files; None without a lock file, which is not made for this.
 
     A cleaner that deletes some just now is waited for, a moment, since it looks for readers first.
     """
@@ -217,7 +217,8 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
 
 
 def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
-    """A bad entry was met in a file: nothing more is written, and nobody opens the environment as if it were whole."""
+    """A bad entry was met in a file: write nothing more, and mark the environment, so that it is not opened as if it
+    were whole."""
     if parts.writer is None or parts.writer.failed:
         return
     # First: while the marker is being written nothing more may go to the log.

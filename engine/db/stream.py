@@ -62,7 +62,7 @@ class AloneGate:
         self._master_id = master_id
 
     def committing(self) -> None:
-        """Nobody has to be there."""
+        """No replica has to be connected."""
 
     def stamp(self, *, awaited: bool) -> Stamp:  # noqa: ARG002 - of the protocol
         """What a majority of one has is durable."""
@@ -71,4 +71,4 @@ class AloneGate:
         return Stamp(vlsn, self._master_id, vlsn)
 
     def committed(self, txn: Txn) -> None:
-        """Nobody has to acknowledge."""
+        """No replica has to acknowledge."""

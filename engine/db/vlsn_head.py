@@ -1,7 +1,7 @@
 """The head of the VLSN index where reserved files are missing (R-VLSN-76).
 
 A backup and a network restore leave reserved files out: they are not in the live log any more, and only feeders would
-read them. The index of the copy still begins with them, so whoever opens it cuts its head, as JE does.
+read them. The index of the copy still begins with them, so opening it for writing cuts its head, as JE does.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Dependents:
 
 
 def expiration_of(engine: Engine, state: DatabaseState, key: Key) -> int:
-    """When a record expires; 0 for never, and where there is none."""
+    """When a record expires; 0 for never, or without a record."""
     with engine.latch:
         node = find_bin(engine.ctx, state, key)
         index, exact = node.find(key) if node is not None else (0, False)
@@ -115,7 +115,7 @@ class RecordWriter:
                 expiration=after,
             )
             steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
-            # Nobody has a lock on a record that is not there: another transaction may have inserted it meanwhile.
+            # A record that does not exist has no lock: another transaction may have inserted it meanwhile.
             wanted = PutMode.INSERT_ONLY if old is None else PutMode.UPDATE_ONLY
             if self._engine.records.put(self._state, key, payload, locker, wanted):
                 self._go(steps, locker)
@@ -135,7 +135,7 @@ class RecordWriter:
         return True
 
     def delete(self, key: Key, locker: Txn) -> bool:
-        """Delete a record; False when there is none."""
+        """Delete a record; False if it does not exist."""
         if not self.dependents:
             return self._engine.records.delete(self._state, key, locker, Payload(None, USER), even_expired=False)
         # Records that refer to each other in a circle: the one that began it is on its way.

@@ -134,7 +134,7 @@ def check_journals(
         tally.findings += _of_passage(after, passage)
     if image is not None:
         tally.findings += _of_image(extents, image)
-    # StarManager's journals have codes of their own, which nobody has listed.
+    # StarManager's journals have codes of their own, which are not listed.
     codes = frozenset(NAMES[product]) if product is not None else frozenset().union(*NAMES.values())
     progress = Progress(listener, "journals", extents.journals, 1 << 14)
     reader = JournalReader(env, extents)
@@ -298,7 +298,7 @@ def _look(tally: _Tally, database: str, raw: RawJournal, product: str | None) ->
         tally.padded += 1
         tally.padding_bytes += payload.padding
     if payload.kind == BYTES and _claims_json(raw.value):
-        text = f"journal {raw.id}: its payload begins as JSON and is none"
+        text = f"journal {raw.id}: its payload begins as JSON but is not JSON"
         skips = may_skip(product, code)
         tally.add(_finding(PAYLOAD, text, database, raw.id, raw.id, code=code, skips=skips))
     elif not payload.known:

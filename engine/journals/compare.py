@@ -5,8 +5,8 @@ without knowing of each other have different ones from some id on: a **fork**. A
 payload are: zero bytes at the end do not count, since a node may have been restored by another release.
 
 To start from is the node whose journals the most nodes have; of several the one that has seen the most masterships, and
-then the one with the largest id; an observer only where there is nobody else. That is the order of the vendors'
-procedures for a lost quorum.
+then the one with the largest id; an observer only if there is no other. That is the order of the vendors' procedures
+for a lost quorum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DivergencePoint(NamedTuple):
     """Where two nodes part.
 
     Attributes:
-        common: the last id that both have and up to which all is the same; None when there is none.
+        common: the last id that both have and up to which all is the same, or None.
         fork: the first id that differs; None when one is a beginning of the other.
         missing: the first id that only one of them has, where both should; None without such a hole.
         lacks: how many of these ids the one lacks, and how many the other: up to the fork.

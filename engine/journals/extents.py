@@ -66,8 +66,8 @@ class Passage(NamedTuple):
     """How a journal database follows the one before it.
 
     Attributes:
-        hole: ids between the two that neither has; None when there is none.
-        overlap: ids that both should have, by the name of the later one; None when there is none.
+        hole: ids between the two that neither has, or None.
+        overlap: ids that both should have, by the name of the later one, or None.
         by_count: the name that a roll would have given, name and count of the one before it; None when it is right.
     """
 

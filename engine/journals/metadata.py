@@ -12,7 +12,7 @@ _LONGEST: Final = 1 << 16
 
 
 def read_metadata(images: Storage) -> FrontendFiles | None:
-    """What the directory ``image`` says; None where there is none.
+    """The contents of the directory ``image``; None without the directory.
 
     Raises:
         StorageError: a file cannot be read.

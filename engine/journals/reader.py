@@ -156,7 +156,7 @@ class JournalReader:
             )
 
     def clock_before(self, wanted: int) -> int | None:
-        """The time of the newest clock journal before an id; None when there is none near enough."""
+        """The time of the newest clock journal before an id; None if none is near enough."""
         for extent in reversed(self._extents.databases[: bisect_right(self._names, wanted)]):
             with self._env.open_database(extent.name) as db:
                 records = db.items(end=journal_key(wanted), reverse=True)
@@ -174,7 +174,7 @@ class JournalReader:
         return found.time_ms if found is not None else self.clock_before(wanted)
 
     def first_since(self, time_ms: int) -> int | None:
-        """The first journal that was written at a time or after it; None when there is none.
+        """The first journal that was written at a time or after it, or None.
 
         Times of journals ascend, so it is found by halving.
         """

@@ -13,7 +13,7 @@ BY_OPERATION: Final = "operation"
 BY_HOUR: Final = "hour"
 GROUPINGS: Final = (BY_OPERATION, BY_HOUR)
 _HOUR_MS: Final = 3_600_000
-# A clock that damage has set: after the year 9999 nobody can print it.
+# A clock that damage has set: a time after the year 9999 cannot be printed.
 _LATEST_MS: Final = 253_402_300_799_999
 _TOLD: Final = (1 << 12) - 1
 

@@ -6,7 +6,7 @@ nothing, on two busy cores.
 
 Rules:
 
-* The file is in the user's own cache directory, which nobody else may write: ``JETOOL_CACHE``, else ``jetool`` in
+* The file is in the user's own cache directory, which no other user may write: ``JETOOL_CACHE``, else ``jetool`` in
   ``XDG_CACHE_HOME``, else ``~/.cache/jetool``. Without such a directory, or with an empty ``JETOOL_CACHE``, Spark
   starts as it always did.
 * Writing it takes some seconds. So the second session writes it: a container that lives for one command never does.
@@ -47,7 +47,7 @@ _STALE_S: Final = 24 * 3600
 
 
 class ClassArchive:
-    """The archive of one kind of session; without a path there is none.
+    """The archive of one kind of session; without a path no archive is used.
 
     Attributes:
         flags: the JVM's options for it; "" for none.

@@ -29,7 +29,7 @@ def decoder_option(options: Any) -> str | None:
 
 
 def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode an environment in a task; None where that is not asked for, or nobody recognises it."""
+    """How to decode an environment in a task; None if not asked for, or if no decoder recognises it."""
     return None if name is None else decoding_of(env, name)
 
 

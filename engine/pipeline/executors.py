@@ -65,7 +65,7 @@ def stopped(context: SparkContext, error: BaseException) -> JobError | None:
         if not context._jsc.sc().isStopped():
             return None
     except Exception:
-        # Nobody is there to ask.
+        # There is no executor to ask.
         return JobError(
             "Spark's driver has ended before the job was done", found=failures.summary(str(error)), hint=_LOGS
         )

@@ -7,7 +7,7 @@ takes to go on exactly there; a batch that Spark repeats is read again from the 
 with a checkpoint and a sink that takes part in it (files do), each change is there once. Options:
 
 * ``startingOffset``: ``begin``, ``now`` (the default of a stream) or a VLSN, for a query without a checkpoint
-* ``maxChanges``: a batch ends after the transaction in which it has so many (100,000)
+* ``maxChanges``: a batch ends after the transaction that reaches this number of changes (100,000)
 * ``db``: only this database; ``internal``: ``true`` adds JE's own
 * ``decode``: the name of a decoder adds the columns decoded_key and decoded_data, JSON as text, and known. It sees
   changes only: ``auto`` is refused, and what takes a catalog of the environment (``serial``, ``dpl``) stays bytes

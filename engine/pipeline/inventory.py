@@ -29,7 +29,7 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 
 LEAST_TASK_BYTES: Final = 64 << 20
-# So many are worth threads, and so many threads.
+# The environments that are worth threads, and the number of threads.
 _MANY: Final = 16
 _AT_ONCE: Final = 16
 Asked = TypeVar("Asked")

@@ -76,7 +76,7 @@ def find(environment: Mapping[str, str] = os.environ) -> Runtime:
         environment: variables; ``JAVA_HOME`` and ``PATH`` are looked at.
 
     Raises:
-        UnsupportedError: there is none that Spark can use; says what was found and why it will not do.
+        UnsupportedError: no runtime suits Spark; the message names what was found and why it does not suit.
     """
     refused = []
     for home, origin in _candidates(environment):

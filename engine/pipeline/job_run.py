@@ -3,7 +3,7 @@
 The job runs in a thread; this thread asks Spark for its stages five times a second. So an interrupt arrives here and
 not in the middle of a conversation with the JVM, and the jobs can be cancelled over a connection of our own.
 
-Progress is in tasks, since nobody knows how many records there will be, and in records so far: those that tasks have
+Progress is in tasks, since the number of records is not known in advance, and in records so far: those that tasks have
 added to a tally, or that Spark's own readers and writers count.
 """
 

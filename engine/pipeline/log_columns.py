@@ -43,7 +43,7 @@ Item = LogEntry | Damage
 
 
 class ColumnLimits(NamedTuple):
-    """Conditions on one column, all of which hold; a null meets none.
+    """Conditions on one column, which must all hold; a null meets none.
 
     Attributes:
         values: the values that are wanted; None for any.

@@ -6,9 +6,9 @@ executors run. Nothing is changed. Options:
 * ``data``: ``true`` adds the column ``data_hex``
 * ``decode``: the name of a decoder, or ``auto``, adds the columns ``decoded_key`` and ``decoded_data``, JSON as text,
   and ``known``: what the records of users' databases mean to their application. Each task recovers its environments in
-  memory for the names of databases; with ``auto`` the columns are null where nobody recognises an environment
+  memory for the names of databases; with ``auto`` the columns are null where no decoder recognises an environment
 * ``partitionBytes``: how much a task reads at least; a file of more than four times that (and of 1 MB) is cut into
-  parts, of which each task walks over what comes before its own: where entries begin is known only from the start
+  parts; each task walks over the parts before its own: where entries begin is known only from the start
 * ``pushDown``: ``true`` tests conditions that Spark hands over before rows are built; one on ``environment``, ``path``
   or ``file`` leaves files unread. The data frame of this ``load`` is then for one query: of a second one Spark takes
   the conditions of the first for its own
@@ -58,7 +58,7 @@ from engine.pipeline.python_side import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
-# A file of more than so many times what a task reads is cut: to walk over entries takes a tenth of making rows of them.
+# A file of more than this many times a task's share is cut: walking entries takes a tenth of making rows of them.
 _CUT: Final = 4
 _LEAST_CUT_BYTES: Final = 1 << 20
 

@@ -1,6 +1,6 @@
 """``spark.readStream.format("jelog")``: entries that are appended to the logs of environments, without a connection.
 
-The directories are read as they are: nothing is changed, whoever writes them, and batches can be repeated
+The directories are read as they are: nothing is changed, other processes may write them, and batches can be repeated
 exactly, since log files grow at their end only. So with a checkpoint and a sink that takes part in it (files do), each
 entry comes once, whatever is killed. Options beside those of the batch source:
 

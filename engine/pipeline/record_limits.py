@@ -1,8 +1,8 @@
 """What conditions on rows of ``jerecords`` say of where to look: which environments and databases, which keys.
 
 Spark tests every row against all conditions again, so limits may be wider than they. They are told from equality, IN
-and comparisons, all of which hold; anything else limits nothing. Keys compare by their bytes, in Spark as in databases
-whose order is no class's: in others keys are not limited.
+and comparisons, which must all hold; anything else limits nothing. Keys compare by their bytes, in Spark as in
+databases whose order is no class's: in others keys are not limited.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@
   ``txn:ID`` or ``commits:-N``; it is looked up once in each environment, before the tasks begin. Where files of then
   have been deleted it is refused, and the oldest point is named for which all are there.
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
-  known. With ``auto`` they are null where nobody recognises an environment.
+  known. With ``auto`` they are null where no decoder recognises an environment.
 
 Nothing is changed. Columns: environment, db, key, data. Only those of the schema are built.
 """
@@ -244,7 +244,7 @@ def _tasks_for(opened: Environment) -> int:
 
 
 def _take(records: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The next batch: so many records or bytes."""
+    """The next batch, limited by records and bytes."""
     batch: list[tuple[bytes, bytes]] = []
     size = 0
     for record in islice(records, _BATCH_ROWS):

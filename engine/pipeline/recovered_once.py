@@ -80,7 +80,7 @@ def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
         name = hashlib.sha256(repr((env, end_lsn, stats)).encode()).hexdigest()[:24]
         target = parent / f"{_PREFIX}{name}"
         if not target.is_dir():
-            # Several may begin at once; whoever is done first puts its own there.
+            # Several may begin at once; the first that is done puts its copy there.
             with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as made:
                 inner = Path(made) / "cover"
                 inner.mkdir()
@@ -89,7 +89,7 @@ def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
                     inner.rename(target)
         return RecoveredView(env, end_lsn, str(target))
     except (JetoolError, OSError):
-        # What is wrong with the log is found, and said, by whoever reads it as it is.
+        # Errors of the log are found, and reported, by the reader of the log itself.
         return plain
 
 
@@ -115,7 +115,7 @@ def _redone_bytes(storage: Storage, files: LogFiles) -> int:
 def _recover(storage: Storage, cover: CoverStorage) -> None:
     # As long as somebody reads no cleaner deletes a file.
     with files_kept(storage):
-        # A new file: the last one need not be copied. Commits after damage are nobody's to give up here.
+        # A new file: the last one need not be copied. Commits after damage must not be given up here.
         config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()

@@ -84,7 +84,7 @@ class Session:
 
     @contextmanager
     def shuffling(self, size: int) -> Iterator[None]:
-        """Shuffle data frames in partitions for so many bytes; what the user has set stays."""
+        """Shuffle data frames in partitions that suit ``size_bytes``; what the user has set stays."""
         conf = self.spark.conf
         if self.context.getConf().contains(settings.SHUFFLE_PARTITIONS):
             yield
@@ -136,7 +136,7 @@ def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator
     _require_pyspark()
     from pyspark import SparkContext
 
-    # ``getOrCreate`` would make one when there is none, with settings that are not ours.
+    # ``getOrCreate`` would make a missing session, with settings that are not ours.
     active = SparkContext._active_spark_context
     if active is not None:
         _require_same_master(active, wanted)
@@ -280,7 +280,7 @@ def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
     found = failures.summary(text)
     if "Could not parse Master URL" in text or "Master must either" in text:
         return UsageError("Spark does not know such a master", found=conf.get("spark.master"), hint="see --help")
-    # A cluster that nobody answers for ends the context while it starts, which leaves an error of the JVM's own.
+    # A cluster that does not answer ends the context while it starts, which leaves an error of the JVM's own.
     master = conf.get("spark.master", "")
     if settings.needs_package(master) and ("are unresponsive" in log or "SparkEnv$.get() is null" in text):
         hint = "see whether the master runs, and whether its address and port are right"
@@ -293,7 +293,7 @@ def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
 def _stop(context: SparkContext, wait_s: int) -> bool:
     """Stop the context and wait until its JVM is gone; kill it when it takes too long. Whether it ended as it should.
 
-    The thread that receives accumulators looks once a second whether it shall end; nobody waits for that, and nobody
+    The thread that receives accumulators looks once a second whether it is to end; nothing waits for that, and nothing
     hears that the JVM has hung up on it.
     """
     inner: Any = context
@@ -308,7 +308,7 @@ def _stop(context: SparkContext, wait_s: int) -> bool:
 
 
 def _given_up_s(archive: ClassArchive) -> int:
-    """How long the JVM of a session that failed may take to end: nobody waits for its archive."""
+    """How long the JVM of a session that failed may take to end: its archive is not needed."""
     return 0 if archive.is_written else _STOP_WAIT_S
 
 

@@ -152,7 +152,7 @@ def configuration(
 
 
 def shuffle_partitions(size: int, cores: int) -> int:
-    """Partitions of a shuffle of so many bytes: one for each core, and more for what is large.
+    """Partitions of a shuffle of ``size_bytes``: one for each core, and more for large data.
 
     Spark's own 200 are for clusters: each is a task, and with Python in it a tenth of a second of nothing.
     """

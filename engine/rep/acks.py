@@ -8,7 +8,8 @@ SIMPLE_MAJORITY    and on replicas, so that with the master they are a majority
 ALL                and on every electable member
 =================  ========================================================================
 
-* Before a commit is logged, so many replicas must be connected; otherwise it is refused and the transaction goes on.
+* Before a commit is logged, as many replicas must be connected; otherwise the commit is refused and the transaction
+  stays open.
 * After it is logged it stands. When the acknowledgements do not come in time the caller is told so, and cannot know
   whether the commit would survive the loss of the master.
 * The DTVLSN is the highest VLSN that a majority has acknowledged; each Commit carries it, and syncup on another node

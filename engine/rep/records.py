@@ -66,7 +66,7 @@ class PutRequest(NamedTuple):
 
     Attributes:
         overwrite: one that is there already.
-        create: the database, without duplicates, where there is none of the name.
+        create: create the database, without duplicates, if it does not exist.
     """
 
     database: str
@@ -136,7 +136,7 @@ class RecordHost(Protocol):
 
 
 def answer(host: RecordHost, request: RecordRequest) -> RecordAnswer | None:
-    """Do what a request asks for; None when it is none of these."""
+    """Execute a request; None if it is not a record request."""
     serve = _SERVED.get(request.kind)
     if serve is None:
         return None
@@ -177,7 +177,7 @@ class CommittedError(JetoolError):
 
 @contextmanager
 def _told(env: Environment) -> Iterator[Transaction]:
-    """A transaction of which the caller hears when it was committed, whatever fails after that.
+    """A transaction whose caller learns that it was committed, whatever fails after that.
 
     Raises:
         CommittedError: it was. InsufficientAcksError: likewise, and the group does not have it yet.

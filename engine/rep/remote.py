@@ -1,7 +1,7 @@
 """The operator's side of ``engine.rep.records``: one request to a running node, and what came of it.
 
 A write that is sent to another node than the master goes on, once, to the master that this node names. When the
-connection ends between a write and its answer, or the answer makes no sense, nobody knows whether it was committed:
+connection ends between a write and its answer, or the answer makes no sense, it is unknown whether it was committed:
 that is an error of its own, so that no script takes it for a refusal.
 """
 

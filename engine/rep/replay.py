@@ -161,8 +161,8 @@ class Replay:
     def _check_unlocked(self, entry: StreamRecord, state: DatabaseState, key: Key, txn: Txn) -> None:
         """Refuse a record that another transaction of the stream has locked.
 
-        The master's locks rule that out. Here nobody but this thread could end the other transaction: waiting for its
-        lock would never end.
+        The master's locks rule that out. Here only this thread could end the other transaction: waiting for its lock
+        would never end.
         """
         engine = self._engine
         # Alone it can only meet readers, and those lose their locks (R-TXN-26).

@@ -36,7 +36,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
         storage: the directory of the closed environment.
         now_ms: for the marker.
     """
-    # Before the first move: nobody opens what is half replaced.
+    # Before the first move: no process may open a log that is half replaced.
     write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
     listener.step("restore replace", 0, 0)
     own = _log_paths(storage)

@@ -65,7 +65,7 @@ class RollbackProhibitedError(RefusedError):
 
 
 class SoftRollback:
-    """One soft rollback of an environment that nobody writes to.
+    """One soft rollback of an environment without writers.
 
     Arguments:
         engine: detached; no thread of it is at work.

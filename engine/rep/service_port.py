@@ -36,7 +36,7 @@ class ServicePort:
         self._closing = False
 
     def bind(self) -> None:
-        """Take the address; who calls is refused, as where nobody listens, before ``start``.
+        """Take the address; before ``start`` callers are refused, as at a port without a listener.
 
         Raises:
             StorageError: it cannot be listened on.

@@ -124,7 +124,7 @@ class SyncupPlan(NamedTuple):
     """What syncup has found.
 
     Attributes:
-        matchpoint: None when there is none.
+        matchpoint: None if the logs have none.
         start: the first VLSN that the feeder shall send.
     """
 
@@ -166,7 +166,7 @@ class LocalLog:
         return self._form
 
     def back(self) -> bool:
-        """Pass the current sync-able entry and go to the one before; False when there is none."""
+        """Pass the current sync-able entry and go to the previous one; False if this was the first."""
         self._pass_current()
         for raw in self._visible():
             if raw.type_number == CKPT_END:

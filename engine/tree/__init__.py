@@ -17,7 +17,7 @@ Also here:
 * ``keys``: key order: how stored keys become values that Python compares as the database does
 * ``native_nodes``: searches and slots of nodes in C, where the native build has them
 * ``node_log``: logging one node: delta or full, its slot in the parent, what becomes obsolete
-* ``order``: learning the order of a database from its nodes, where the order is that of a Java class that nobody
+* ``order``: learning the order of a database from its nodes, where the order is that of a Java class that is not
   registered
 * ``spill``: changed nodes that the cache cannot hold while nothing can be logged
 * ``split``: splits

@@ -107,8 +107,8 @@ def record_version(
 def version_before(record: LN, lsn: int) -> RecordVersion:
     """The version before the transaction, from the abort information of the LN at an LSN (R-REC-44).
 
-    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs
-    nobody reads, its own LSN stands for that.
+    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs is
+    never read, its own LSN stands for that.
     """
     return record_version(
         lsn=lsn if record.blind_deletion else NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
@@ -375,7 +375,7 @@ def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> N
 
 
 def covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
-    """The BIN that covers a key, and the key from which on it does not; None where there is none."""
+    """The BIN that covers a key, and the key at which the next BIN begins, None for the last BIN."""
     node: IN | None = root_of(ctx, db)
     bound: Key | None = None
     while node is not None and not isinstance(node, BIN):

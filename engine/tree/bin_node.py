@@ -6,7 +6,7 @@ Besides keys and LSNs a slot has
 * ``values``: the record's data when it is embedded or cached, None when it has to be read at the LSN;
 * ``sizes``: size of the LN's entry in bytes, 0 when unknown;
 * ``expirations``: as in an LN, positive days or negative hours since 1970, 0 for none;
-* since v19 an entry of ``times`` when the record is embedded: nobody reads its LN, which has them too. A record of a
+* since v19 an entry of ``times`` when the record is embedded: its LN has them too, but is not read. A record of a
   deferred-write database that is in memory only has one as well. Where no slot has times the dict is empty.
 
 The node is always complete in memory: a delta is applied to its full version when it is read.
@@ -35,7 +35,7 @@ _TIMES_BYTES: Final = 230
 
 
 class Times(NamedTuple):
-    """When a record was last changed, and when it was inserted, in milliseconds since 1970; 0 where nobody said.
+    """When a record was last changed, and when it was inserted, in milliseconds since 1970; 0 if unknown.
 
     JE gives a record no creation time unless the application does (je-log-format.md 7.3); an update keeps it.
     """
@@ -48,7 +48,7 @@ UNTIMED: Final = Times(0, 0)
 
 
 def times_from(modified: int, created: int) -> Times:
-    """Times of which there is one object when nothing is known, so that slots need not keep them."""
+    """Times; the shared UNTIMED if both are 0, so that slots need not keep them."""
     return Times(modified, created) if modified or created else UNTIMED
 
 

@@ -122,7 +122,7 @@ def find_order(name: str) -> SortKey:
     """The sort key of an order that a user has named.
 
     Raises:
-        UsageError: there is none of that name, or the package that brings it cannot be loaded.
+        UsageError: no comparator has that name, or the package that brings it cannot be loaded.
     """
     if name in ORDERS:
         return ORDERS[name].sort_key

@@ -1,8 +1,8 @@
 """Removing deleted slots and empty branches (R-TREE-12, R-TREE-34, R-TREE-50 to R-TREE-53).
 
-A slot may go when it is KD or PD and nobody holds a lock on its LSN; the caller says who does through ``SlotLocks``,
-which the lock manager above implements. During recovery there are no locks yet: a PD slot stays, since its deletion may
-be that of a transaction which is resurrected and rolled back.
+A slot may go when it is KD or PD and its LSN is not locked; the caller answers that through ``SlotLocks``, which the
+lock manager above implements. During recovery there are no locks yet: a PD slot stays, since its deletion may be that
+of a transaction which is resurrected and rolled back.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def tidy(ctx: TreeContext, node: BIN) -> int:
 
 
 def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
-    # In recovery nobody holds locks yet; a pending deletion may belong to a transaction that is resurrected.
+    # In recovery there are no locks yet; a pending deletion may belong to a transaction that is resurrected.
     return ctx.locks.is_locked(lsn) if ctx.locks is not None else not state & KNOWN_DELETED
 
 

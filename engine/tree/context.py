@@ -76,8 +76,8 @@ class TreeContext:
         splits_watch: told of splits.
         log_version: of what is logged; it decides what nodes and slots keep (``engine.format.versions``).
         used_bytes: estimate of the memory that nodes take.
-        expiring: told of bytes that expire; None while nobody counts them.
-        may_be_extinct: asked whether a record whose file is gone was discarded, so that nobody misses it (R-CLN-53).
+        expiring: counts bytes that expire; None while they are not counted.
+        may_be_extinct: asked whether a record whose file is gone was discarded, so that it is not missing (R-CLN-53).
         ticks: counts searches; a node notes the last one that came by.
     """
 

@@ -143,7 +143,7 @@ class DatabaseState:
 
 
 def capacity(claimed: int, otherwise: int) -> int:
-    """How many slots a node takes: what the log says where a node can have so many (``je.nodeMaxEntries``)."""
+    """The slots of a node: the number in the log if it is possible (``je.nodeMaxEntries``)."""
     return claimed if LEAST_ENTRIES <= claimed <= MOST_ENTRIES else otherwise
 
 

@@ -125,7 +125,7 @@ class IN(Node):
         self.dirty = True
 
     def set_child_lsn(self, index: int, lsn: int, size: int) -> None:
-        """The child has been logged, in an entry of so many bytes."""
+        """Note that the child has been logged, in an entry of ``size`` bytes."""
         self.lsns[index] = lsn
         self.sizes[index] = size
         self.dirty = True

@@ -217,7 +217,7 @@ class RegisteredKey:
 
 
 def comparator_name(serialized: bytes | None) -> str | None:
-    """The class of a serialized comparator; None when there is none.
+    """The class of a serialized comparator; None if no class can be read.
 
     A comparator is a serialized ``String`` with the class name, or the object itself, which begins with the description
     of its class.
@@ -310,7 +310,7 @@ def _wrap_pair(stored: bytes, first: SortKey, second: SortKey) -> Key:
 
 
 def _learned_pair(stored: bytes, learned: LearnedOrder) -> Key:
-    """A two-part key of which only the place of the whole is known."""
+    """A two-part key that is known only by its place among whole keys."""
     first, *second = _split(stored)
     return RegisteredKey(first, learned.sort_key(stored)), *second
 

@@ -1,4 +1,4 @@
-"""What of the inner loops of trees is C in the native build; None each in the pure one, whose twins stand beside it.
+"""The inner loops of trees that are C in the native build; each is None in the pure one, whose twin stands beside it.
 
 A module of its own, since compiled modules cannot ask whether another one is there.
 """

@@ -215,7 +215,8 @@ def expiration_base(node: BIN) -> tuple[int, bool]:
 
 
 def time_bases(node: BIN, version: int) -> tuple[int, int]:
-    """The bases of modification and creation times: the earliest in the node; -1 when there is none, or no field."""
+    """The bases of modification and creation times: the earliest in the node; -1 without a time, or without the
+    field."""
     modified = min((times.modified for times in node.times.values() if times.modified), default=NO_BASE)
     if version < CREATION_TIMES:
         return modified, NO_BASE

@@ -83,7 +83,7 @@ def _walk(ctx: TreeContext, db: DatabaseState, logged: Iterable[int], into: _Seq
             entry = ctx.access.read(part.lsn)
             record = entry.record()
         except (DamageError, FormatError):
-            # Whoever needs the node says what is wrong with it.
+            # The caller that needs the node reports what is wrong with it.
             continue
         if isinstance(record, OldDelta):
             into.add([slot.key for slot in record.slots], part)
@@ -136,7 +136,7 @@ class _Sequences:
             self.descending = self.descending and before > key
 
     def whole(self) -> dict[bytes, int] | None:
-        """The place of every key in a sequence that agrees with all; None when there is none."""
+        """The place of every key in a sequence that agrees with all nodes; None if there is no such sequence."""
         waits_for = dict.fromkeys(self.after, 0)
         for later in self.after.values():
             for key in later:

@@ -142,7 +142,7 @@ static const Number numbers[] = {
     {"engine.format.lsn", "NULL_LSN", &null_lsn},
 };
 
-/* The object of an attribute, a new reference; NULL where there is none. */
+/* The object of an attribute, a new reference; NULL if the object has no such attribute. */
 static PyObject *of_node(PyObject *node, int attribute)
 {
     PyObject *found = attributes[attribute].get(node, attributes[attribute].closure);
@@ -181,7 +181,7 @@ static PyObject *bin_below(PyObject *root, PyObject *key)
     return node;
 }
 
-/* Whether an attribute that is a number in a list is another number than one; 1 where it is none, too. */
+/* Whether an attribute that is a number in a list differs from a number; 1 too if it is not a number. */
 static int is_other(PyObject *there, long number)
 {
     int is_long = 0;

@@ -14,7 +14,7 @@ def find(keys: list[Any], key: Any, /) -> int | None:
     """The place of a key; where it is not there, ``~`` of the place where it would go, a negative number."""
 
 def covering(keys: list[Any], key: Any, /) -> int | None:
-    """The last place whose key is not above a key; 0 where there is none, whatever its key is."""
+    """The last place whose key is not above a key; 0 if every key is above it."""
 
 def ascends(keys: list[Any], first: int, /) -> bool | None:
     """Whether each key from a place on is below the one after it."""

@@ -40,7 +40,7 @@ class _Path(NamedTuple):
 
 
 def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
-    """The BIN that covers a key, with room for one more slot; makes the tree when there is none."""
+    """The BIN that covers a key, with room for one more slot; makes the tree if the database has none."""
     if not db.has_root:
         leaf = new_tree(ctx, db, key)
         # The BIN before its parent, which names it: a crash between the two leaves no tree (R-TREE-2).

@@ -33,7 +33,7 @@ from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, de
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
-# Whether ``record_at`` knows the nodes; in the pure build there is none.
+# Whether ``record_at`` knows the nodes; the pure build has no ``record_at``.
 _IS_PREPARED: Final = prepare is not None and prepare(IN, BIN)
 
 
@@ -369,7 +369,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
 
 
 def _was_discarded(ctx: TreeContext, node: BIN, index: int) -> bool:
-    """Whether a record that cannot be read is one that nobody misses: its file is gone, and so is its range."""
+    """Whether a record that cannot be read was discarded: its file is gone, and its range is extinct."""
     if ctx.may_be_extinct is None or ctx.access.has_file(node.lsns[index] >> 32):
         return False
     return ctx.may_be_extinct(node.db, node.keys[index])

@@ -6,7 +6,7 @@ the cursors and recovery import this package; it imports the log and what is bel
 
 Also here:
 
-* ``bulk_append``: records in the order of their keys, to the end of a database that nobody else uses
+* ``bulk_append``: records in the order of their keys, to the end of a database without other users
 * ``chain``: the chain of one transaction's LNs
 * ``lock_errors``: errors of locking
 * ``manager``: all transactions of an environment: ids, registration, commit, abort, prepare

@@ -1,4 +1,4 @@
-"""Records in the order of their keys, to the end of a database that nobody else uses.
+"""Records in the order of their keys, to the end of a database without other users.
 
 Who fills a new environment needs no locks, no transaction, and no search for each record: all go into the last BIN
 until it is full. They are logged as records without a transaction, so that each is there when it is durable, and none
@@ -65,7 +65,7 @@ def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes
                     bodies.append(encode_user_fields(flags, 0, db.id, _NO_TXN, rare, data, key))
                 else:
                     bodies.append((embedded if fits else plain) + pack(len(data)) + data + key)
-                # Nobody reads an embedded record by its LSN (R-CLN-5).
+                # An embedded record is never read by its LSN (R-CLN-5).
                 fitting.append(fits)
             for at, lsn in enumerate(writer.log_all(INS_LN, bodies, fitting)):
                 key, data, expiration = taken[at]

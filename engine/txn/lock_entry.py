@@ -3,7 +3,7 @@
 Rules: R-TXN-3 to 8. Owners are few, so the first one has a field of its own and a lock of one owner stays small: a
 transaction of a million writes holds a million of these.
 
-* A request is granted when no other owner conflicts and, unless it promotes a lock or jumps ahead, nobody waits
+* A request is granted when no other owner conflicts and, unless it promotes a lock or jumps ahead, no request waits
   before it.
 * A promotion waits at the head of the queue, everybody else at its end.
 * A request that would restart waits like any other, owns nothing in the end, and is answered when no insertion by
@@ -118,11 +118,11 @@ class LockEntry:
         return None if self._others is None else self._others.get(locker)
 
     def is_unused(self) -> bool:
-        """Whether nobody owns it or waits for it."""
+        """Whether it has neither owners nor waiters."""
         return self._first is None and not self._others and not self.waiters
 
     def is_only(self, locker: Locker) -> bool:
-        """Whether the locker owns it alone and nobody waits."""
+        """Whether the locker is the only owner, and no request waits."""
         return self._first is locker and not self._others and not self.waiters
 
     def set_owner(self, locker: Locker, lock_type: LockType) -> None:
@@ -147,7 +147,7 @@ class LockEntry:
 
         Arguments:
             locker, lock_type: the request.
-            in_line: nobody waits before it.
+            in_line: no other request waits before it.
 
         Returns:
             The grant; ``Grant.RESTART`` when an insertion is in the way; None when the request must wait.
@@ -227,7 +227,7 @@ class LockEntry:
         """Owners and waiters as one text."""
         owners = ", ".join(f"transaction {owner.id} {held.name}" for owner, held in self.owners())
         waiting = ", ".join(f"transaction {waiter.locker.id} {waiter.lock_type.name}" for waiter in self.waiters or ())
-        return f"owned by {owners or 'nobody'}" + (f"; waiting: {waiting}" if waiting else "")
+        return f"owned by {owners or 'no locker'}" + (f"; waiting: {waiting}" if waiting else "")
 
     def _worst_conflict(self, locker: Locker, lock_type: LockType) -> Conflict:
         worst = Conflict.ALLOW

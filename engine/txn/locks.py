@@ -11,7 +11,7 @@ Rules: R-TXN-1 (locks belong to LSNs; logging a new version moves them), 3 to 8 
 * a slot whose LSN is NULL, or that is known deleted, has no lock.
 
 One mutex guards the table. It is held for the few steps of one request, never while a thread waits and never over a
-call that could wait; only the lock of a version that nobody has is made without it, in one step. The locker's own
+call that could wait; only the lock of a version without an owner is made without it, in one step. The locker's own
 callbacks only note a fact. Who waits sleeps on a condition of its own, so a
 release wakes exactly those that it grants.
 
@@ -187,7 +187,7 @@ class LockTable:
             JetoolError: the new version is locked already, which cannot be if the caller holds the node's latch.
         """
         with self._mutex:
-            # Nobody can have seen the new version yet: the node is still latched.
+            # The new version is not visible yet: the node is still latched.
             if new_lsn in self._locks:
                 raise JetoolError("a new version is locked by somebody else", lsn=format_lsn(new_lsn))
             # Under one hold of the mutex: no waiter may be granted in between.
@@ -210,7 +210,8 @@ class LockTable:
             return given
 
     def pass_on(self, old_lsn: int, new_lsn: int, locker: Locker) -> bool:
-        """``transfer`` of a version that the locker has written, where nobody shares or awaits its lock: almost always.
+        """``transfer`` of a version that the locker has written, if its lock is neither shared nor awaited, which is
+        almost always.
 
         Returns:
             False when others have to be asked, or it holds no lock that goes on; then nothing has changed.
@@ -226,11 +227,11 @@ class LockTable:
             return True
 
     def is_idle(self) -> bool:
-        """Whether nobody holds or waits for any lock; without the mutex, so a hint for readers."""
+        """Whether no lock is held or awaited; without the mutex, so a hint for readers."""
         return not self._locks
 
     def is_free(self, lsn: int) -> bool:
-        """Whether nobody holds or waits for the lock of a version; without the mutex, as ``is_idle``."""
+        """Whether the lock of a version is neither held nor awaited; without the mutex, as ``is_idle``."""
         return lsn not in self._locks
 
     def held(self, lsn: int, locker: Locker) -> LockType | None:
@@ -304,7 +305,7 @@ class LockTable:
         try:
             self._await_outcome(waiter)
         except BaseException:
-            # An interrupt: leave neither a place in the queue nor a lock that nobody knows of.
+            # An interrupt: leave neither a place in the queue nor an unrecorded lock.
             if waiter.outcome is None:
                 self._settle(waiter, Grant.DENIED)
                 self._sweep(waiter.lock)
@@ -361,7 +362,7 @@ class LockTable:
         self._fail(waiter, error)
 
     def _break_deadlocks(self, waiter: Waiter) -> bool:
-        """Choose a victim for each cycle through a request until there is none. True when there was one."""
+        """Choose a victim for each cycle through a request until no cycle is left. True if there was one."""
         before = self._deadlocks
         # One request may close several cycles, and its own failure ends all of them.
         while waiter.outcome is None and (cycle := find_cycle(waiter, self._waiting)):

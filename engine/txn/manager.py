@@ -194,7 +194,7 @@ class TxnManager:
             raise
         try:
             if gate is not None and lsn != NULL_LSN:
-                # With the locks held: nobody here reads what the group may yet lose.
+                # With the locks held: no local reader sees what the group may yet lose.
                 gate.committed(txn)
         finally:
             self._finish(txn)
@@ -216,8 +216,8 @@ class TxnManager:
     def abort(self, txn: Txn) -> None:
         """Abort: log it, take everything back, release the locks (R-TXN-42).
 
-        In an environment that a failed write has made invalid nothing is taken back, and the locks stay, so that nobody
-        sees what the transaction has written; recovery undoes it.
+        In an environment that a failed write has made invalid nothing is undone, and the locks stay, so that no
+        transaction sees what the transaction has written; recovery undoes it.
         """
         if txn.state in (TxnState.COMMITTED, TxnState.ABORTED, TxnState.POSSIBLY_COMMITTED):
             txn.check_usable()
@@ -241,7 +241,7 @@ class TxnManager:
         self._finish(txn)
 
     def forget(self, txn: Txn) -> None:
-        """A transaction of which a rollback has left nothing: release its locks, log nothing (R-SYNC-8)."""
+        """End a transaction that a rollback has undone completely: release its locks, log nothing (R-SYNC-8)."""
         txn.state = TxnState.ABORTED
         self._finish(txn)
 

@@ -1,4 +1,4 @@
-"""What a put or a deletion writes: the payload, and of which kind of record it is.
+"""What a put or a deletion writes: the payload, and its kind of record.
 
 A kind names its entry types, which depend on whether a record was there and whether a transaction writes: a user's new
 record in a transaction is an INS_LN_TX, its deletion outside of one a DEL_LN, and a database's root is a MapLN whatever
@@ -94,7 +94,7 @@ FILE_SUMMARY: Final = LeafKind(
 
 
 class Payload:
-    """What a put writes; nobody changes it.
+    """What a put writes; immutable.
 
     Attributes:
         data: None is a deletion.

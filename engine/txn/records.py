@@ -82,7 +82,7 @@ class Records:
         self.guards_gaps: Callable[[], bool] = _never
 
     def get(self, db: DatabaseState, key: Key, locker: Txn | None, lock_type: LockType | None) -> bytes | None:
-        """The data of a record, or None when there is none, or it has expired.
+        """The data of a record, or None if it does not exist or has expired.
 
         Arguments:
             locker, lock_type: who locks it how; None reads what is there, committed or not.
@@ -163,10 +163,10 @@ class Records:
                 self.wait_for(wait_lsn, locker, _WRITE)
 
     def delete(self, db: DatabaseState, key: Key, locker: Txn, payload: Payload, *, even_expired: bool = True) -> bool:
-        """Delete a record; False when there is none.
+        """Delete a record; False if it does not exist.
 
         Arguments:
-            even_expired: also one that has expired; to an application that is none.
+            even_expired: also a record that has expired, which an application does not see.
         """
         ctx = self._ctx
         _check_writable(ctx, db)
@@ -204,7 +204,7 @@ class Records:
         before = mine[1] if mine is not None else _before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
         exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
-        # Nobody reads such an LN by its LSN (R-CLN-5).
+        # Such an LN is never read by its LSN (R-CLN-5).
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = _type_of(payload, exists, locker)
@@ -233,7 +233,7 @@ class Records:
         if payload.expiration and ctx.expiring is not None:
             ctx.expiring.expires(lsn, payload.expiration, size)
         if locker.transactional:
-            # Before the latch is released: whoever finds the new LSN finds it locked (R-TXN-1).
+            # Before the latch is released: the new LSN must be locked when it is found (R-TXN-1).
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:
             # The slot stays until the transaction has ended and the compressor takes it (R-TREE-21).
@@ -363,7 +363,7 @@ class Records:
         else:
             # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
             if not mine or not self._locks.transfer(old_lsn, lsn, write=True, noted=note_lock):
-                # A new record, or a slot without a lock: the new LSN is nobody's yet, so this is granted.
+                # A new record, or a slot without a lock: the new LSN has no owner yet, so this is granted.
                 self._locks.lock(lsn, locker, _WRITE, wait=False)
                 locker.locks[lsn] = None
         # What this version replaces goes from version to version (R-TXN-32).

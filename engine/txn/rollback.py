@@ -3,7 +3,7 @@
 * ``TxnChain`` (``engine.txn.chain``) says what each LN after the matchpoint returns to; ``ChainReader`` reads for it.
 * What was taken back becomes invisible in the files, with the Matchpoints among it: JE leaves these as they are, and
   then the same VLSN is found twice. Nothing needs them, and every reader skips what is invisible.
-* A transaction of which something remains keeps its locks on that.
+* A transaction that is undone in part keeps its locks on the remaining records.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
 
 def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
     """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
-    # Nobody else is there yet, so it is granted at once (R-REC-51).
+    # There are no other lockers yet, so it is granted at once (R-REC-51).
     locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
     txn.writes[lsn] = (db, version_before(record, lsn)._replace(size=record.prior_size))

@@ -135,7 +135,7 @@ class Txn:
 
     @property
     def group(self) -> Hashable:
-        """A transaction shares its locks with nobody."""
+        """False: a transaction does not share its locks."""
         return self
 
     @property

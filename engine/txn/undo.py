@@ -56,7 +56,7 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
 
 
 def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, size: int) -> None:
-    """An undone LN, whose entry has so many bytes, is obsolete, unless it was from the start (R-CLN-5, R-CLN-6)."""
+    """Count an undone LN of ``size`` bytes obsolete, unless it was so from the start (R-CLN-5, R-CLN-6)."""
     born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
     writer = ctx.writer
     if not born and writer is not None and writer.observer is not None:

@@ -44,7 +44,7 @@ class Surplus(NamedTuple):
     """What a node has after a matchpoint.
 
     Attributes:
-        first, last: its VLSNs; NULL_VLSN when there is none.
+        first, last: its VLSNs; NULL_VLSN if it has none.
         commits, aborts: ends of transactions among them.
         durable_commits: those of the commits that the node knows to be on a majority (R-SYNC-5).
         earliest: the commit or abort next after the matchpoint, or None.

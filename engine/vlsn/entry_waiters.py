@@ -199,7 +199,7 @@ class EntryWaiters:
             if left <= 0:
                 raise WaitTimeoutError(f"VLSN index: {least} is allocated, but only {last} is registered")
             try:
-                # In short steps: a rollback may lower the target, and nobody wakes this wait then.
+                # In short steps: a rollback may lower the target without waking this wait.
                 self.wait_for(next_vlsn(last), min(left, _CONSISTENCY_MS))
             except WaitTimeoutError:
                 if self._failure is not None:

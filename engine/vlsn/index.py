@@ -332,7 +332,7 @@ class VLSNIndex:
         bucket = db.bucket_at_or_below(self._database, vlsn)
         if bucket is not None and bucket.owns(vlsn):
             return bucket
-        # In a gap the next bucket is wanted; after the last one there is none.
+        # In a gap the next bucket is wanted; the last one has no next.
         following = db.bucket_at_or_above(self._database, vlsn)
         return following or db.last_bucket(self._database)
 

@@ -115,7 +115,7 @@ class WorkerProcess:
 
 
 class WorkQueue:
-    """Numbers, each of which one process gets.
+    """Numbers; each is given to one process.
 
     Arguments:
         numbers: at most ``MOST_NUMBERS``.

@@ -1,7 +1,7 @@
 """Numbered parts of one piece of work, done by a worker and by this process.
 
-Whoever is free takes the next number (``engine.workers.process``). A part gives a plain value, and writes what is
-large to a scratch file, of which each of the two processes has its own.
+A process that is free takes the next number (``engine.workers.process``). A part gives a plain value, and writes what
+is large to a scratch file; each of the two processes has its own.
 
 A worker only saves time. When it ends early, whatever the cause, this process does the rest, and meets the same
 errors. Recovery prepares redo like this: a worker sorts the records of one part of the log while this process sorts

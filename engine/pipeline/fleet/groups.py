@@ -19,7 +19,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.pipeline.fleet.node_streams import NodeStream
 from engine.vlsn.compare import Comparison, compare
 
-# Where nodes stand whose group nobody knows.
+# The group of nodes whose group is unknown.
 UNKNOWN_GROUP: Final = "unknown group"
 
 

@@ -35,7 +35,7 @@ class FleetFileFacts(NamedTuple):
     Attributes:
         version: log version; 0 when the file cannot be read.
         created_ms: time in its header; 0 when that is damaged.
-        last_ms: the latest time of a transaction or checkpoint in it; 0 when there is none.
+        last_ms: the latest time of a transaction or checkpoint in it; 0 without one.
         first_vlsn, last_vlsn: of its visible replicated entries, in log order.
         visible, invisible: replicated entries that are, and that a rollback took back.
         damage_bytes: bytes outside of entries, a torn tail not counted.
@@ -72,7 +72,7 @@ class CkptEndFacts(NamedTuple):
 
 
 class RollbackFacts(NamedTuple):
-    """A RollbackStart, and where its RollbackEnd is; NULL_LSN: there is none."""
+    """A RollbackStart, and the LSN of its RollbackEnd, NULL_LSN without one."""
 
     start_lsn: int
     end_lsn: int
@@ -113,7 +113,7 @@ class EndOfLog(NamedTuple):
         open_txns: transactions that recovery would undo.
         prepared_txns: transactions prepared and not decided.
         recovery_entries, recovery_bytes: what recovery has to read.
-        lock_holder: pid of its writer, 0 for an unknown one, None for nobody.
+        lock_holder: pid of its writer, 0 for an unknown one, None without a writer.
         lost: what the trees hold in log files that are not there, by file number (``engine.verify.missing_file_refs``).
         recovers: recovery in memory, which is tried where files are missing, comes to an end.
         journals: those of a Doris or StarRocks frontend; None for anything else.
@@ -138,13 +138,13 @@ class Facts:
         files: the files, ascending.
         types: by type number.
         checkpoints: complete ones, in log order.
-        partial_start: the first CkptStart after the last CkptEnd; NULL_LSN when there is none.
+        partial_start: the first CkptStart after the last CkptEnd; NULL_LSN without one.
         summaries: what the stretch says last of the utilization of a file, by file number; None: the file was deleted.
         reserved: numbers of files, and whether the last record of each says that the cleaner has given it up.
         rollbacks: by LSN of the RollbackStart.
         rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for one that lies before the stretch.
         last_commit: the last one; in a stretch with replicated commits the last of these.
-        dtvlsn: what the last replicated Commit or Abort calls durable on a majority; 0 when there is none.
+        dtvlsn: the VLSN that the last replicated Commit or Abort calls durable on a majority; 0 without one.
         last_vlsn: the VLSN that the stretch ends with, rollbacks taken into account.
         cut_vlsn: the lowest matchpoint of a rollback before any entry of the stream here; NULL_VLSN - 1 for none.
         points: progress over time.
@@ -233,7 +233,7 @@ NO_CUT: Final = NULL_VLSN - 1
 
 
 def thinned(points: list[LogPoint], most: int = MOST_POINTS) -> list[LogPoint]:
-    """At most so many points, the last one among them, spread over the log as they were."""
+    """A limited number of points, the last one among them, spread over the log as they were."""
     if len(points) <= most:
         return points
     step = len(points) / most

@@ -117,7 +117,7 @@ class Profile(NamedTuple):
         rolled_back_txns: transactions that rollback periods name.
         obsolete_bytes, counted_bytes: garbage, and the bytes of the files that it was counted in.
         reserved: files that the cleaner has given up and that are still there; they are garbage altogether.
-        lock_holder: pid of the process that has it open for writing; None for nobody.
+        lock_holder: pid of the process that has it open for writing, or None.
         journals: those of a Doris or StarRocks frontend; None for anything else.
     """
 

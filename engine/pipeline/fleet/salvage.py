@@ -62,7 +62,7 @@ class SalvageReport(NamedTuple):
         records: how many records each environment gave, and whether by ``TREE`` or ``LOG``.
         lost: keys whose newest version cannot be read.
         stood_in: those of them for which an older version stands in.
-        unconfirmed: records of which damage may hide a newer version, or the deletion.
+        unconfirmed: records whose newer version or deletion damage may hide.
         in_doubt: newer versions whose transaction has no end in the log.
         orphans: records of databases that nothing names.
     """

@@ -65,7 +65,7 @@ def _row(source: str, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, .
 
 
 def batches(rows: Iterator[tuple[Any, ...]], schema: Any, most_rows: int = 4096) -> Iterator[Any]:
-    """Rows as Arrow batches of so many rows, or of 16 MiB of bytes.
+    """Rows as Arrow batches, limited by rows and by 16 MiB of bytes.
 
     Arguments:
         rows: values in the order of the schema.

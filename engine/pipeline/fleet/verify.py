@@ -79,7 +79,7 @@ def verify_fleet(
 
 
 def tree_shares(known: Sequence[tuple[str, LogFiles]], cores: int) -> list[TreeShare]:
-    """The trees of large environments as shares, so many that all cores have something to do."""
+    """The trees of large environments as shares, enough for all cores."""
     most = -(-cores * _SHARES // max(len(known), 1))
     found = []
     for environment, (env, files) in enumerate(known):

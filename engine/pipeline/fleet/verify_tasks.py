@@ -28,7 +28,7 @@ class NumberedPart(NamedTuple):
 
 
 class TreeShare(NamedTuple):
-    """One of so many shares of the trees of the environment of a number."""
+    """One share of the trees of a numbered environment."""
 
     environment: int
     env: str
@@ -93,7 +93,7 @@ def _walk(levels: tuple[str, ...], part: TreeShare) -> Iterator[tuple[int, Share
 
 
 def judge(levels: tuple[str, ...], jobs: int, logs: Sequence[WholeLog]) -> Iterator[EnvironmentVerdict]:
-    """Judge how the files of each log hang together; check its trees where that is wanted, in so many processes."""
+    """Judge how the files of each log hang together; check its trees if wanted, in several processes."""
     # All of recovery comes with it, and by now every file is checked.
     from engine.verify.environment import verify_environment
 

@@ -6,7 +6,7 @@ An external sort in two jobs, and a stitch:
    runs of some ten megabytes, as Arrow files, into the staging directory. Bad records go to the rejects. So the source
    is read once, whatever its format costs.
 2. *Files*. The runs are cut at keys into as many parts as there are tasks. A task merges its part of all runs,
-   resolves duplicates, and writes LNs and complete BINs into log files that nobody else writes: it claims each number
+   resolves duplicates, and writes LNs and complete BINs into log files of its own: it claims each number
    by creating the file. LSNs are final from the start. Node ids follow from the file.
 3. *Stitch*. The driver builds the upper nodes, has the engine log them with the names, the utilization and a checkpoint
    in a file after the others, and renames all into place, the last one last. Until then recovery finds no root for the

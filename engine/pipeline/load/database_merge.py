@@ -142,7 +142,7 @@ def resume(storage: Storage, subject: str) -> State:
     """The state of a merge that died.
 
     Raises:
-        NotFoundError: there is none. UsageError: it was another load.
+        NotFoundError: no load was interrupted. UsageError: it was another load.
     """
     name = f"{stage.DIRECTORY}/{_STATE}"
     if storage.stat(name) is None:

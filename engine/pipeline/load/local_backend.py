@@ -84,7 +84,7 @@ class LocalBackend:
         return self._heard(map(work, items) if pool is None else pool.map(work, items), len(items), records_of, step)
 
     def _begin(self, tasks: int) -> ProcessPoolExecutor | None:
-        """Processes for so many tasks; None where this one is enough."""
+        """Processes for a number of tasks; None if this process is enough."""
         workers = min(self.cores, tasks)
         if workers > max(self._workers, 1):
             self.__exit__()

@@ -90,7 +90,7 @@ class LogOutput:
         return TaskOutput(self._part, self.records, duplicates, self.bins, tuple(self._done), str(self._references))
 
     def abandon(self) -> None:
-        """Give the files up; whoever cleans the staging directory removes them."""
+        """Give the files up; cleaning the staging directory removes them."""
         if self._file is not None:
             self._file.stream.close()
         self._index_file.close()

@@ -63,7 +63,7 @@ class Binary:
     @property
     def lengths(self) -> Numbers:
         """Of the values."""
-        # Whoever looks at single values needs none.
+        # A reader of single values needs none.
         if self._lengths is None:
             self._lengths = np.diff(self._ends)
         return self._lengths
@@ -411,7 +411,7 @@ class _Cursor:
         self._at = self._stop = 0
 
     def fill(self, runs: int) -> bool:
-        """Read the piece that this run gives to a round of so many; whether there is a record left."""
+        """Read the piece that this run gives to a round; whether a record is left."""
         count = self._reader.num_record_batches
         batches: list[Any] = []
         rows = self._stop - self._at

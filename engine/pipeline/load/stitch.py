@@ -57,8 +57,8 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         moves += [_written(storage, overlay.open(path), path) for path in made]
         # Names in the staging directory first: the renames of the commit start from them.
         storage.sync_directory(DIRECTORY)
-        # Whoever wrote the last file, and was killed, may not have synced it: it must not be less durable than the
-        # files after it (R-LOG-13).
+        # The writer of the last file may have been killed before it synced the file: it must not be less durable than
+        # the files after it (R-LOG-13).
         last = storage.open_rw(before.files[-1].path)
         last.sync()
         last.close()

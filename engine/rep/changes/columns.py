@@ -19,7 +19,7 @@ COLUMNS: Final = {
     "torn": "boolean",
 }  # fmt: skip
 REQUIRED: Final = frozenset(("commit_vlsn", "vlsn", "txn", "master", "time", "op", "db_id", "torn"))
-# Operations of rows that are no change: a transaction of which no change has come, and what does not count any more.
+# Operations of rows without a change: a torn transaction, and a retraction.
 TORN: Final = "torn"
 RETRACT: Final = "retract"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ def change_values(transaction: CommittedTransaction, changes: Iterable[RecordCha
 
 
 def torn_values(transaction: CommittedTransaction) -> Values:
-    """The row of a transaction that began before the stream did, and of which no change has come."""
+    """The row of a transaction that began before the stream and has no change in it."""
     point = transaction.point
     return (
         point.vlsn, point.vlsn, point.txn_id, point.master_id, moment_of(transaction), TORN, None, 0, None, None, None,

@@ -153,7 +153,7 @@ class Feed:
             wait_s: the longest time that this call waits.
 
         Raises:
-            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
             PeerError: the master says what makes no sense.
         """
         entries: list[WireEntry] = []
@@ -184,7 +184,7 @@ class Feed:
         raise self._lost(position.commits[-1].vlsn, f"the history is another one since before VLSN {oldest}")
 
     def _begun(self, start: int) -> int:
-        """The start of a stream of which nothing has come yet; it may be the VLSN after the last one."""
+        """The start of a stream before its first entry; it may be the VLSN after the last one."""
         if not self._stream.has_typed_requests:
             answer = self._stream.ask(start, DEFAULT)
         else:

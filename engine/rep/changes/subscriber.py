@@ -5,7 +5,7 @@ which is that of the last transaction that was handed out. So a new master, a cu
 from a file are one thing.
 
 * *Durable* (the default): a transaction is handed out when a later Commit says that a majority has it. Then no election
-  takes it back, and a master that does not have it is none for long.
+  takes it back, and a master that does not have it soon loses its role.
 * *Fast*: at once. Where the next master has another history, a ``Retraction`` says from which commit on what was handed
   out does not count, and the transactions of the new history follow.
 """
@@ -39,7 +39,7 @@ _SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
 # A master logs what is durable some two seconds after the last commit (je-ha-protocol.md 9).
 _DTVLSN_WAIT_S: Final = 15.0
-# Of so many entries the mean length counts.
+# Entries that the mean length is taken of.
 _FEW_ENTRIES: Final = 100
 # What a master may do that does not have the stream, or not now: another one is looked for.
 _PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
@@ -159,7 +159,7 @@ class Subscriber:
     def events(self) -> Generator[Event, None, None]:
         """Transactions, retractions and quiet moments, without end. Closing the iterator leaves the group.
 
-        After an event ``position`` is that after it: whoever saves it does so once the event is dealt with.
+        After an event, ``position`` is the position after it: save it once the event is processed.
 
         Raises:
             NotFoundError: no node answers, or the place to begin at is not there yet.
@@ -205,7 +205,7 @@ class Subscriber:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def locate(self) -> Position:
-        """The place at which a new stream begins, for whoever begins it later. Raises what ``events`` raises."""
+        """The place at which a new stream begins, if it is begun later. Raises what ``events`` raises."""
         events = self.events()
         for _ in events:
             if self.position is not None:

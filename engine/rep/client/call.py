@@ -74,7 +74,7 @@ class Call:
         timeout_s: the longest that each step may take.
 
     Raises:
-        DisconnectedError: nobody answers there.
+        DisconnectedError: no process answers there.
         ServiceError: the node refuses the service.
         PeerError: what answers is no node of JE.
     """
@@ -158,7 +158,7 @@ class Call:
         return found
 
     def raw(self, most: int) -> bytes:
-        """Bytes without a frame, at least one and at most so many.
+        """Bytes without a frame, at least one and at most ``most``.
 
         Raises:
             DisconnectedError: they come too slowly, or no more come.
@@ -197,7 +197,7 @@ class Call:
         return status
 
     def _paced(self, most_s: float, until: float | None) -> None:
-        """Wait for bytes, until a time at most. SilentError: in so many seconds of waiting too few have come."""
+        """Wait for bytes, until a time at most. SilentError: the time has passed, and too few have arrived."""
         begun, before = time.monotonic(), len(self._inbox)
         deadline = begun + max(most_s - self._waited_s, 0.001)
         try:

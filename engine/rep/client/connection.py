@@ -36,7 +36,7 @@ class Network(Protocol):
     """Opens connections."""
 
     def connect(self, address: Address, deadline: float) -> Connection:
-        """A connection to an address. DisconnectedError where nobody listens."""
+        """A connection to an address. DisconnectedError: no process listens there."""
 
 
 class SocketConnection:

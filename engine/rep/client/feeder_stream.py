@@ -1,7 +1,7 @@
 """The stream of a master after the handshake: what it is asked about places, where it starts, and what comes.
 
 A feeder looks for entries backward only, so each question is about a lower VLSN than the one before: 120, then 97, then
-60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them, each of which wants an answer.
+60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them; each heartbeat wants an answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class FeederStream:
         joined: the handshake; its call is this one's from now on.
 
     Attributes:
-        awaits: how durable the entry that came last has to be before it is acknowledged; None: nobody waits.
+        awaits: how durable the entry that came last has to be before it is acknowledged; None: no acknowledgement is
+            due.
     """
 
     def __init__(self, joined: FeederAgreement) -> None:
@@ -92,7 +93,7 @@ class FeederStream:
             wait_s: after this time there is nothing; None: wait until something comes.
 
         Raises:
-            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
             PeerError: the master says what makes no sense.
         """
         for one in self._call.stream(self._version, _SILENCE_S, wait_s):

@@ -25,13 +25,13 @@ from engine.rep.wire.node_state import NODE_STATE, VERSION, NodeStateError, Node
 
 MASTER: Final = "MASTER"
 UNKNOWN: Final = "UNKNOWN"
-# A group that nobody is in: its nodes answer with their own.
+# A group without members: nodes answer with their own group.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
 _CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca"
 # Each is called, so a list decides how long a look takes, and whom it calls. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
-# A monitor has no such service, and at the address of an external node nobody has to listen.
+# A monitor has no such service, and an external node need not listen at its address.
 _SILENT: Final = frozenset(map(NODE_TYPES.index, ("monitor", "external")))
 
 
@@ -282,5 +282,5 @@ def _elected(network: Network, seeds: list[_Seed], timeout_s: float) -> str:
 
 
 def answers(node: NodeLook) -> bool:
-    """Whether the node is there; of monitors and external nodes nobody expects an answer."""
+    """Whether the node is there; monitors and external nodes are not expected to answer."""
     return node.said is not None or (node.member is not None and node.member.type in _SILENT)

@@ -3,7 +3,7 @@
 Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
 the node in memory while the connection lasts. One of type ELECTABLE becomes a stored member, which has a vote. The
 order of the four questions is fixed, and one that does not belong there would end the master, so the caller gets what
-was agreed and goes on from there. A group whose releases nobody has tried is refused.
+was agreed and goes on from there. A group of untested releases is refused.
 """
 
 from __future__ import annotations

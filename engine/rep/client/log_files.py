@@ -118,7 +118,7 @@ class RemoteLog:
         """Begin the copy, after ``info``: the files that it is made of, in the order of their numbers.
 
         Raises:
-            PeerError: a name is none of a log file.
+            PeerError: a name is not that of a log file.
         """
         # The node takes no other order.
         assert self._has_asked

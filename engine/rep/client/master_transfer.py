@@ -23,7 +23,7 @@ class Transfer(NamedTuple):
     """Who gives the role, and who gets it.
 
     Attributes:
-        lag: by how many VLSNs the other node's last transaction end is before the master's; None: nobody can tell.
+        lag: by how many VLSNs the other node's last transaction end is before the master's; None if unknown.
     """
 
     group: str
@@ -42,7 +42,7 @@ def plan_transfer(network: Network, address: Address, node: str, timeout_s: floa
         timeout_s: the longest that each step of each call may take.
 
     Raises:
-        NotFoundError: nobody answers. PeerError: as ``look``. RefusedError: there is no master, or that node is not a
+        NotFoundError: no node answers. PeerError: as ``look``. RefusedError: there is no master, or that node is not a
             member that follows it.
     """
     found = look(network, [address], None, timeout_s)

@@ -70,7 +70,8 @@ class TlsNetwork:
         """A connection whose other side is trusted.
 
         Raises:
-            DisconnectedError: nobody listens, or it closes. PeerError: it is not trusted, or speaks no TLS.
+            DisconnectedError: no process listens, or the peer closes. PeerError: the peer is not trusted, or speaks no
+                TLS.
         """
         plain = self._network.connect(address, deadline)
         try:

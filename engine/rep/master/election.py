@@ -4,8 +4,8 @@ The running master promises like any other member, and suggests itself with a ra
 of one that has lost sight of it ends with the same master. Who waits for the result of an election hears of the master
 when its term begins, and again every minute.
 
-Example: node 2 starts, finds nobody, and sends P; this master answers PR with ranking 9223372036854775806, node 2 sends
-A for it, then RE to all: the master is the same, by a later proposal.
+Example: node 2 starts, finds no master, and sends P; this master answers PR with ranking 9223372036854775806, node 2
+sends A for it, then RE to all: the master is the same, by a later proposal.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Acceptor:
                 self._changed.notify_all()
 
     def let_go(self) -> None:
-        """Nobody has to wait any more."""
+        """Wake all waiters."""
         with self._changed:
             self._pending = None
             self._changed.notify_all()
@@ -239,7 +239,7 @@ def ask_all(
             if enough(found):
                 patience_s = _MOMENT_S
     finally:
-        # A node that is stopped takes calls and says nothing: nobody waits for its time-out.
+        # A node that is stopped accepts calls and never answers: do not wait for its time-out.
         pool.shutdown(wait=False, cancel_futures=True)
     return found
 
@@ -279,7 +279,7 @@ class Herald:
         self._thread.start()
 
     def close(self) -> None:
-        """Tell nobody any more; who is being told now is told to the end."""
+        """Start no more notifications; those that have begun are finished."""
         self._over.set()
 
     def tell(self, result: Result) -> None:

@@ -219,7 +219,7 @@ class ReplicaFeed:
             self._gate.reached(self.fed.name, vlsn)
 
     def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
-        # Zeros at the end are none; what was never asked for is nobody's.
+        # Zeros at the end carry no VLSN, and an entry that was never requested belongs to no request.
         with self._mutex:
             vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
         for vlsn in vlsns:

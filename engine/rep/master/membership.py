@@ -73,7 +73,7 @@ class GroupDatabase:
         return added
 
     def update(self, node: GroupNode) -> GroupNode:
-        """Note that a member has changed; nobody has to acknowledge it."""
+        """Note that a member has changed, without acknowledgements."""
         with self._changing:
             return self._update(node, AckPolicy.NONE)
 
@@ -125,7 +125,7 @@ class GroupDatabase:
                 else:
                     put_records(self._env, None, node)
         finally:
-            # After both, as JE counts; and what the first one has made them, also when nobody acknowledged it.
+            # After both, as JE counts; and as the first one has left them, even if it was not acknowledged.
             self._members = self._read()
             self._count()
         return node

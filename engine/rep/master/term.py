@@ -74,7 +74,7 @@ class Leadership:
         env: detached; its group has this node as a member.
         name, listen: of this node.
         config: how it leads.
-        failed: hears that the environment has failed, once; nobody follows a master that logs nothing.
+        failed: called once when the environment has failed: no node may follow a master that logs nothing.
         changed: hears of members that come and go, as ``GroupDatabase``.
 
     Raises:
@@ -115,7 +115,7 @@ class Leadership:
         self._ticker.start()
 
     def close(self, why: str) -> None:
-        """Refuse commits from now on, and feed nobody."""
+        """Refuse commits and feeder connections from now on."""
         self.gate.close(why)
         self._over.set()
         with self._mutex:
@@ -223,7 +223,7 @@ class Leadership:
 
     def note_release(self, node: GroupNode) -> None:
         """A member runs another release of JE now."""
-        # It is only noted: that nobody can acknowledge it now is no reason to keep the node out.
+        # Log it only: missing acknowledgements are no reason to keep the node out.
         with contextlib.suppress(RefusedError):
             self._database.update(node)
 

@@ -1,12 +1,12 @@
 """Elections, for a member that follows or leads by turns (je-ha-protocol.md 12.2).
 
-Whoever misses the master proposes a round to all electable members. Of those that promise, a majority, the one with the
-latest log is suggested to all of them; when a majority accepts it, everybody hears that it is the master. A running
+A node that misses the master proposes a round to all electable members. Of those that promise, a majority, the one with
+the latest log is suggested to all of them; when a majority accepts it, everybody hears that it is the master. A running
 master has the latest log of all. Logs are compared as JE compares them: DTVLSN, last VLSN, priority, address.
 
 Stricter than JE in three things, so that no commit that was acknowledged is lost by us:
 
-* A node with priority 0 is not elected, but nobody with an earlier log is elected instead of it.
+* A node with priority 0 is not elected, but neither is a node with an earlier log.
 * Only those whose promises counted are asked to accept; the log of anybody else may have gone on.
 * Who has accepted another node acknowledges nothing more to the old master, before that is elected anew.
 
@@ -83,11 +83,11 @@ class Voter:
 
     @property
     def is_master(self) -> bool:
-        """Whether this node was elected last, and has accepted nobody else since."""
+        """Whether this node was elected last, and has accepted no other node since."""
         return self.is_elected(self._config.name)
 
     def is_elected(self, node: str) -> bool:
-        """Whether a node was elected last, and nobody else was accepted since."""
+        """Whether a node was elected last, and no other was accepted since."""
         elected, given = self.elected, self.acceptor.given
         if elected is None or elected.value.node != node:
             return False
@@ -163,7 +163,7 @@ class Voter:
                 return 2 * (1 + sum(isinstance(said, kind) for said in found.values())) > size
 
             said = ask_all(self._network, ACCEPTOR, group, message, places, self._step_s, is_majority)
-            # This node last: it waits for nobody, and its log may go on meanwhile.
+            # This node last: its answer takes no time, and its log may grow meanwhile.
             own = self.acceptor.answer(message)
             found = {**said, **({self._config.listen: own} if own is not None else {})}
             return {place: said for place, said in found.items() if isinstance(said, kind)}

@@ -46,7 +46,7 @@ class Home:
         stopping: whether a copy is to be left off.
 
     Attributes:
-        env: the environment; another object after a rollback or restore, None while there is none.
+        env: the environment; another object after a rollback or restore, None until it is open.
         dtvlsn: the highest of its Commits and Aborts, but for those that are being replayed.
     """
 
@@ -139,7 +139,7 @@ class Home:
         self.env = env
 
     def form(self, group: str) -> None:
-        """Make a new group where there is none, whose only member is this node."""
+        """Make a new group whose only member is this node, if the environment has no group."""
         if self.env is None:
             self.open()
         assert self.env is not None

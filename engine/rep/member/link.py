@@ -77,7 +77,7 @@ class MasterLink:
         """Wait for what comes next, and give its entries.
 
         Raises:
-            DisconnectedError: the stream has ended: the master is none any more, or the group is shut down.
+            DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
             PeerError: the master says what makes no sense.
             UnsupportedError: entries of a log version that cannot be written here.
         """

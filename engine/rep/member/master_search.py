@@ -31,7 +31,7 @@ class Seeker:
         home: its environment.
 
     Attributes:
-        group: the name of the group, empty while nobody has said it.
+        group: the name of the group, empty while it is unknown.
         node_id: of this node.
         has_followed: whether there was a master already: what is not there then may come back.
     """
@@ -48,7 +48,7 @@ class Seeker:
         self.has_followed = False
 
     def wanted(self) -> str | None:
-        """The name of the group that is to be joined, or that the environment has; None where nobody knows it.
+        """The name of the group that is to be joined, or that the environment has; None while it is unknown.
 
         Raises:
             RefusedError: these are two.
@@ -71,8 +71,8 @@ class Seeker:
     def is_there(self) -> bool:
         """Whether any node of the group is there.
 
-        One that listens and knows no group yet is nobody: a node of a group that is there opens its environment before
-        it listens, so this one is about to join, or to make the group, as this node is.
+        Nodes that listen without knowing a group do not count: a node of a group that is there opens its environment
+        before it listens, so this one is about to join, or to make the group, as this node is.
         """
         try:
             self.look()
@@ -87,8 +87,8 @@ class Seeker:
         """Look at the group.
 
         Raises:
-            DisconnectedError: nobody answers now. PeerError: another group does, at the beginning. NotFoundError: to a
-                secondary nobody has ever answered.
+            DisconnectedError: no node answers now. PeerError: another group does, at the beginning. NotFoundError: no
+                node has ever answered this secondary.
         """
         wanted, places = self.wanted(), self._others([*self._addresses, *self._home.voters()])
         try:

@@ -1,8 +1,8 @@
 """Events for the monitors of a group (je-ha-protocol.md 12.6).
 
 A monitor of JE is a member that has no records: it listens, and hears who is the master as elections are told, who has
-come to run or has ended from that node itself, and of changes of the group from the master. Nobody answers, and who is
-not there misses it.
+come to run or has ended from that node itself, and of changes of the group from the master. Monitors do not answer, and
+who is not there misses it.
 
 Example: ``LG|n2|n1|1795360394591|NORMAL_SHUTDOWN|1795360394677``: n2, which followed n1, was closed.
 """

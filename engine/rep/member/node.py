@@ -10,8 +10,8 @@ why.
   (``engine.rep.member.elections``). When it is elected it leads, in the same environment
   (``engine.rep.master``). When another node is elected, its own term ends: the log is recovered, and a round follows
   the other.
-* One that is told to makes a new group where there is none, whose only member it is. JVMs join it as they join any
-  master.
+* A node with ``create`` makes a new group, of which it is the only member, if none exists. JVMs join it as they join
+  any master.
 
 Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
 only LNs follow 96 they are rolled back in the log. Where a Commit or Abort follows, the log is cut at 96 and opened
@@ -67,7 +67,7 @@ _LONGEST_PAUSE_S: Final = 8.0
 _VOTER_PAUSE_S: Final = 1.0
 _SYNC_INTERVAL_S: Final = 0.05
 _WATCH_S: Final = 2.0
-# The master has gone, or is none yet: another round may find it.
+# The master has gone, or is not master yet: another round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
 
 
@@ -127,7 +127,7 @@ class JoinedNode:
         """The environment; another object after a rollback or restore, and after a term as master.
 
         Raises:
-            RefusedError: there is none now.
+            RefusedError: there is no master now.
         """
         env = self._home.env
         if env is None:
@@ -151,7 +151,7 @@ class JoinedNode:
             self._home.open_if_there()
             self._seeker.wanted()
             if not self.config.addresses and self._home.env is not None and not self._home.has_no_group:
-                # Nobody is named who could make it a member.
+                # No address names a node that could make it a member.
                 check_member(self._home.env, self.config.name, self.config.listen)
             if self._port is not None:
                 self._port.start()
@@ -273,7 +273,7 @@ class JoinedNode:
         node_id, priority = (own[1].id, self.config.priority) if own is not None else (self._seeker.node_id, 0)
         mine = Suggestion(*self.config.listen, self.config.name, node_id)
         assert self._voter is not None
-        # A master that nobody follows may have been replaced: its log counts, and nothing else.
+        # A master without followers may have been replaced: only its log counts.
         if term is not None and self._voter.is_master and term.gate.has_majority:
             return running_master(mine)
         replay = self._replay
@@ -294,7 +294,7 @@ class JoinedNode:
             link.close()
 
     def _heard(self, result: Result) -> None:
-        """The result of an election, from somebody: no member is elected that is none."""
+        """Accept an announced result unless it elects this node before it is a member."""
         assert self._voter is not None
         if result.value.node != self.config.name or self._home.own_record() is not None:
             self._voter.heard(result)
@@ -356,7 +356,7 @@ class JoinedNode:
         except DisconnectedError:
             if voter is None:
                 raise
-            # All others may be down: one that is alone in its group needs nobody.
+            # All others may be down: a node that is alone in its group needs no other.
             self._elect()
             return
         address = found.master_address
@@ -466,7 +466,7 @@ class JoinedNode:
                 if not term.gate.has_majority:
                     # It may have been replaced while it was cut off.
                     voter.ask_around(term.group.name or "", term.members)
-            # Nobody follows a master that logs nothing; the others elect another one.
+            # No node may follow a master that logs nothing; the others elect another one.
             if writer.failure is not None:
                 raise writer.failure
         finally:
@@ -497,7 +497,7 @@ class JoinedNode:
             replay.master_vlsn = self._master_vlsn = link.master_vlsn
             now = time.monotonic()
             asked = min((policy for _, policy in link.awaited), default=NO_SYNC)
-            # One fsync for all that has come; what nobody waits for comes with the next heartbeat.
+            # One fsync for everything received; entries without a waiter are acknowledged with the next heartbeat.
             if asked == SYNC or now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
                 replay.sync()
                 synced = now

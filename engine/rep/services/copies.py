@@ -7,7 +7,7 @@ speaks version 2, as JE 18.3 does, whatever the client offers: it has to take th
   file of the list is deleted before the client has asked for the next one.
 * A connection that breaks off leaves its list for five minutes to the client of the same id; of more than eight lists
   the oldest goes, since each of them keeps files from being deleted.
-* Before a file is sent its entries are checked: whoever gets its end has a file without damage.
+* Before a file is sent its entries are checked: a caller that receives its end has a file without damage.
 * Where the log itself changes (a rollback, a restore) all copies end: their files are no longer those of their list.
 
 What a client asks out of order, or by a name that is not in the list, ends its connection and nothing else.
@@ -128,7 +128,7 @@ class EngineFiles:
         assert cleaner is not None
         self._engine = engine
         self._current = current
-        # Before they are listed: the cleaner deletes what nobody protects.
+        # Before they are listed: the cleaner deletes unprotected files.
         with cleaner.protect_from("a network copy", 0):
             with writer.latch:
                 writer.log(IMMUTABLE_FILE, encode_immutable_file(ImmutableFile(0), writer.version))

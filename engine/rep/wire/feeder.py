@@ -1,4 +1,4 @@
-"""Service ``Feeder``: handshake, syncup and stream between a master and whoever follows it.
+"""Service ``Feeder``: handshake, syncup and stream between a master and its follower.
 
 Bodies are those of je-ha-protocol.md 5.1 to 5.4, protocol versions 3 to 14. The replica is the client. Never sent from
 here: a request for the id of a database, since an unknown name stops the master. Not known here, and so refused on
@@ -233,7 +233,7 @@ class Entry(Message):
 
 @message(102)
 class StartStream(Message):
-    """Send from this VLSN on. The filter is a Java object, of JE's subscribers only; empty is none."""
+    """Send from this VLSN on. The filter is a Java object, of JE's subscribers only; empty for no filter."""
 
     vlsn: Annotated[int, LONG]
     filter: Annotated[bytes | None, BYTES, Since(6)] = None
@@ -255,7 +255,7 @@ class Heartbeat(Message):
 
 @message(104)
 class HeartbeatResponse(Message):
-    """How far the replica is: -1 for none, and -1 as the id when nobody asked."""
+    """How far the replica is: -1 for none, and -1 as the id of an unsolicited answer."""
 
     syncup_vlsn: Annotated[int, LONG]
     txn_end_vlsn: Annotated[int | None, LONG, Since(4)] = None

@@ -114,7 +114,7 @@ class Inbox:
         return table.decode(line, client=self._from_client)
 
     def raw(self, most: int) -> bytes:
-        """Bytes without a frame, of a file: what is there, up to so many."""
+        """Bytes of a file, without a frame: what has arrived, at most ``most``."""
         data = bytes(self._bytes[:most])
         del self._bytes[:most]
         return data

@@ -3,9 +3,9 @@ r"""Text messages: one line each way, fields between bars (je-ha-protocol.md 12.
     version|group|id of the sender|OP[|payload...]\n
 
 A message is a frozen record whose fields say how they travel, as in ``engine.rep.wire.messages``; what stands before
-the operation is its ``Envelope``. The sender's id of whoever is no member is ``NO_CHECK``. A group, a name or a text
-that leaves has neither bar nor line end in it, and nothing leaves that does not give an equal message when it is read
-again.
+the operation is its ``Envelope``. The sender's id of a node that is not a member is ``NO_CHECK``. A group, a name or a
+text that leaves has neither bar nor line end in it, and nothing leaves that does not give an equal message when it is
+read again.
 
 Never sent from here: ``X``, which shuts the agents of elections down.
 """

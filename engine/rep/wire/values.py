@@ -84,7 +84,7 @@ def write_text(writer: ByteWriter, text: str) -> ByteWriter:
 
 
 def read_count(reader: ByteReader, least_bytes: int) -> int:
-    """A number of elements that take at least so many bytes each."""
+    """A number of elements that takes at least ``least_bytes`` bytes each."""
     count = reader.i32()
     if count < 0 or count * least_bytes > reader.remaining():
         raise FormatError("impossible count", expected=f"0..{reader.remaining() // least_bytes}", found=str(count))

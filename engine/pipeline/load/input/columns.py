@@ -116,7 +116,7 @@ def _numbers(column: Any, width: int) -> Any:
 
 
 def _parsed(text: Any) -> Any:
-    """Text as whole numbers, else as numbers, else as times; null where it is none of them."""
+    """Text as whole numbers, else as numbers, else as times, else null."""
     last: Any = pa.nulls(len(text), pa.int64())
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us")):
         try:

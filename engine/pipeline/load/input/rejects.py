@@ -24,7 +24,7 @@ FILE: Final = "rejects.jsonl"
 def write(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
     """Put all rejects into one file of a directory, which is made.
 
-    Whoever may not read the environment may not read them: ``access`` says who may.
+    A user who may not read the environment may not read them: ``access`` says who may.
 
     Returns:
         Path of the file; None when nothing was rejected.

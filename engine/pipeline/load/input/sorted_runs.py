@@ -223,7 +223,7 @@ class _SourceReader:
         good = pc.and_(pc.is_valid(key), pc.is_valid(value)).to_numpy(zero_copy_only=False)
         if recipe.order_by is not None:
             order, unknown = columns.ranks(found[recipe.order_by])
-            # Without a rank nobody could say which of equal keys is the later one.
+            # Without a rank the later one of equal keys would be unknown.
             good = good & ~unknown.to_numpy(zero_copy_only=False)
             sorted_by: Numbers = order.to_numpy(zero_copy_only=False)
         else:

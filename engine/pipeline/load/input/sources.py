@@ -1,4 +1,4 @@
-"""Sources: what files there are, of which format, and which columns they have.
+"""Sources: their files, formats and columns.
 
 A format is recognised by the names of the files. Paths without a scheme are on this machine and are looked at here, so
 that a typing error is found before Spark starts; others (``hdfs:``, ``s3a:``) are Spark's business.
