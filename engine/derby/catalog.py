@@ -82,7 +82,7 @@ class ContainerCatalog(NamedTuple):
             catalogue names itself.
         base_columns: for each index the columns of its table, counted from 0; without the indexes whose description
             cannot be read.
-        problem: why it cannot be read, None when it can or when there is none.
+        problem: why it cannot be read; None if it can, or does not exist.
     """
 
     numbers: set[int] | None

@@ -142,7 +142,7 @@ class Containers:
         return made
 
     def _put(self, path: str, first_page: bytes) -> None:
-        """Make a file that nobody ever sees without its first page: Derby does not start with such a one."""
+        """Make a file that is never visible without its first page: Derby does not start with such a file."""
         temporary = f"{path}.new"
         file = self._storage.open_rw(temporary, create=True)
         try:

@@ -130,14 +130,14 @@ class DerbyLogFiles:
         return header
 
     def record(self, at: int) -> Record:
-        """The record at an instant. DamageError when there is none."""
+        """The record at an instant. DamageError: no record is there."""
         found = self.try_record(at)
         if isinstance(found, str):
             raise _damaged(self, at, found)
         return found
 
     def try_record(self, at: int) -> Record | str:
-        """The record at an instant, or why there is none. Strict: instant, both lengths and the body must be right."""
+        """The record at an instant, or the reason why it is not one. Strict: instant, lengths and body must be right."""
         # Spelled out: this runs once for every record and every candidate of a search.
         number, position = at >> 32, at & 0xFFFFFFFF
         if number != self._number:
@@ -175,7 +175,7 @@ class DerbyLogFiles:
         return len(covered) == operation.length and zlib.crc32(covered) == operation.value
 
     def forget(self) -> None:
-        """Drop what was read; called by whoever changes a log file."""
+        """Drop cached bytes; to be called after a log file was changed."""
         if self._file is not None:
             self._file.close()
         self._file = None

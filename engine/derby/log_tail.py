@@ -5,8 +5,8 @@ searched for envelopes whose instant equals their position, whose two lengths ag
 that passes all three is no accident.
 
 Commits (and prepares) among them are changes that an application was told are safe. A tail without one is what a crash
-in the middle of a write leaves. So is a group of which the front alone was written: its flush never returned, and what
-commits in it was not reported to anybody.
+in the middle of a write leaves. So is a group that was written only in part: its flush never returned, and what commits
+in it was not reported to anybody.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RecordsAfterEnd(NamedTuple):
         records: number of valid records, checksum records included.
         commits: number of commit and prepare records among them that somebody was told of.
         torn_commits: those in a group whose write was interrupted.
-        first, last: instants of the first and the last of them, 0 when there is none.
+        first, last: instants of the first and the last of them, 0 without any.
         transactions: numbers of the transactions committed or prepared there, the first hundred.
         other_bytes: whether there are bytes other than zero at all.
         files: numbers of the later log files that exist.
@@ -60,7 +60,7 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
         first = first or found.instant
         last = found.instant
         if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
-            # Its flush never returned, so nobody was told.
+            # Its flush never returned, so the commit was not acknowledged.
             if found.instant < torn:
                 torn_commits += 1
                 continue
@@ -82,7 +82,7 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
 
 
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
-    """Instant after a group whose write did not come to its end, 0 when there is none at the append position.
+    """Instant after a group whose write did not finish, 0 if no such group is at the append position.
 
     The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
     record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
@@ -121,7 +121,7 @@ def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
 
 
 def next_valid(log: DerbyLogFiles, number: int, position: int) -> int:
-    """The instant of the first valid record of a file at or after a position, 0 when there is none."""
+    """The instant of the first valid record of a file at or after a position, 0 without one."""
     found = next(_search(log, number, position), None)
     return instant.NONE if found is None else found.instant
 
@@ -141,7 +141,7 @@ def _search(log: DerbyLogFiles, number: int, position: int) -> Iterator[Record]:
 
 
 def _next_mark(log: DerbyLogFiles, number: int, position: int, size: int, mark: bytes) -> int:
-    """The next position whose envelope could state the right instant; the end of the file when there is none."""
+    """The next position whose envelope could state the right instant, or the end of the file."""
     while position + 12 <= size:
         chunk = log.read(number, position, min(_CHUNK, size - position))
         # The instant's file number stands 4 bytes into the envelope, its position right after.

@@ -22,7 +22,7 @@ def do_insert(target: Page, operation: operations.Insert, data: bytes) -> None:
 def undo_insert(target: Page, operation: operations.Insert, _: bytes, record_id: int) -> None:
     """Mark the row deleted, or purge it (flag 0x02)."""
     slot = _slot_of(target, record_id)
-    # Insert flag 0x02 (R-DRB-53): nobody else can have seen the row, so no mark is needed.
+    # Insert flag 0x02 (R-DRB-53): no other transaction can have seen the row, so no mark is needed.
     if operation.flags & operations.INSERT_UNDO_WITH_PURGE:
         _rows_of(target).purge(slot)
     else:

@@ -152,5 +152,5 @@ def _begins(operation: registry.PageOperation) -> bool:
 
 
 def _ignore(code: str, one: Record, message: str) -> None:
-    """Nobody wants to know."""
+    """Ignore the call."""
     del code, one, message

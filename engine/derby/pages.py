@@ -3,7 +3,7 @@
 Space rules (derby-log-format.md 13.1) that keep pages loadable by Derby:
 
 * A new record reserves max(0, minimum record size - sum of its field data lengths) bytes when the container has a
-  minimum; on an overflow page at least so many that record and reserve take 17 bytes.
+  minimum; on an overflow page enough that record and reserve take at least 17 bytes.
 * A changed record keeps its place: what fits into the old record and its reserve leaves the rest reserved; otherwise
   the reserve becomes 0 and the records after move up.
 * Purging removes the record with its reserve, and the records after move down.
@@ -147,7 +147,7 @@ class LivePage:
         return None
 
     def row_at(self, slot: int) -> LiveRow:
-        """The row at a slot; FormatError when there is none."""
+        """The row at a slot. FormatError: the slot has no row."""
         if not 0 <= slot < len(self.rows):
             raise FormatError("a page has no such slot", expected=f"a slot below {len(self.rows)}", found=str(slot))
         return self.rows[slot]

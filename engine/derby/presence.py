@@ -178,7 +178,7 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
 def _not_whole(
     log: DerbyLogFiles, start: Start, noted: ContainerNotes, remade: set[ContainerKey]
 ) -> list[MissingContainer]:
-    """Those of the containers that redo makes again of which the log may not have all rows."""
+    """Containers that redo creates again and whose rows the log may not hold completely."""
     versions = PageVersions(log, start.redo_lwm)
     for one in ForwardScan(log, start.undo_lwm):
         versions.see(one)

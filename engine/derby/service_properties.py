@@ -57,7 +57,7 @@ class ServiceProperties(NamedTuple):
     """The properties that Derby goes by.
 
     Attributes:
-        path: the file, None when there is none.
+        path: the file, or None.
         values: its properties; empty when it cannot be read.
         problem: why there is no such file, or why it cannot be read, else None.
         restored: whether ``service.propertiesold`` counts.

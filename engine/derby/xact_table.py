@@ -102,7 +102,7 @@ class XactTable:
         return sorted((entry for entry in self.open.values() if entry.prepared), key=lambda entry: entry.first)
 
     def oldest(self) -> int:
-        """Begin instant of the oldest open transaction, 0 when there is none."""
+        """Begin instant of the oldest open transaction, 0 without one."""
         return min((entry.first for entry in self.open.values()), default=instant.NONE)
 
 

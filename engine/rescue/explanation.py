@@ -201,7 +201,7 @@ def _add(one: ExplainedMessage, verdict: _Verdict, incident: Incident) -> None:
 
 
 def _worse(first: str | None, second: str | None) -> str | None:
-    """The state of an environment of which two messages tell: an invalid one does not become valid again."""
+    """The state of an environment after two messages: an invalid one does not become valid again."""
     if INVALID in (first, second):
         return INVALID
     return first or second

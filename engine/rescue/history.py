@@ -42,7 +42,7 @@ def view_at(storage: Storage, point: Point, listener: Listener = SILENT) -> tupl
 def lost_at(view: Storage, listener: Listener = SILENT) -> dict[int, LostFile] | None:
     """What the trees of an environment hold in files that are not there; None when recovery needs such a file."""
     try:
-        found = walk_trees(view, list_log_files(view), _Nobody(), listener=listener)
+        found = walk_trees(view, list_log_files(view), _SilentVisitor(), listener=listener)
     except DamageError:
         return None
     return dict(found.lost) if found.recovered else None
@@ -78,7 +78,7 @@ def _beyond(storage: Storage, files: LogFiles, point: Point, cut: Cut, listener:
     )
 
 
-class _Nobody:
+class _SilentVisitor:
     """Looks on while trees are walked over, and asks for nothing."""
 
     def begin(self, db: object) -> None:

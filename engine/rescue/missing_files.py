@@ -8,7 +8,7 @@ leads is *unknown*.
 Three things are lost with a file:
 
 * a record whose slot leads there; an older version may stand in another file;
-* a node: with it the whole subtree below, of which only the range of keys is known, and how many records nodes of that
+* a node: with it the whole subtree below; known are its range of keys, and how many records nodes of that
   level hold in this database on average;
 * the full version of a BIN whose delta stands in another file: the same.
 
@@ -124,8 +124,8 @@ class MissingReport(NamedTuple):
     Attributes:
         files: in ascending order.
         keys, subtrees: by database, in key order.
-        problem: why recovery refuses, or what of the log it does not see, as commits after damage in the last file;
-            empty when it takes in all.
+        problem: why recovery refuses, or which part of the log it does not read, as commits after damage in the last
+            file; empty when it takes in all.
         walked: recovery does not refuse, and the trees were walked as it leaves them.
         databases: names of users' databases that are gone whole.
     """

@@ -2,11 +2,11 @@
 
 The cleaner's counters (``space``) are estimates. Here a byte is *live* when it belongs to an entry that a tree leads
 to: the full version of a node and its last delta, and LNs of slots that hold neither the data nor a deletion. Of these,
-*expired* is what nobody reads any more. All else is *obsolete*: other LNs and nodes, and entries of other kinds, as
-Commits, which belong to no database and which nobody needs once they are logged (R-CLN-3).
+*expired* entries are not read any more. All else is *obsolete*: other LNs and nodes, and entries of other kinds, as
+Commits, which belong to no database and are not needed once they are logged (R-CLN-3).
 
 ``DbSpace -r`` agrees within a point or two, but takes a full version for obsolete once a delta follows it, though
-nobody could read the delta without it.
+without it the delta could not be read.
 
 Where recovery refuses there are no trees. Then salvage says which version of each record counts, and the newest version
 of each BIN stands for its node: an estimate, of users' databases only.

@@ -53,7 +53,7 @@ _KNOWN: Final = {
     "je.properties": "parameters of the environment",
     "je.config.csv": "parameters, as JE's statistics note them",
     "je.stat.csv": "JE's statistics",
-    "7fffffff.jdb": "the restore marker: nobody opens the environment",
+    "7fffffff.jdb": "the restore marker: it keeps the environment from being opened",
     "jetool.repair": "the marker of a repair that is not finished",
 }
 
@@ -246,5 +246,5 @@ def _other(path: str, size: int, files: LogFiles) -> SpaceFile:
 
 
 def _uncounted(state: str, reason: str, path: str = "", size: int = 0) -> SpaceFile:
-    """A file of which nothing was counted."""
+    """A file without counters."""
     return SpaceFile(path=path, size_bytes=size, state=state, counted=None, obsolete=None, expired=None, reason=reason)

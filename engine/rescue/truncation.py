@@ -57,8 +57,8 @@ class CutContent(NamedTuple):
         entries, size_bytes: in all; of damage the bytes only.
         commits, aborts: transactions that ended there.
         records: by database, records that were written there and count, whatever became of their transactions.
-        first_vlsn, last_vlsn: of visible entries; NULL_VLSN when there is none.
-        first_commit, last_commit: None when there is none.
+        first_vlsn, last_vlsn: of visible entries; NULL_VLSN without any.
+        first_commit, last_commit: None without a Commit.
         dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
         durable: Commits among them up to that VLSN: a majority of the group has them.
         after_damage: Commits among them that stand after damage in the last file: recovery does not see them, salvage

@@ -7,7 +7,7 @@ Modules:
 * ``environment``: checking an environment on all levels that were asked for, in one report
 * ``log``: checking the log itself: every entry of every file, and how the files hang together
 * ``log_rules``: the rules that ``verify --log --tail`` checks
-* ``missing_file_refs``: what of the trees lies in log files that are not there
+* ``missing_file_refs``: references of the trees into missing log files
 * ``missing_files``: files that are missing and lost, as the end of the log shows it
 * ``node_reader``: reading nodes of trees that may be damaged
 * ``obsolete``: which offsets of each log file are on record as obsolete: all offset lists of its FileSummaryLNs

@@ -168,7 +168,7 @@ def verify_environment(
 
 
 class _LostFiles:
-    """What of the trees lies in missing files, asked for by the levels of the log.
+    """References of the trees into missing files, for the levels of the log.
 
     Arguments:
         walked: walks over the trees.
@@ -251,7 +251,7 @@ def _plus(report: Report, more: Iterable[Finding]) -> Report:
 def share_of_trees(
     storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
 ) -> ShareOfTrees | None:
-    """Walk over one of so many shares of the trees, for ``verify_environment`` of the same levels.
+    """Walk over one share of the trees, for ``verify_environment`` of the same levels.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_environment``.

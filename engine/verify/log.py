@@ -4,9 +4,9 @@ What is checked, in this order:
 
 1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
    processes if asked.
-2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs, of which none may be missing
-   (``engine.verify.stream_gaps``). An offset that is too small
-   is what a kill leaves that came between the header of a file and its first entry: JE goes on in the file before.
+2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
+   (``engine.verify.stream_gaps``). An offset that is too small is left by a kill between the header of a file and its
+   first entry: JE goes on in the previous file.
 3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
    FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
    the log says neither, or counts the file as in use, the trees decide (``engine.verify.missing_file_refs``): the
@@ -68,7 +68,7 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-# What of the trees lies in missing files, by file number; None when recovery fails. The argument says whether the log
+# Tree entries that lie in missing files, by file number; None when recovery fails. The argument says whether the log
 # leaves it open; where it does not, an answer that takes a walk over the trees is not worth it.
 AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
 # Missing files that the end of the log shows to be lost; asked after ``AskForLost``.
@@ -107,9 +107,9 @@ def verify_log(
         files: its log files.
         jobs: how many processes.
         listener: hears ``verify`` steps in bytes.
-        levels: ``tail`` (the end of the log), and ``log`` (everything else); whoever wants the log wants both.
+        levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.
         results: of ``check_one`` for every file, in order, where somebody else has read them.
-        lost: walks over the trees, and says what of them lies in files that are not there; None when that fails.
+        lost: walks over the trees, and returns what they refer to in missing files; None when that fails.
         lost_at_end: of a file that it names nothing else is said.
 
     Raises:
@@ -143,7 +143,7 @@ def verify_log(
 def check_all(
     storage: Storage, files: LogFiles, jobs: int, listener: Listener = SILENT, *, with_sizes: bool = False
 ) -> list[FileResult]:
-    """Check every file, alone, in so many processes; arguments and errors as for ``check_one``."""
+    """Check every file by itself, in several processes; arguments and errors as for ``check_one``."""
     total = sum(file.size_bytes for file in files.files)
     done, results = 0, []
     work = partial(check_one, storage, files.end_file(), with_sizes=with_sizes)
@@ -361,13 +361,13 @@ def _pair_findings(
     if named == before.last_offset:
         return
     # Damage at the end of the earlier file is reported there, and then the offsets say nothing more. But where the
-    # log ends in that file it may pass for a torn tail, and only the header of the next file shows that it is none.
+    # log ends in that file it may pass for a torn tail, and only the header of the next file shows that it is not.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
     if damaged_end and (before.file.number < end_file or named < before.last_offset):
         return
     rule = rules.WRONG_LAST_ENTRY
     if 0 < named < before.last_offset and _is_entry(storage, before, named):
-        # A kill left the header alone; whoever came next wrote on in the file before, and then after this header.
+        # A kill left the header alone; the next writer continued in the file before, and then after this header.
         is_read = checkpoint is None or file_of(checkpoint.record.first_active_lsn) <= before.file.number
         rule = rules.UNLINKED_END if is_read and after.last_offset > 0 else rules.EARLY_HEADER
     yield finding(
@@ -429,7 +429,7 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
 
 
 def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
-    """The type with which the stored checksum matches, 0 when there is none."""
+    """The type with which the stored checksum matches, or 0."""
     for number in range(1, 256):
         if number != ERASED and is_valid_type(number, version):
             entry[TYPE_AT] = number
@@ -481,7 +481,7 @@ def _missing_findings(
         if number not in needed and number not in told:
             yield _lost_finding(number, what)
     if unclear and found is None:
-        # Recovery fails, and nobody can say what the trees lead to.
+        # Recovery fails, so it is unknown what the trees refer to.
         for number in sorted(unclear - told):
             word = words.get(number)
             if word is None:

@@ -1,4 +1,4 @@
-"""What of the trees lies in log files that are not there.
+"""References of the trees into missing log files.
 
 A gap in the numbers says nothing by itself: JE deletes the files that it has cleaned, and a crash can keep from the log
 that it did. Neither does a summary (FileSummaryLN) that still counts a file as in use: JE drops such summaries when it
@@ -74,14 +74,14 @@ class LostFiles:
         """Look at the slots of a bottom node. Those with duplicates hold their records themselves."""
         if not isinstance(node, BIN) or db.duplicates:
             return
-        # Almost always nothing is missing. An LSN that is none has the number of no file, so it is looked at.
+        # Almost always nothing is missing. An invalid LSN has the number of no file, so it is looked at.
         if {lsn >> 32 for lsn in node.lsns} <= self._present:
             return
         for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
             # What is embedded is whole in its slot: the file of its LN may be gone (R-TREE-41).
             if state & (DELETED | SLOT_EMBEDDED) or is_null(lsn) or self._access.has_file(file_of(lsn)):
                 continue
-            # The cleaner deletes files whose records have expired, or were discarded, and nobody misses them.
+            # The cleaner deletes files whose records have expired or were discarded: they are not missing.
             if not has_expired(node.expirations[index], self._now_ms) and not self._may_be_gone(db, node.keys[index]):
                 self._add(db, lsn, 0, 1)
 

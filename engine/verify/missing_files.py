@@ -94,7 +94,7 @@ class _LastCheckpoint(NamedTuple):
     """What the last checkpoint says of missing files.
 
     Attributes:
-        end: its CkptEnd; None: there is none, or it is not known.
+        end: its CkptEnd; None if it has none, or is unknown.
         is_found: whether the log was read as far as the last CkptEnd, or from the end to the start.
         is_suspicious: whether a missing file may be in use by the trees that it names.
     """

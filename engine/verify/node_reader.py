@@ -46,7 +46,7 @@ class NodeReader:
         self._end_lsn = end_lsn
 
     def read(self, db: DatabaseState, lsn: int) -> IN | None:
-        """The complete node at an LSN; None when there is none, which has been reported."""
+        """The complete node at an LSN; None if it cannot be read, which has been reported."""
         entry = self._entry(db, lsn)
         if entry is not None and (usual := _usual(db, entry)) is not None:
             return usual
@@ -62,7 +62,7 @@ class NodeReader:
         except _DOES_NOT_FIT as error:
             self._findings.add(rules.UNREADABLE, f"{entry.type_name}: {error}", lsn=lsn, db=db)
         except UnknownOrderError:
-            # An order that nobody registered and that no node has shown yet: a delta cannot be put in its place.
+            # An order that is not registered and that no node has shown yet: a delta cannot be put in its place.
             pass
         return None
 

@@ -59,7 +59,7 @@ class ObsoleteOffsets:
         return index < len(offsets) and offsets[index] == offset_of(lsn)
 
     def between(self, lsn: int, size: int) -> frozenset[int]:
-        """Those from an LSN on, within so many bytes of its file."""
+        """Entries from an LSN on, within a number of bytes of its file."""
         offsets, first = self._of(file_of(lsn)), offset_of(lsn)
         start, end = bisect_left(offsets, first), bisect_left(offsets, first + size)
         return frozenset([lsn - first + offset for offset in offsets[start:end]])

@@ -73,11 +73,11 @@ if TYPE_CHECKING:
     # Only mypyc reads these annotations; nothing has to be installed to run the module.
     from mypy_extensions import i64
 
-# Slots wait by stretches of the log of so many bytes; their sizes have so many bits.
+# Slots wait by stretches of the log of 2**_STRETCH_BITS bytes.
 _STRETCH_BITS: Final = 24
 _STRETCH_MASK: Final = (1 << _STRETCH_BITS) - 1
 _MOST_WAITING: Final = 0x7FFFFFFF
-# A stretch is read whole where so many bytes of it hold a record.
+# A stretch is read whole if it holds a record at least for this many bytes.
 _GAP_BYTES: Final = 4096
 # Enough for a header and the fields of an LN up to the database id.
 _HEAD_BYTES: Final = 64

@@ -20,9 +20,9 @@ _LOCKS: Final = ("je.lck", "dbex.lck")
 
 
 def interrupted(storage: Storage) -> PendingRepair | None:
-    """What the marker says when nobody is at work on the environment; None without a marker."""
+    """The contents of the marker if no repair is running; None without a marker."""
     pending = pending_in(storage)
-    # Whoever holds the lock is at work: that repair is under way.
+    # A process holds the lock: its repair is running.
     if pending is None or any(_is_locked(storage, path) for path in _LOCKS):
         return None
     return pending

@@ -4,7 +4,7 @@ A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it t
 
 * An invisible entry lies in a period and is part of the replication stream. Local entries between those of a period
   are never rolled back. The RollbackStart may have been cleaned away before the entries: where files after them are
-  missing, nobody can say.
+  missing, it is unknown.
 * After a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
   missing they may be either: recovery sets the bits (R-RB-31).
 * Two periods lie one inside the other or apart (R-RB-12, 13, 16), each has one RollbackEnd at most, and each
@@ -91,7 +91,7 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
     """What is wrong with rollback periods and invisible entries.
 
     Arguments:
-        storage, files: the environment, of which the periods are read again.
+        storage, files: the environment, whose periods are read again.
         checks: of all files, in order.
     """
     periods = _periods(checks)
@@ -206,7 +206,7 @@ def _read(log: LogReader, inside: Stretches) -> Iterator[LogEntry]:
     """Entries in the stretches. Damage in them is reported elsewhere, and so are files that cannot be read."""
     for before, behind in inside:
         try:
-            # From the start of the file: nobody has checked that an entry begins at the matchpoint.
+            # From the start of the file: it is not checked yet that an entry begins at the matchpoint.
             for item in log.forward(make_lsn(file_of(before), 0), behind):
                 if isinstance(item, LogEntry) and item.lsn > before:
                     yield item

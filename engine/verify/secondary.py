@@ -47,7 +47,7 @@ def check_secondary(env: Environment, name: str, primary: str, listener: Listene
     """Look up the primary key of every entry.
 
     Arguments:
-        env: open, and used by nobody else.
+        env: open, without other users.
         name, primary: the two databases.
         listener: hears ``secondary`` steps in entries.
 

@@ -8,7 +8,7 @@
   Nodes can be counted too often: recovery counts an old version for every newer one that names it (R-REC-18). So can
   LNs outside transactions: when JE removes a temporary database, it counts some of those again that it had counted.
 * Reserved: the cleaner is done with such a file and deletes it when it likes, so nothing may lead into it but
-  records that have expired, which nobody reads (R-CLN-26).
+  records that have expired, which are not read (R-CLN-26).
 
 Files without a summary were written since the last checkpoint, or are taken for used completely (je-log-format.md
 10.1); there is nothing to check. Neither is there in damaged files, which other levels report. Erased entries have lost
@@ -49,7 +49,7 @@ from engine.workers.parallel import map_small
 UTILIZATION: Final = "_jeUtilization"
 
 _KEY_BYTES: Final = 8
-# Of so many LNs outside transactions one may be counted as obsolete twice.
+# One in this many LNs outside transactions may be counted as obsolete twice.
 _COUNTED_TWICE: Final = 20
 # A part of a file, and a size, below which uncounted obsolete bytes are not worth a note.
 _WORTH_PARTS: Final = 4

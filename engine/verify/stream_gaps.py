@@ -28,7 +28,7 @@ def gap_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck])
     """VLSNs that are missing between those of the log.
 
     Arguments:
-        storage, files: the environment, of which some files are read again.
+        storage, files: the environment; some of its files are read again.
         checks: of all files, in order.
     """
     whole = StreamFacts()

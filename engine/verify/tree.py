@@ -151,7 +151,7 @@ class TreeWalk:
 
     Attributes:
         nodes, records: how many nodes, and how many slots of bottom nodes that are in use, were seen.
-        unordered: databases whose order nobody registered, so that keys could not be compared everywhere.
+        unordered: databases whose order is not registered, so that keys could not be compared everywhere.
     """
 
     def __init__(

@@ -87,7 +87,7 @@ class TreeReport(NamedTuple):
     Attributes:
         recovered: False when recovery failed, so that nothing could be walked.
         databases, nodes, records: what was walked over.
-        not_checked: databases of which something could not be checked, with the reason.
+        not_checked: databases that could not be checked completely, with the reason.
         lost: what the trees hold in log files that are not there, by file number.
     """
 
@@ -103,7 +103,7 @@ class TreeReport(NamedTuple):
 def walk_share(
     storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
 ) -> ShareOfTrees | None:
-    """Walk over one of so many shares of the trees; None where recovery fails, which ``verify_trees`` reports.
+    """Walk over one share of the trees; None where recovery fails, which ``verify_trees`` reports.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
@@ -294,7 +294,7 @@ class _Check:
         self._ids = Ids(result.ids.node)
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
-        self._told: Callable[[int, float], None] = _tell_nobody
+        self._told: Callable[[int, float], None] = _report_nothing
         # Of the tree that is walked over.
         self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
@@ -510,7 +510,7 @@ class _Check:
             given: what others have seen below each branch.
 
         Returns:
-            Whether all slots that wait were put; None when so many walks tell less than one.
+            Whether all waiting slots were put; None if several walks find less than one.
         """
         # One file for all processes.
         if self._spill is not None and not self._spill.share():
@@ -553,7 +553,7 @@ class _Check:
     def _apart(self, walk: Callable[[], Walked]) -> tuple[Part, Walked]:
         """Walk, and hand over what was seen apart from everything else."""
         # The parts together are told, by the process that asked for them.
-        told, self._told = self._told, _tell_nobody
+        told, self._told = self._told, _report_nothing
         before = self._swap()
         self._ids.begin_part()
         result = walk()
@@ -572,8 +572,8 @@ class _Check:
             observer.visit(db, node)
 
 
-def _tell_nobody(records: int, share: float) -> None:
-    """Nobody hears how many records were walked over, and what share of their database."""
+def _report_nothing(records: int, share: float) -> None:
+    """Ignore progress: the records walked over, and their share of the database."""
 
 
 def _utilization(catalog: Catalog) -> DatabaseState | None:

@@ -237,7 +237,7 @@ class _Recovery:
         try:
             if self._analysis.after.torn_commits:
                 torn = plural(self._analysis.after.torn_commits, "commit is", "commits are")
-                self.notes.append(f"the last write to the log is torn; {torn} undone that nobody was told of")
+                self.notes.append(f"the last write to the log is torn; {torn} undone that was not acknowledged")
             loss = self._options.accept_loss or self._options.derby_default
             check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
             # Nothing is written before the interlock; only a page store of this program has copies to mend from.

@@ -4,7 +4,7 @@ There is no analysis pass; one forward scan is enough (R-DRB-30). For each recor
 
 * Page record: the container is found, then the page, then versions are compared (R-DRB-34). Page version = record
   version: redo. Greater: already there, skip. Less: a record is missing; stop.
-* A container of which only a stub is left was removed later: skip. A missing container is made again by its create
+* A container that has only a stub left was removed later: skip. A missing container is made again by its create
   record; in any other record it has vanished, an error. A page after the end of the file, or never formatted, is made
   by its init record (R-DRB-33).
 * CLR: the record at its undo instant is undone, on the page and the row that the CLR names (R-DRB-36).

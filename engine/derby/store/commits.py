@@ -54,7 +54,7 @@ class DerbyGroupCommit:
                     # After a failed sync nothing counts as durable: what the system has dropped is not known.
                     if written is not None and not self._core.broken:
                         self._core.writer.synced(written.end)
-                    # Whoever waits looks again, and flushes or finds the store stopped.
+                    # The waiters look again, and flush or find the store stopped.
                     self._ended.notify_all()
 
     def _is_durable(self, end: int) -> bool:

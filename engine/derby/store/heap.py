@@ -6,7 +6,7 @@
   one piece to a page: a field that says overflow, with page and record id of the first piece; each piece is the data
   and such a field for the next one (derby-log-format.md 13.3).
 * A deleted row is marked only, so that it can come back; it is purged after the commit (``reclaim``). The undo of an
-  insert purges at once (flag 0x02): nobody else has seen the row.
+  insert purges at once (flag 0x02): no other transaction has seen the row.
 * An update stays in its place when the page has room; what it gives up is reserved until the commit, so its undo always
   fits. Otherwise the row moves and the caller changes the index.
 """

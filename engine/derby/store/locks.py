@@ -61,7 +61,7 @@ class Locks:
                     raise self._refused(owner, name)
 
     def is_readable(self, owner: int, name: LockName) -> bool:
-        """Whether nobody else is changing a key now."""
+        """Whether no other transaction is changing a key."""
         with self._released:
             held = self._held.get(name)
             return held is None or held.fits(owner, exclusive=False)
@@ -76,7 +76,7 @@ class Locks:
                     held.writer = None
                 if not held.readers and held.writer is None:
                     del self._held[name]
-            # Whoever waits tries again; most will not be concerned.
+            # All waiters try again, though most wait for another key.
             self._released.notify_all()
 
     def _try(self, owner: int, name: LockName, *, exclusive: bool) -> bool:
@@ -98,7 +98,7 @@ class Locks:
         what = f"a key of {name.table!r} is" if name.table else f"table {name.key.decode()!r} is"
         return RefusedError(
             f"{what} locked by another transaction",
-            found=f"held by {', '.join(map(str, holders)) or 'nobody any more'}",
+            found=f"held by {', '.join(map(str, holders)) or 'no transaction any more'}",
             consequence="the change was not made; what the transaction has done stays until it ends",
             hint="roll the transaction back and try again",
         )

@@ -221,7 +221,7 @@ class PageStore:
             self._core.writer.flush()
 
     def checkpoint(self) -> CheckpointResult:
-        """Take a checkpoint (R-DRB-21); nobody else works meanwhile."""
+        """Take a checkpoint (R-DRB-21); no other operation runs meanwhile."""
         core = self._core
         with core.latch, core.stopping():
             # Nothing is logged for the transaction until its record in step 5.

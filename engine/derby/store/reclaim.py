@@ -1,8 +1,8 @@
 """Work after a commit or a rollback, in internal transactions of its own (R-DRB-6).
 
-What a committed transaction has marked deleted is purged; pieces of long values that nobody needs any more, and pages
-that became empty, are given back; bytes that an update left reserved are freed; the files of dropped tables go. After
-a rollback the overflow pages that it had taken are given back.
+What a committed transaction has marked deleted is purged; unneeded pieces of long values, and pages that became empty,
+are given back; bytes that an update left reserved are freed; the files of dropped tables go. After a rollback the
+overflow pages that it had taken are given back.
 
 All of it happens under the latch right after the locks were released, before anybody else can use what is purged. A
 crash in between leaves marked rows and unused pages: space, no data. ``purge_key`` and ``purge_row`` look again whether

@@ -175,7 +175,7 @@ class StoreTransaction:
         Arguments:
             name: the table.
             start: the smallest key wanted; None for the first.
-            stop: the key in front of which the range ends; None for no end.
+            stop: the range ends before this key; None for no end.
             reverse: the largest key first.
         """
         at, inclusive = (stop if reverse else start), not reverse

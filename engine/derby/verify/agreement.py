@@ -62,7 +62,7 @@ def _without_padding(data: bytes) -> bytes:
     return column.decode_varbit(data).rstrip(b"\0 ")
 
 
-# Types of which equal values have equal bytes once these functions have seen them.
+# Types whose equal values have equal bytes after these functions.
 _STRINGS: Final = {78: _without_blanks, 85: _without_blanks}
 _COMPARED: Final[dict[int, Callable[[bytes], bytes]]] = {
     **_STRINGS,
@@ -227,7 +227,7 @@ class _Heap:
 
     def __init__(self, formats: Sequence[int]) -> None:
         self.sums = _Sums(formats)
-        # Columns of which not every value is known.
+        # Columns with unknown values.
         self.overflowing: set[int] = set()
         # By page and record id.
         self._pieces: dict[tuple[int, int], _Piece] = {}

@@ -20,7 +20,7 @@ class DerbyFinding(NamedTuple):
         code: stable code such as ``DRB-LOG-002``.
         severity: ``error``, ``warning`` or ``note``.
         file: path below the database directory, or None.
-        instant: log instant as a number, 0 when there is none.
+        instant: log instant as a number, 0 without one.
         container: container number, or None.
         page: page number, or None.
         message: what is wrong.
@@ -109,7 +109,7 @@ CODES: dict[str, Code] = {
     "DRB-PAGE-005": Code(
         ERROR,
         "the log has lost records that the page already holds",
-        "restore the log from a copy; recovery would leave changes that nobody committed",
+        "restore the log from a copy; recovery would leave uncommitted changes",
     ),
     "DRB-PAGE-006": Code(WARNING, "counts of deleted rows are wrong; space is not given back", "compress the table"),
     "DRB-PAGE-007": Code(NOTE, "recovery makes the page again when the log initialises it", "none is needed"),

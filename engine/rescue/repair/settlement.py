@@ -100,7 +100,7 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
         raise RefusedError(
             f"a repair ({pending.command}) was interrupted, and its saved bytes are not there",
             file=pending.backup,
-            consequence="nobody can tell what it had done; nothing was changed",
+            consequence="its changes cannot be determined; nothing was changed",
             hint=f"make the directory available again; without {disk.root}/{MARKER} the files count as they are",
         )
     # A copied environment carries its marker along, but the bytes belong to the original.

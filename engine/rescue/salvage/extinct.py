@@ -3,8 +3,8 @@
 All that the log has of it is the task, and nodes without these records: when those are damaged the records would come
 back. So what was written before a task that committed counts as gone; what was written after it is a record.
 
-A task may have a filter, a serialized Java object that chooses among the keys of its range. Nobody here can ask it:
-such records are saved, and counted.
+A task may have a filter, a serialized Java object that chooses among the keys of its range. It cannot be run here: such
+records are saved, and counted.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from engine.rescue.salvage.scan import survey_log
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource
 from engine.storage.base import Storage
 
-# Catalogs are small, and stand whole in the first records. Of each database so many are kept at least, of all of them
-# together so many bytes.
+# Catalogs are small, and stand whole in the first records. The least records kept of each database, and the most bytes
+# of all databases together.
 _FEW: Final = 300
 _MOST_BYTES: Final = 64 << 20
 
@@ -54,7 +54,7 @@ class SalvagedRecords:
         self.names: Sequence[str] = sorted({found.db.name for found in done.databases if not found.orphan})
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The first or the last records of a database that are kept, at most so many."""
+        """The first or the last of the kept records of a database, at most ``limit``."""
         return islice(reversed(self._last.get(name, ())) if last else self._first.get(name, ()), limit)
 
     def comparators(self) -> Mapping[str, str]:
@@ -69,7 +69,7 @@ def decoding_of_source(source: SalvageSource, name: str) -> DecodingPlan | None:
         name: of a kind of contents, or ``AUTO``.
 
     Returns:
-        None where nobody recognises them.
+        None if no decoder recognises them.
 
     Raises:
         UsageError: there is no kind of that name.

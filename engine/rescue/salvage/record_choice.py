@@ -35,7 +35,7 @@ TREE: Final = "tree"
 LOG: Final = "log"
 SLOT: Final = "slot"
 _ORIGINS: Final = {"ln": LOG, "slot": SLOT, "tree": TREE}
-# Who takes records takes so many at a time, or of about so many bytes.
+# A batch of records has at most this many records, or about this many bytes.
 _BATCH: Final = 1024
 _BATCH_BYTES: Final = 1 << 20
 _new_tuple: Final = tuple.__new__
@@ -97,7 +97,7 @@ class Judge:
         self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
         self._orphan = [database.orphan for database in databases]
-        # Nothing shows that such a database had not been removed, or is none of JE's own.
+        # Nothing shows that such a database was not removed, or is not one of JE's own.
         self._unknown = [database.orphan or database.nameless for database in databases]
         self._fates = fates
         self._commits = commits
@@ -138,12 +138,12 @@ class Judge:
         self._plain_records = self._plain_deletions = self._plain_unconfirmed = 0
 
     def _take_plain(self, database: int, key: bytes, node: int, versions: KeyVersions, batch: list[Salvaged]) -> int:
-        """Take a record of which nothing is to be said: all its LNs have committed, and no slot knows better.
+        """Take a record without findings: all its LNs have committed, and no slot has a newer version.
 
         General twin: ``record``.
 
         Returns:
-            How many bytes the batch has more; -1: the record is none of these, and is not taken.
+            The bytes that the batch has grown by; -1: the record has findings, and is not taken.
         """
         commits = self._commits[node]
         best: LNVersion | None = None

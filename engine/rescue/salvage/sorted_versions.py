@@ -35,7 +35,7 @@ _LENGTH: Final = struct.Struct("<Q")
 
 
 class _Run(NamedTuple):
-    """Rows in order in a file; the largest of its batches has so many bytes."""
+    """Sorted rows in a file, and the size of its largest batch in bytes."""
 
     file: IO[bytes]
     largest: int
@@ -70,7 +70,7 @@ class SortedVersions:
         return table
 
     def add(self, database: int, key: bytes, node: int, versions: Packed, size: int) -> None:
-        """Versions of a record that takes so many bytes."""
+        """Versions of a record, and the bytes that it takes."""
         table = self.table(database, node)
         found = table.get(key)
         if found is None:
@@ -117,7 +117,7 @@ class SortedVersions:
             yield at, last, nodes
 
     def _groups_of_one(self) -> Iterator[Group]:
-        """The groups of one node, all of which is in memory."""
+        """The groups of one node, whose rows are all in memory."""
         for database, node in sorted(self._tables):
             table = self._tables[database, node]
             for key in sorted(table):
@@ -131,7 +131,7 @@ class SortedVersions:
         self._runs.clear()
 
     def _merge_runs(self, most: int) -> None:
-        """Merge runs until there are so many at most, and a batch of each can be held; of two that is not asked."""
+        """Merge runs until at most ``most`` are left and a batch of each fits into memory; two runs always do."""
         while len(self._runs) > most or (
             len(self._runs) > 2 and sum([run.largest for run in self._runs]) > self._merge_bytes
         ):

@@ -38,11 +38,11 @@ class TreeSurvey(NamedTuple):
         time: CkptStart: what was written before it, and is in no tree, was deleted. NULL_LSN: the trees say nothing.
         bins: LSN of the full version of each BIN of users' databases at that checkpoint, by node id.
         unknown: what could not be read of a database as it was then, by its id.
-        unsure: databases of which the trees do not say what they held then.
+        unsure: databases whose contents at that time are not in the trees.
         removed: databases that were removed before ``time``.
         lost: what is gone of a database now, by its id.
         counts: BINs and slots in them now, by database.
-        lost_databases: names of the databases of which no MapLN is left.
+        lost_databases: names of the databases without a MapLN.
         lost_internal: nodes of the mapping and the naming tree that are gone.
         absent: numbers of log files that are not there and into which one of these trees leads.
     """
@@ -108,7 +108,7 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
     """Whether damage between two LSNs may have taken a node or a MapLN."""
     if not damage.length:
         return file_of(start) <= file_of(damage.lsn) <= file_of(end)
-    # One entry of which the header tells the size.
+    # One entry; its header gives the size.
     is_other = damage.found_by == BY_SIZE_CHAIN and damage.type_number in LNS - MAP_LNS
     return not is_other and damage.lsn <= end and damage.lsn + damage.length >= start
 
@@ -214,7 +214,7 @@ class TreeCatalog:
         return db_id in self.maps
 
     def state_of(self, db_id: int) -> DatabaseImpl | None:
-        """The newest state of a database; None where there is none, or it cannot be read."""
+        """The newest state of a database; None if it does not exist or cannot be read."""
         lsn = max(self.maps.get(db_id, NULL_LSN), self._walk.index.map(db_id))
         record = self._walk.record(lsn)
         content = record.content if isinstance(record, LN) else None

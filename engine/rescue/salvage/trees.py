@@ -1,7 +1,7 @@
 """The trees as the last legible checkpoint left them, as far as their nodes can be read.
 
 Recovery stops at the first node that it cannot read. Here the walk goes on beside it: such a node is a *branch* that is
-gone, of which its parent knows the range of keys.
+gone, with the range of keys that its parent knows.
 
 A checkpoint does not log the upper nodes of a tree: recovery puts the nodes below them into their slots. So the walk
 begins at the DbTree that the checkpoint names, follows LSNs, and takes of each node that it meets the newest version in
@@ -113,7 +113,7 @@ class BranchRanges:
 
 
 class DatabaseBranches(NamedTuple):
-    """The branches of one database: those that are lost now, and those of which nothing is known."""
+    """The branches of one database: those that are lost now, and unknown ones."""
 
     lost: BranchRanges
     unknown: BranchRanges

@@ -2,7 +2,7 @@
 
 General twins: ``scan.ln_version``, ``scan.node_versions``, ``scan.end_of``. What is uncommon is left to them, entry by
 entry and in the order of the log: LNs with rare fields, BIN-deltas and nodes of unusual form, other log versions,
-databases of which nothing is known, and LNs within a period that was rolled back.
+unknown databases, and LNs within a period that was rolled back.
 """
 
 from __future__ import annotations
