@@ -137,7 +137,7 @@ class DerbyLogFiles:
         return found
 
     def try_record(self, at: int) -> Record | str:
-        """The record at an instant, or the reason why it is not one. Strict: instant, lengths and body must be right."""
+        """The record at an instant, or why it is not one. Strict: instant, lengths and body must be right."""
         # Spelled out: this runs once for every record and every candidate of a search.
         number, position = at >> 32, at & 0xFFFFFFFF
         if number != self._number:
