@@ -285,7 +285,8 @@ def test_check_says_what_starrocks_would_skip(tmp_path: Path) -> None:
     meta = made(tmp_path / "fe", {"1": {**journals(1, 20, doris=False), **broken}})
     lines = run("journal", "check", meta).text.splitlines()
     assert (
-        "7  journal 7: its payload begins as JSON but is not JSON  replay stops here; StarRocks would not skip" in lines[0]
+        "7  journal 7: its payload begins as JSON but is not JSON  replay stops here; StarRocks would not skip"
+        in lines[0]
     )
     assert "replay stops here; StarRocks may be told to skip it" in lines[1]
 
