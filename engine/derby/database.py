@@ -31,6 +31,7 @@ from engine.derby.format import container, control, instant
 from engine.derby.format.control import Control
 from engine.derby.service_properties import OLD_PROPERTIES, PROPERTIES, read_properties
 from engine.errors import FormatError, NotFoundError, RefusedError, UnsupportedError
+from engine.storage import base
 from engine.storage.base import Lock, ReadFile, Stat, Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import WrappedStorage
@@ -38,9 +39,9 @@ from engine.storage.overlay import WrappedStorage
 LOG_DIRECTORY = "log"
 CONTROL = "log/log.ctrl"
 MIRROR = "log/logmirror.ctrl"
-LOCK_FILE = "dbex.lck"
+LOCK_FILE: Final = base.DERBY_LOCK_FILE
 OWNER_FILE = "db.lck"
-LOCK_BYTE = 0
+LOCK_BYTE: Final = base.WRITER_BYTE
 _POLL_S: Final = 0.2
 
 # The layouts have not changed from 10.1 to 10.16; recovery was compared with Derby's for databases up to 10.14.

@@ -27,11 +27,12 @@ from engine.format.entry_types import FILE_HEADER
 from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
 from engine.format.lsn import file_of, offset_of
 from engine.format.versions import NEWEST_VERSION, is_supported
+from engine.storage import base
 from engine.storage.base import Storage
 
-LOCK_FILE: Final = "je.lck"
+LOCK_FILE: Final = base.JE_LOCK_FILE
 # Bytes of the lock file: one writer locks the first; readers, for whom no file is deleted, share the second.
-WRITER_BYTE: Final = 0
+WRITER_BYTE: Final = base.WRITER_BYTE
 READERS_BYTE: Final = 1
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
 

@@ -26,12 +26,14 @@ from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry_types import FILE_SUMMARY_LNS
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LOCK_FILE, LogFiles, list_log_files
+from engine.log.marker import MARKER as RESTORE_MARKER
 from engine.log.reader import LogReader
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.rescue.recalculation import Recalculation
 from engine.storage.base import Storage
+from engine.storage.journal import MARKER as REPAIR_MARKER
 from engine.storage.overlay import OverlayStorage
 
 LIVE: Final = "live"
@@ -49,12 +51,12 @@ _SET_ASIDE: Final = {
     "tmp": "a file that is being received, or was when a network restore stopped",
 }
 _KNOWN: Final = {
-    "je.lck": "the lock file",
+    LOCK_FILE: "the lock file",
     "je.properties": "parameters of the environment",
     "je.config.csv": "parameters, as JE's statistics note them",
     "je.stat.csv": "JE's statistics",
-    "7fffffff.jdb": "the restore marker: it keeps the environment from being opened",
-    "jetool.repair": "the marker of a repair that is not finished",
+    RESTORE_MARKER: "the restore marker: it keeps the environment from being opened",
+    REPAIR_MARKER: "the marker of a repair that is not finished",
 }
 
 

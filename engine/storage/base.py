@@ -13,7 +13,12 @@ Rules that every implementation keeps:
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+# The file whose byte WRITER_BYTE a writer of an environment, or of a Derby database, locks.
+JE_LOCK_FILE: Final = "je.lck"
+DERBY_LOCK_FILE: Final = "dbex.lck"
+WRITER_BYTE: Final = 0
 
 
 class Stat(NamedTuple):

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, NotFoundError
-from engine.storage.base import ReadFile, Storage
+from engine.storage.base import DERBY_LOCK_FILE, JE_LOCK_FILE, WRITER_BYTE, ReadFile, Storage
 
 JOURNAL: Final = "saved.journal"
 MANIFEST: Final = "manifest.json"
@@ -163,6 +163,14 @@ def pending_in(storage: Storage) -> PendingRepair | None:
         return None
     finally:
         file.close()
+
+
+def is_at_work(storage: Storage) -> bool:
+    """Whether a process holds the lock of a writer: then a repair that is pending still runs."""
+    return any(
+        storage.stat(path) is not None and storage.lock_holder(path, WRITER_BYTE) is not None
+        for path in (JE_LOCK_FILE, DERBY_LOCK_FILE)
+    )
 
 
 def read_manifest(backup: Storage) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.format.lsn import NULL_LSN
 from engine.storage.base import Storage
-from engine.storage.journal import MARKER, PendingRepair, pending_in
+from engine.storage.journal import MARKER, PendingRepair, is_at_work, pending_in
 from engine.verify.report import ERROR, Finding, Rule
 
 RULE: Final = Rule(
@@ -16,16 +16,12 @@ RULE: Final = Rule(
     "the files are neither as before the repair nor as it leaves them; other findings are about this state",
     "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
 )
-_LOCKS: Final = ("je.lck", "dbex.lck")
 
 
 def interrupted(storage: Storage) -> PendingRepair | None:
     """The contents of the marker if no repair is running; None without a marker."""
     pending = pending_in(storage)
-    # A process holds the lock: its repair is running.
-    if pending is None or any(_is_locked(storage, path) for path in _LOCKS):
-        return None
-    return pending
+    return None if pending is None or is_at_work(storage) else pending
 
 
 def check_repairs(storage: Storage) -> tuple[Finding, ...]:
@@ -46,7 +42,3 @@ def check_repairs(storage: Storage) -> tuple[Finding, ...]:
         remedy=RULE.remedy,
     )
     return (finding,)
-
-
-def _is_locked(storage: Storage, path: str) -> bool:
-    return storage.stat(path) is not None and storage.lock_holder(path, 0) is not None

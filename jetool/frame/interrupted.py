@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
 from engine.errors import JetoolError
-from engine.log.files import LOCK_FILE
 from engine.rescue.repair import settlement
 from engine.rescue.repair.access import writer_locked
 from engine.storage import journal
@@ -20,8 +18,6 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.frame import kinds
 from jetool.frame.options import Run
-
-_LOCK_FILES: Final = (LOCK_FILE, "dbex.lck")
 
 
 def settle(run: Run, env: str) -> None:
@@ -54,7 +50,7 @@ def preview(run: Run, env: str) -> None:
         what = "a real run first brings back what was there before it"
     else:
         what = "what is shown is neither the state before it nor the state after it"
-    if settlement.is_at_work(env, _LOCK_FILES):
+    if settlement.is_at_work(env):
         run.messages.notice(f"a repair ({pending.command}) is at work", file=env, consequence=what)
         return
     run.messages.warning(

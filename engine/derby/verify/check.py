@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.derby.database import CONTROL, MIRROR, Controls, DerbyDatabase
+from engine.derby.database import CONTROL, LOCK_FILE, MIRROR, Controls, DerbyDatabase
 from engine.derby.format import container, control, instant
 from engine.derby.format.container import ContainerKey
 from engine.derby.log import DerbyLogFiles
@@ -87,7 +87,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     # Checks go on: on a running database findings may come and go.
     holder = database.lock_holder()
     if holder is not None:
-        findings.append(finding("DRB-DB-001", f"{holder_in_words(holder)} has the database open", file="dbex.lck"))
+        findings.append(finding("DRB-DB-001", f"{holder_in_words(holder)} has the database open", file=LOCK_FILE))
     log = DerbyLogFiles(database)
     checked = check_log(log, controls, listener)
     findings += checked.findings

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
@@ -28,9 +29,10 @@ from engine.rescue.repair.access import (
     full_backup_named,
     leaving_no_lock_file,
     wait_for_writer,
+    writer_locked,
     writer_of,
 )
-from engine.rescue.repair.settlement import as_before
+from engine.rescue.repair.settlement import SettledRepair, as_before, pending_repair, settle
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -105,6 +107,7 @@ class RecoveryRun(NamedTuple):
         vlsns: first and last VLSN afterwards; None for an environment without replication.
         backup: the backup directory; None when nothing was saved.
         saved_bytes: bytes in it.
+        settled: an interrupted repair that was taken back first; None without one.
     """
 
     tail: Tail
@@ -116,6 +119,7 @@ class RecoveryRun(NamedTuple):
     vlsns: tuple[int, int] | None
     backup: str | None
     saved_bytes: int
+    settled: SettledRepair | None = None
 
 
 class Stopwatch:
@@ -164,6 +168,8 @@ def recover(
 ) -> RecoveryRun:
     """Recover an environment, or show in memory what recovery would do.
 
+    A repair that was interrupted is taken back first: undo of this recovery must not bring back half of that repair.
+
     Arguments:
         accept_loss: go on although committed transactions are cut away.
         config: how the environment is opened.
@@ -181,6 +187,9 @@ def recover(
     if options.dry_run:
         return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener)
     disk = DiskStorage(plan.env)
+    settled = None
+    if pending_repair(plan.env) is not None:
+        settled = settle(plan.env, partial(writer_locked, timeout_s=options.lock_timeout_s))
     wait_for_writer(disk, options.lock_timeout_s)
     with leaving_no_lock_file(disk):
         if writer_of(disk) is None:
@@ -188,7 +197,7 @@ def recover(
             disk.open_rw(LOCK_FILE, create=True).close()
         backup = backup_directory(plan.env, options.backup_dir)
         if backup is None:
-            return _run(disk, plan.tail, None, config, listener)
+            return _run(disk, plan.tail, None, config, listener)._replace(settled=settled)
         saving = SavingStorage(disk, backup, COMMAND)
         with full_backup_named(backup):
             try:
@@ -198,7 +207,7 @@ def recover(
                 raise
             # Only after the environment was closed: its last checkpoint is part of what undo takes back.
             saving.finish({})
-            return done
+            return done._replace(settled=settled)
 
 
 def _run(

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine.errors import RefusedError
-from engine.log.files import WRITER_BYTE
 from engine.rescue.repair.access import writer_locked
 from engine.storage import journal, undo
 from engine.storage.base import Storage
@@ -71,10 +70,9 @@ def pending_repair(env: str) -> PendingRepair | None:
     return journal.pending_in(DiskStorage(env, follow=False))
 
 
-def is_at_work(env: str, lock_files: tuple[str, ...]) -> bool:
-    """Whether a process holds one of the lock files of a writer: then a repair that is pending still runs."""
-    disk = DiskStorage(env, follow=False)
-    return any(disk.stat(name) is not None and disk.lock_holder(name, WRITER_BYTE) is not None for name in lock_files)
+def is_at_work(env: str) -> bool:
+    """Whether a process holds the lock of a writer: then a repair that is pending still runs."""
+    return journal.is_at_work(DiskStorage(env, follow=False))
 
 
 def as_before(disk: DiskStorage) -> Storage:

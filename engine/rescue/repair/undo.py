@@ -56,7 +56,8 @@ def undo_repair(
         backup_dir: the directory with the old bytes; None: the newest of the environment.
         force: go on although files were changed since; what was written is lost.
         dry_run: check everything, and change nothing.
-        hold: holds the lock of the environment meanwhile.
+        hold: holds the lock of the environment meanwhile; the default is that of JE environments, and a Derby database
+            needs its own.
 
     Raises:
         NotFoundError: there are no saved bytes.

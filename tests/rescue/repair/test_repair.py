@@ -16,7 +16,7 @@ from engine.errors import NotFoundError, RefusedError
 from engine.log.files import LOCK_FILE, WRITER_BYTE
 from engine.rescue.repair.access import NOTHING_SAVED, backups_of
 from engine.rescue.repair.recovery import RepairOptions, plan_recovery, recover
-from engine.rescue.repair.settlement import is_at_work, pending_repair, settle
+from engine.rescue.repair.settlement import SettledRepair, is_at_work, pending_repair, settle
 from engine.rescue.repair.undo import undo_repair
 from engine.storage.disk import DiskStorage
 from engine.storage.saved_bytes import SavingStorage
@@ -114,7 +114,7 @@ def test_another_writer_refuses_recovery_and_undo(halted: Path) -> None:
     with child(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        assert is_at_work(str(halted), (LOCK_FILE,))
+        assert is_at_work(str(halted))
         with pytest.raises(RefusedError):
             recover(plan)
         with pytest.raises(RefusedError):
@@ -141,6 +141,24 @@ def test_an_interrupted_repair_is_taken_back(halted: Path) -> None:
     assert (settled.command, settled.was_undoing) == ("recover", False)
     assert contents(halted) == before
     assert pending_repair(str(halted)) is None
+
+
+def test_recovery_takes_an_interrupted_repair_back_first(halted: Path) -> None:
+    """Otherwise undo would bring back the half-finished state that the interrupted repair has left."""
+    before = contents(halted)
+    saving = SavingStorage(DiskStorage(halted), DirectoryBeside(halted.parent / "saved", str(halted)), "recover")
+    # Neither finished nor interrupted: as after SIGKILL.
+    with Environment(saving, EnvironmentConfig()):
+        pass
+    plan = plan_recovery(str(halted))
+    preview = recover(plan, RepairOptions(dry_run=True))
+    assert pending_repair(str(halted)) is not None
+    done = recover(plan)
+    assert done.settled == SettledRepair("recover", was_undoing=False)
+    assert (done.end_lsn, done.checkpoint_end_lsn) == (preview.end_lsn, preview.checkpoint_end_lsn)
+    assert pending_repair(str(halted)) is None
+    assert undo_repair(str(halted)).backup == done.backup
+    assert contents(halted) == before
 
 
 def test_records_of_the_same_run_are_not_undone(halted: Path) -> None:
