@@ -38,7 +38,7 @@ from engine.recovery.node_replay import NodeLog, replay
 from engine.recovery.redo_pass import RedoPass
 from engine.recovery.result import PassCount, RecoveryResult, TxnFate, TxnLsns, changed_entries
 from engine.recovery.rollback_tracker import RollbackTracker
-from engine.recovery.undo_pass import UndoPass
+from engine.recovery.undo_pass import LNPassParts, UndoPass
 from engine.tree.apply import leaf_of, redo_ln
 from engine.tree.comparators import SortKey
 from engine.tree.context import TreeContext
@@ -149,8 +149,11 @@ class Recovery:
         self._seen.nodes = NodeLog()
         replicated = self._resurrect and bool(catalog.flags & ENV_REPLICATED)
         tracker = self._tracker()
-        undo = UndoPass(self._ctx, catalog, result, legacy, self._hook, self._keeper, tracker, replicated=replicated)
-        redo = RedoPass(self._ctx, catalog, result, legacy, self._hook, self._keeper)
+        parts = LNPassParts(
+            ctx=self._ctx, catalog=catalog, result=result, legacy=legacy, hook=self._hook, keeper=self._keeper
+        )
+        undo = UndoPass(parts, tracker, replicated=replicated)
+        redo = RedoPass(parts)
         try:
             # The worker reads ahead for redo while this process undoes.
             redo.begin(self._read_ahead_bytes)

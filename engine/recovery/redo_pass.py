@@ -18,7 +18,6 @@ import contextlib
 from operator import itemgetter
 from typing import Final
 
-from engine.catalog.catalog import Catalog
 from engine.errors import StorageError
 from engine.events import SILENT, Listener, Progress
 from engine.format.entry.db_tree import NAMING_DB_ID
@@ -39,8 +38,6 @@ from engine.log.passes import (
     raw_at,
     shares_of,
 )
-from engine.recovery.hooks import CacheKeeper, RecoveryHook
-from engine.recovery.legacy_dups import LegacyDuplicates
 from engine.recovery.node_replay import is_provisional, passes_over
 from engine.recovery.redo_batch import (
     MOST_BYTES,
@@ -51,11 +48,10 @@ from engine.recovery.redo_batch import (
     Replaced,
     plain_rows,
 )
-from engine.recovery.result import PassCount, RecoveryResult
-from engine.recovery.undo_pass import LNPass, ln_of
+from engine.recovery.result import PassCount
+from engine.recovery.undo_pass import LNPass, LNPassParts, ln_of
 from engine.storage.scratch import ScratchFile
 from engine.tree.apply import Redo, leaf_of, redo_ln, redo_sorted
-from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.workers.process import can_fork
 from engine.workers.shared_work import SharedWork
@@ -70,18 +66,11 @@ _LSN: Final = itemgetter(1)
 
 
 class RedoPass(LNPass):
-    """Pass 8; arguments as for ``LNPass``. ``close`` must be called, whether the pass ran or not."""
+    """Pass 8; ``close`` must be called, whether the pass ran or not."""
 
-    def __init__(
-        self,
-        ctx: TreeContext,
-        catalog: Catalog,
-        result: RecoveryResult,
-        legacy: LegacyDuplicates,
-        hook: RecoveryHook | None,
-        keeper: CacheKeeper | None,
-    ) -> None:
-        super().__init__(ctx, catalog, result, legacy, hook, keeper)
+    def __init__(self, parts: LNPassParts) -> None:
+        super().__init__(parts)
+        keeper = parts.keeper
         self._most_bytes = MOST_BYTES if keeper is None else keeper.budget_bytes // _BATCH_PART
         self._hidden: set[int] = set()
         self._runs: RedoRuns | None = None

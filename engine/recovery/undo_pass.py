@@ -12,7 +12,7 @@ slot back to 0x400; at 0x400 it puts the slot back to the version before the tra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
 from engine.events import SILENT, Listener, Progress
@@ -43,31 +43,35 @@ _OPEN: Final = [
 _NEVER_FULL: Final = 1 << 62
 
 
-class LNPass:
-    """A pass over the LNs of the range.
+class LNPassParts(NamedTuple):
+    """What a pass over LNs works with.
 
-    Arguments:
+    Attributes:
         ctx, catalog: trees and databases after the IN passes.
-        result: the sets of pass 3; the pass adds what it finds.
+        result: the sets of pass 3; the passes add what they find.
         legacy: duplicates of log versions 6 and 7.
         hook: is called for every LN that is redone or undone.
         keeper: evicts nodes. Without it all nodes stay in memory.
     """
 
-    def __init__(
-        self,
-        ctx: TreeContext,
-        catalog: Catalog,
-        result: RecoveryResult,
-        legacy: LegacyDuplicates,
-        hook: RecoveryHook | None,
-        keeper: CacheKeeper | None,
-    ) -> None:
-        self._ctx = ctx
-        self._catalog = catalog
-        self._result = result
-        self._legacy = legacy
-        self._hook = hook
+    ctx: TreeContext
+    catalog: Catalog
+    result: RecoveryResult
+    legacy: LegacyDuplicates
+    hook: RecoveryHook | None
+    keeper: CacheKeeper | None
+
+
+class LNPass:
+    """A pass over the LNs of the range."""
+
+    def __init__(self, parts: LNPassParts) -> None:
+        keeper = parts.keeper
+        self._ctx = parts.ctx
+        self._catalog = parts.catalog
+        self._result = parts.result
+        self._legacy = parts.legacy
+        self._hook = parts.hook
         self._keep_room: Callable[[], None] = (lambda: None) if keeper is None else keeper.keep_room
         self._budget_bytes = _NEVER_FULL if keeper is None else keeper.budget_bytes
 
@@ -95,20 +99,9 @@ class UndoPass(LNPass):
         hidden: LSNs that were rolled back; redo must skip them.
     """
 
-    def __init__(
-        self,
-        ctx: TreeContext,
-        catalog: Catalog,
-        result: RecoveryResult,
-        legacy: LegacyDuplicates,
-        hook: RecoveryHook | None,
-        keeper: CacheKeeper | None,
-        tracker: RollbackTracker,
-        *,
-        replicated: bool,
-    ) -> None:
-        super().__init__(ctx, catalog, result, legacy, hook, keeper)
-        self._rollback = RollbackScan(ctx, catalog, tracker)
+    def __init__(self, parts: LNPassParts, tracker: RollbackTracker, *, replicated: bool) -> None:
+        super().__init__(parts)
+        self._rollback = RollbackScan(parts.ctx, parts.catalog, tracker)
         self._replicated = replicated
         self.hidden: set[int] = set()
 
