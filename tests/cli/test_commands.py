@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 
 import click
 import jsonschema_rs
@@ -26,6 +28,18 @@ def test_every_module_is_in_the_table() -> None:
     modules = {path.stem for path in commands.glob("*.py") if not path.stem.startswith("derby_")} - {"__init__"}
     packages = {f"{path.parent.name}.command" for path in commands.glob("*/command.py")}
     assert modules | packages == {row.module for row in table.COMMANDS}
+
+
+def test_commands_are_there_without_spark() -> None:
+    """A light installation has no pyspark, pyarrow or numpy; every command still has its help."""
+    code = (
+        "import sys\n"
+        "for name in ('pyspark', 'py4j', 'pyarrow', 'numpy', 'pandas'):\n    sys.modules[name] = None\n"
+        "from jetool.frame import cli, table\n"
+        "print(sum(bool(cli.load(row).help) for row in table.COMMANDS))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{len(table.COMMANDS)}\n", "")
 
 
 def test_names_and_aliases_are_unique_and_groups_are_known() -> None:

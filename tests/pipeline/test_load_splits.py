@@ -19,7 +19,7 @@ needs("Spark")
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from engine.pipeline.load.input import columnar, lines, sources, splits
+from engine.pipeline.load.input import columnar, endings, lines, splits
 from engine.pipeline.load.input.recipe import Recipe, SourceColumn
 from engine.pipeline.load.input.sources import Layout, layout_of
 from engine.pipeline.load.input.splits import Split
@@ -201,4 +201,4 @@ def test_what_only_sparks_readers_can_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv.snappy").write_bytes(b"")
     assert splits.opened(layout(tmp_path / "a.csv.snappy", "csv")) is None
     assert splits.opened(Layout(("s3a://bucket/a.csv",), "csv", ",", True)) is None
-    assert sources.is_plain("a=b.csv")
+    assert endings.is_plain("a=b.csv")

@@ -9,17 +9,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from engine.errors import UsageError
+from engine.errors import StorageError, UsageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import stage
-from engine.pipeline.load.input import rejects
-from engine.pipeline.load.input.recipe import AVRO, JSON, RAW, Recipe, RecipeRequest, resolve
+from engine.pipeline.load.input.recipe import AVRO, JSON, PLACE_BITS, RAW, TABLE, Recipe, RecipeRequest, resolve
 from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, shares
@@ -28,7 +29,7 @@ from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
-from engine.storage.sidecar import Access
+from engine.storage.sidecar import Access, give, make_directories
 
 # A task holds a run three times while it sorts it; two hold what a split makes.
 RUN_BYTES: Final = 18 << 20
@@ -36,6 +37,7 @@ PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
 _AGAIN: Final = "remove the cause and run the same command again"
 ROOM: Final = "make room on the environment's disk for the source twice over, and run the same command again"
+_REJECTS: Final = "rejects.jsonl"
 
 
 class Backend(Protocol):
@@ -148,7 +150,7 @@ def read_source(
         sum(outcome.rejected for outcome in outcomes),
         sum(run.duplicates for run in runs),
         runs,
-        rejects.write(recipe, outcomes, rejects_directory, access),
+        _write_rejects(recipe, outcomes, rejects_directory, access),
     )
 
 
@@ -191,3 +193,64 @@ def staging_directory(storage: Storage) -> Iterator[Path]:
         yield directory
     finally:
         stage.clean(storage)
+
+
+def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
+    """Put all rejects into one file of a directory, which is made.
+
+    JSON lines with source file, line, column, reason and the record itself::
+
+        {"file":"orders.csv","line":17,"column":3,"reason":"2 columns, expected 3","record":"4711,three crates"}
+
+    A task knows the place of a record in its split only; the lines of the splits before are known when all were read,
+    so the driver completes the line numbers. Records of formats without lines have no line number.
+
+    A user who may not read the environment may not read them: ``access`` says who may.
+
+    Returns:
+        Path of the file; None when nothing was rejected.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    paths = [outcome.rejects for outcome in outcomes if outcome.rejects is not None]
+    if not paths:
+        return None
+    before = _lines_before(recipe, outcomes)
+    target = directory / _REJECTS
+    try:
+        make_directories(directory, access)
+        # Closed to others from the first byte, and not through a link that somebody has put there.
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            give(target, access.file, access)
+            for path in sorted(paths):
+                with Path(path).open(encoding="utf-8") as lines:
+                    for line in lines:
+                        out.write(_finished(recipe, before, line) + "\n")
+    except OSError as error:
+        raise StorageError("cannot write the rejects", file=str(target), found=error.strerror) from error
+    return target
+
+
+def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
+    """For every split, the lines of its file that stand before it."""
+    counts = dict(sorted(pair for outcome in outcomes for pair in outcome.splits))
+    before: dict[int, int] = {}
+    origin, seen = -1, 0
+    for split, lines in counts.items():
+        # Splits are in order, so a new origin begins a new file, and lines count from one again.
+        if split >> recipe.split_bits() != origin:
+            origin, seen = split >> recipe.split_bits(), 0
+        before[split] = seen
+        seen += lines
+    return before
+
+
+def _finished(recipe: Recipe, before: dict[int, int], line: str) -> str:
+    rank, column, reason, record = json.loads(line)
+    split, place = rank >> PLACE_BITS, rank & ((1 << PLACE_BITS) - 1)
+    file = recipe.files[split >> recipe.split_bits()]
+    number = before[split] + place + 1 if recipe.form != TABLE else None
+    found = {"file": file, "line": number, "column": column, "reason": reason, "record": record}
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from engine.events import Listener
 from engine.pipeline.job_run import Tally
-from engine.pipeline.load.input import sorted_runs, sources, splits
+from engine.pipeline.load.input import endings, sorted_runs, sources, splits
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
@@ -139,8 +139,8 @@ class SparkBackend:
 
     def _frame(self, layout: Layout, paths: list[str]) -> DataFrame:
         reader = self._session.spark.read
-        named = [sources.local(path) if sources.is_local(path) else path for path in paths]
-        absolute = [_absolute(path) if sources.is_local(path) else path for path in named]
+        named = [endings.local(path) if endings.is_local(path) else path for path in paths]
+        absolute = [_absolute(path) if endings.is_local(path) else path for path in named]
         if layout.form != TABLE:
             return reader.text(absolute)
         return reader.format(layout.name).load(absolute)
@@ -173,9 +173,9 @@ def _read_task(recipe: Recipe, batches: Iterator[Any]) -> Iterator[Any]:
 
 def _is_small(paths: tuple[str, ...]) -> bool:
     """Whether Spark's readers have so little to do that a fast start is worth more than fast code."""
-    if not all(sources.is_local(path) for path in paths):
+    if not all(endings.is_local(path) for path in paths):
         return False
-    files = (Path(file) for path in paths for file in sources.files_of(path))
+    files = (Path(file) for path in paths for file in endings.files_of(path))
     return sum(file.stat().st_size for file in files) < _SMALL_BYTES
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from engine.pipeline.load.input import sources
+from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
 from jetool.frame import params
 
@@ -68,7 +68,7 @@ _OPTIONS: Final = (
     click.option(
         "--from",
         "source_format",
-        type=click.Choice(sources.FORMATS),
+        type=click.Choice(endings.FORMATS),
         help="Format of the sources.  [default: by their names]",
     ),
     click.option("--key", metavar="COLUMN,...", help="Columns of the key; several are put together."),
@@ -137,11 +137,11 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
 
 def _looks_like_dump(path: str) -> bool:
     """Whether it begins as a dump does, or is a file whose name says nothing else."""
-    if not sources.is_local(path):
+    if not endings.is_local(path):
         return False
     try:
-        with open(sources.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
-            return file.read(len(_DUMP)).upper() == _DUMP or sources.ending_of(path) is None
+        with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
+            return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
     except OSError:
         # Not readable, perhaps not there: the name decides which error it gets.
         return path.endswith(".dump")

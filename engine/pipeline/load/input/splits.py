@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.pipeline.load.input import columnar, lines, sources
+from engine.pipeline.load.input import columnar, endings, lines, sources
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sorted_runs import BLOCK_BITS, PartRead, TextBlock, read, with_places
 from engine.pipeline.load.input.sources import Layout, OpenSource
@@ -58,11 +58,11 @@ def opened(layout: Layout) -> OpenSource | None:
     Raises:
         UsageError: text without a first line to go by. JobError: a file that cannot be read.
     """
-    if layout.name == "avro" or not all(sources.is_local(path) and sources.is_plain(path) for path in layout.paths):
+    if layout.name == "avro" or not all(endings.is_local(path) and endings.is_plain(path) for path in layout.paths):
         return None
-    files = tuple(file for path in layout.paths for file in sources.files_of(path))
+    files = tuple(file for path in layout.paths for file in endings.files_of(path))
     if layout.form != TABLE:
-        if not all(sources.is_stream(file) for file in files):
+        if not all(endings.is_stream(file) for file in files):
             return None
         with sources.readable(files[0]):
             first = lines.first_lines(files[0], sources.SAMPLE_LINES)
@@ -159,7 +159,7 @@ def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
     with sources.readable(path):
         size = Path(path).stat().st_size
     # A compressed stream can only be read from its beginning.
-    if sources.is_packed(path):
+    if endings.is_packed(path):
         yield Split(origin, path, 0, None, size)
         return
     for start in range(0, max(size, 1), split_bytes):
