@@ -11,12 +11,12 @@ from collections import Counter
 from engine.format.lsn import format_lsn
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 
 storage = DiskStorage(sys.argv[1])
 counts: Counter[str] = Counter()
-for item in LogReader(storage, list_log_files(storage)).forward():
+for item in scan_log(storage, list_log_files(storage), marker=True).entries():
     if isinstance(item, Damage):
         print(f"damage in {item.path} at {format_lsn(item.lsn)}: {item.length} bytes, {item.reason}")
     else:

@@ -13,12 +13,12 @@ from engine.format.entry_types import COMMIT
 from engine.format.lsn import format_lsn
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 
 storage = DiskStorage(sys.argv[1])
-log = LogReader(storage, list_log_files(storage))
-commits = (item for item in log.backward() if isinstance(item, LogEntry) and item.type_number == COMMIT)
+scan = scan_log(storage, list_log_files(storage), types=frozenset({COMMIT}))
+commits = (item for item in scan.backward() if isinstance(item, LogEntry))
 for entry in islice(commits, 3):
     record = entry.record()
     assert isinstance(record, TxnEnd)

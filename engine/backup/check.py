@@ -20,9 +20,8 @@ from engine.db.vlsn_view import read_index
 from engine.errors import DamageError, JetoolError
 from engine.events import SILENT, Listener
 from engine.format.lsn import format_lsn
-from engine.log.check import check_file
 from engine.log.files import LogFile
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 
 
 class FileCheckup(NamedTuple):
@@ -155,8 +154,7 @@ class BackupChecker:
         """Good entries, and the stretches of damage; the sum is right, so the original had them too."""
         listed = LogFile(file.number, file.path, file.size_bytes)
         try:
-            with FileReader(view, listed, is_last=is_last) as reader:
-                found = check_file(reader, with_sizes=False)
+            found = scan_file(view, listed, is_last=is_last).check(with_sizes=False)
         except JetoolError as error:
             return 0, (str(error),)
         stretches = [stretch.damage for stretch in found.damages]

@@ -7,7 +7,7 @@ ends entries are read until one has a VLSN. Where that leads nowhere the file is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from itertools import islice
 from typing import Final, NamedTuple
@@ -19,11 +19,10 @@ from engine.format.entry_types import COMMIT
 from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import check_file
 from engine.log.damage import AfterDamageCount
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, header_version
-from engine.log.reader import FileReader, LogReader
+from engine.log.scan import LogScan, scan_file
 from engine.storage.base import Storage
 
 # Entries that are looked at one by one before a file is read in bulk.
@@ -60,19 +59,18 @@ def end_of(storage: Storage, file: LogFile) -> LogEnd:
     Raises:
         UnsupportedError: a log version that this program does not read. StorageError: it cannot be read.
     """
-    with FileReader(storage, file, is_last=True) as reader:
-        found = check_file(reader, with_sizes=False)
+    scan = scan_file(storage, file, is_last=True)
+    found = scan.check(with_sizes=False)
     bad = [stretch.damage for stretch in found.damages if stretch.damage.length]
     if not bad:
         return LogEnd(found.end_offset, 0)
     end = offset_of(bad[0].lsn)
     count = AfterDamageCount()
-    with FileReader(storage, file, is_last=True) as reader:
-        for item in reader.entries():
-            if isinstance(item, LogEntry) and item.lsn > bad[0].lsn:
-                count.add(item)
-        with closing(storage.open(file.path)) as handle:
-            return LogEnd(end, count.result(handle, bad[0], has_later_file=False).commits if count.commits else 0)
+    for entry in scan.good_entries():
+        if entry.lsn > bad[0].lsn:
+            count.add(entry)
+    with closing(storage.open(file.path)) as handle:
+        return LogEnd(end, count.result(handle, bad[0], has_later_file=False).commits if count.commits else 0)
 
 
 def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bool) -> FileFacts:
@@ -85,25 +83,25 @@ def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bo
         UnsupportedError, StorageError: it cannot be read.
     """
     is_last = file is files.files[-1]
-    with FileReader(storage, file, is_last=is_last) as reader:
-        last = _named_by_next(storage, files, file, reader)
-        vlsns = _vlsns_at_ends(storage, files, file, last) if replicated and last is not None else (NULL_VLSN,) * 2
-        if last is not None and vlsns is not None:
-            return FileFacts(reader.version, make_lsn(file.number, 0), make_lsn(file.number, last), *vlsns)
-        found = check_file(reader, with_sizes=False)
-        if found.last_offset < 0:
-            return FileFacts(reader.version, NULL_LSN, NULL_LSN, NULL_VLSN, NULL_VLSN)
-        return FileFacts(
-            version=reader.version,
-            first_lsn=make_lsn(file.number, 0),
-            last_lsn=make_lsn(file.number, found.last_offset),
-            first_vlsn=found.first_vlsn,
-            last_vlsn=found.last_vlsn,
-        )
+    scan = scan_file(storage, file, is_last=is_last)
+    version, last = scan.head().version, _named_by_next(storage, files, file, scan)
+    vlsns = _vlsns_at_ends(scan, last) if replicated and last is not None else (NULL_VLSN,) * 2
+    if last is not None and vlsns is not None:
+        return FileFacts(version, make_lsn(file.number, 0), last, *vlsns)
+    found = scan.check(with_sizes=False)
+    if found.last_offset < 0:
+        return FileFacts(version, NULL_LSN, NULL_LSN, NULL_VLSN, NULL_VLSN)
+    return FileFacts(
+        version=version,
+        first_lsn=make_lsn(file.number, 0),
+        last_lsn=make_lsn(file.number, found.last_offset),
+        first_vlsn=found.first_vlsn,
+        last_vlsn=found.last_vlsn,
+    )
 
 
-def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, reader: FileReader) -> int | None:
-    """Offset of the last entry by the header of the next file; None when that does not tell."""
+def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, scan: LogScan) -> int | None:
+    """The last entry by the header of the next file; None when that does not tell."""
     following = files.find(file.number + 1)
     if following is None:
         return None
@@ -114,35 +112,20 @@ def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, reader: Fil
         return None
     offset = decode_file_header(start[HEADER_BYTES:], version).last_entry_in_prev_file
     # Written once and never corrected: a file that was cut and went on has another last entry (R-LOG-16).
-    if not 0 < offset < file.size_bytes or not reader.is_entry(offset):
+    if not 0 < offset < file.size_bytes:
         return None
-    entry = next(reader.entries(offset))
-    whole = isinstance(entry, LogEntry) and offset + entry.total_bytes == file.size_bytes
-    return offset if whole else None
+    entry = scan.entry_at(make_lsn(file.number, offset))
+    whole = entry is not None and offset + entry.total_bytes == file.size_bytes
+    return make_lsn(file.number, offset) if whole else None
 
 
-def _vlsns_at_ends(storage: Storage, files: LogFiles, file: LogFile, last: int) -> tuple[int, int] | None:
+def _vlsns_at_ends(scan: LogScan, last_lsn: int) -> tuple[int, int] | None:
     """First and last VLSN by entries near both ends; None when none of these has one."""
-    log = LogReader(storage, files._replace(files=(file,), marker=None))
     ends = []
-    for items in (islice(log.forward(), _MOST_LOOKS), islice(_back_from(storage, file, last), _MOST_LOOKS)):
+    for items in (islice(scan.entries(), _MOST_LOOKS), islice(scan.back_by_links(last_lsn), _MOST_LOOKS)):
         seen = (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
         ends.append(next(seen, NULL_VLSN))
     return (ends[0], ends[1]) if NULL_VLSN not in ends else None
-
-
-def _back_from(storage: Storage, file: LogFile, offset: int) -> Iterator[LogEntry]:
-    """Entries of a file from one back to its header, by their links, as far as these lead."""
-    with FileReader(storage, file, is_last=False, window_bytes=_BACK_BYTES) as reader:
-        while offset > 0 and reader.is_entry(offset):
-            entry = next(reader.entries(offset))
-            if not isinstance(entry, LogEntry):
-                return
-            yield entry
-            # Links lead back; one that does not would lead round in a circle.
-            if entry.prev_offset >= offset:
-                return
-            offset = entry.prev_offset
 
 
 def last_commit_ms(storage: Storage, files: LogFiles, last_lsns: Mapping[int, int]) -> int | None:
@@ -152,7 +135,7 @@ def last_commit_ms(storage: Storage, files: LogFiles, last_lsns: Mapping[int, in
         last_lsns: the last entry of each file, by number.
     """
     for file in reversed([file for file in files.files if file.number in last_lsns]):
-        for entry in _back_from(storage, file, offset_of(last_lsns[file.number])):
+        for entry in scan_file(storage, file, is_last=False).back_by_links(last_lsns[file.number]):
             if entry.type_number == COMMIT and not entry.invisible:
                 # A right checksum over bytes that are no Commit: somebody has forged it.
                 with suppress(FormatError, IndexError, ValueError):

@@ -34,14 +34,12 @@ from engine.format.entry.markers import ImmutableFile, RestoreRequired, encode_i
 from engine.format.entry.trace import Trace, encode_trace
 from engine.format.entry_types import FILE_HEADER, IMMUTABLE_FILE, RESTORE_REQUIRED, TRACE
 from engine.format.header import EntryHeader, encode_entry
-from engine.format.lsn import file_of, offset_of
+from engine.format.lsn import file_of, make_lsn, offset_of
 from engine.format.versions import INVISIBLE_BIT
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import check_file
-from engine.log.entry import LogEntry
 from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, new_file_name
 from engine.log.marker import MARKER, write_marker
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.storage.room import require_room
 from engine.storage.truncated_view import CutStorage
@@ -243,15 +241,13 @@ def _is_ours(target: Storage) -> bool:
     stat = target.stat(MARKER)
     if stat is None or stat.is_directory:
         return False
-    with FileReader(target, LogFile(MARKER_FILE_NUMBER, MARKER, stat.size_bytes), is_last=True) as reader:
-        for item in reader.entries():
-            if isinstance(item, LogEntry) and item.type_number == RESTORE_REQUIRED:
-                try:
-                    record = item.record()
-                except (FormatError, IndexError, ValueError):
-                    return False
-                return isinstance(record, RestoreRequired) and _MARK in record.properties
-    return False
+    marker = LogFile(MARKER_FILE_NUMBER, MARKER, stat.size_bytes)
+    entry = next(scan_file(target, marker, is_last=True, types=frozenset((RESTORE_REQUIRED,))).good_entries(), None)
+    try:
+        record = entry.record() if entry is not None else None
+    except (FormatError, IndexError, ValueError):
+        return False
+    return isinstance(record, RestoreRequired) and _MARK in record.properties
 
 
 def _is_same(repository: Repository, target: Storage, one: PlannedFile) -> bool:
@@ -309,11 +305,11 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     """The marker that forces the next writer to begin a new log file: an entry, or a file."""
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
-    with FileReader(view, LogFile(file.number, file.path, length), is_last=True) as reader:
-        # The file may be read past its cut by its size alone.
-        found = check_file(reader, with_sizes=False)
-        last = next(reader.entries(found.last_offset), None) if found.last_offset >= 0 else None
-    if found.end_offset != length or not isinstance(last, LogEntry):
+    # The file may be read past its cut by its size alone.
+    scan = scan_file(view, LogFile(file.number, file.path, length), is_last=True)
+    found = scan.check(with_sizes=False)
+    last = scan.entry_at(make_lsn(file.number, found.last_offset)) if found.last_offset >= 0 else None
+    if found.end_offset != length or last is None:
         raise DamageError(
             "the last file of the backup is damaged",
             file=f"{repository.root}/{file.stored}",

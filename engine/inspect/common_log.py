@@ -14,10 +14,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from engine.events import SILENT, Listener
-from engine.format.lsn import NULL_LSN, make_lsn
-from engine.log.check import check_file
+from engine.format.lsn import NULL_LSN, make_lsn, offset_of
 from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.workers.parallel import map_small
 
@@ -139,8 +138,7 @@ def shared_log(
 
 def _first_damage(storage: Storage, end_file: int, file: LogFile) -> int:
     """Where the first damage of a file begins that is no torn tail; NULL_LSN for none."""
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        damages = check_file(reader, with_sizes=False).damages
+    damages = scan_file(storage, file, is_last=file.number >= end_file).check(with_sizes=False).damages
     return next((seen.damage.lsn for seen in damages if not seen.damage.is_tail), NULL_LSN)
 
 
@@ -179,10 +177,9 @@ def _same_prefix(left: bytes, right: bytes) -> int:
 def _entry_at(storage: Storage, file: LogFile, offset: int) -> int:
     """Offset of the entry, or of the damage, that holds a byte of a file; the byte itself after all of them."""
     begins = 0
-    with FileReader(storage, file, is_last=True) as reader:
-        for item in reader.entries():
-            at = item.lsn & 0xFFFFFFFF
-            if at > offset:
-                return begins
-            begins = at
+    for item in scan_file(storage, file, is_last=True).entries():
+        at = offset_of(item.lsn)
+        if at > offset:
+            return begins
+        begins = at
     return begins if offset < file.size_bytes else offset

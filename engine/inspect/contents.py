@@ -17,7 +17,7 @@ from engine.format.entry_types import USER_LNS
 from engine.inspect.database_name import database_name, database_names
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.scan import LogScan
 
 # Of the last log file, to see what is in an environment without recovering it.
 _MOST_ENTRIES: Final = 3000
@@ -94,7 +94,7 @@ class LogSample(NamesOnly):
         return islice(reversed(found) if last else iter(found), limit)
 
 
-def sample_log(log: LogReader, files: LogFiles, root: DbTree) -> LogSample:
+def sample_log(log: LogScan, files: LogFiles, root: DbTree) -> LogSample:
     """The names of databases as the last checkpoint left them, and records of the last log file.
 
     Arguments:
@@ -107,7 +107,7 @@ def sample_log(log: LogReader, files: LogFiles, root: DbTree) -> LogSample:
     """
     names: dict[int, str | None] = {}
     found: dict[str, list[tuple[bytes, bytes]]] = {}
-    for item in islice(log.forward(files.files[-1].number << 32) if files.files else (), _MOST_ENTRIES):
+    for item in islice(log.between(files.files[-1].number << 32).entries() if files.files else (), _MOST_ENTRIES):
         if not isinstance(item, LogEntry) or item.type_number not in USER_LNS or item.invisible:
             continue
         try:

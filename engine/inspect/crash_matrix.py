@@ -30,7 +30,7 @@ from engine.format.versions import TWO_PART_DUPLICATES
 from engine.inspect.crash_points import CrashPoint, apply_crash
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 
@@ -83,7 +83,7 @@ class CommittedModel:
         # Numbers begin at 0 and have no hole until the cleaner makes one (R-LOG-14).
         self.has_gaps = numbers != list(range(len(numbers)))
         self.usable = not self.has_gaps
-        for item in LogReader(storage, files._replace(marker=None)).forward():
+        for item in scan_log(storage, files).entries():
             if isinstance(item, LogEntry):
                 self._take(item)
 

@@ -24,7 +24,7 @@ from engine.format.header import HEADER_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 
 MODES: Final = ("lost-tail", "torn-write", "no-fsync", "bit-flip", "zero-page", "missing-file")
@@ -65,7 +65,7 @@ def crash_points(storage: Storage, files: LogFiles) -> list[CrashPoint]:
     """Every good entry of a log as a crash point, in log order."""
     found: list[CrashPoint] = []
     synced = NULL_LSN
-    for item in LogReader(storage, files._replace(marker=None)).forward():
+    for item in scan_log(storage, files).entries():
         if isinstance(item, LogEntry):
             found.append(CrashPoint(item.lsn, item.type_name, item.total_bytes, synced))
             if item.type_number == CKPT_END:

@@ -20,7 +20,7 @@ from engine.format.entry.ln_content import MapLN, NameLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry_types import BINS, DELTA_TYPE
 from engine.format.lsn import NULL_LSN
-from engine.log.reader import LogReader
+from engine.log.scan import LogScan
 
 # Levels of a tree, with a BIN-delta to step over; a damaged tree must not lead in circles.
 _MOST_STEPS: Final = 12
@@ -30,7 +30,7 @@ _OWN: Final = "_je"
 _RESERVED_FILES: Final = "_jeReservedFilesDb"
 
 
-def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
+def database_name(log: LogScan, root: DbTree, db_id: int) -> str | None:
     """The name of a database, None when it cannot be found.
 
     Arguments:
@@ -45,7 +45,7 @@ def database_name(log: LogReader, root: DbTree, db_id: int) -> str | None:
     return record.content.database.name if record is not None and isinstance(record.content, MapLN) else None
 
 
-def reserved_files(log: LogReader, root: DbTree) -> set[int]:
+def reserved_files(log: LogScan, root: DbTree) -> set[int]:
     """The files that the cleaner has given up, by the records of the checkpoint, whether they are there or not.
 
     Raises:
@@ -67,7 +67,7 @@ def reserved_files(log: LogReader, root: DbTree) -> set[int]:
     }
 
 
-def database_names(log: LogReader, root: DbTree) -> list[str]:
+def database_names(log: LogScan, root: DbTree) -> list[str]:
     """The names of all databases but JE's own, from the naming tree as the checkpoint left it; those that can be read.
 
     Raises:
@@ -83,7 +83,7 @@ def database_names(log: LogReader, root: DbTree) -> list[str]:
     return sorted(name for name in found if not name.startswith(_OWN))
 
 
-def _find(log: LogReader, root_lsn: int, key: bytes) -> LN | None:
+def _find(log: LogScan, root_lsn: int, key: bytes) -> LN | None:
     """The record of a key in a tree; None when it cannot be found."""
     lsn = root_lsn
     for _ in range(_MOST_STEPS):
@@ -102,7 +102,7 @@ def _find(log: LogReader, root_lsn: int, key: bytes) -> LN | None:
     return None
 
 
-def _nodes(log: LogReader, root_lsn: int) -> Iterator[tuple[int, NodeRecord]]:
+def _nodes(log: LogScan, root_lsn: int) -> Iterator[tuple[int, NodeRecord]]:
     """Type and record of every node of a tree that can be read, the full version of a delta after it."""
     waiting, seen = [root_lsn], 0
     while waiting and seen < _MOST_NODES:

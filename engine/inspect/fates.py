@@ -39,7 +39,7 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, LogProgress
-from engine.log.reader import FileReader, LogReader
+from engine.log.scan import scan_file, scan_log
 from engine.storage.base import Storage
 from engine.workers.parallel import map_small
 
@@ -250,7 +250,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
     found = LogFates()
     last, told = files.files[-1].number, LogProgress(listener, "read", files.files)
     actions = keeping(_WITH_FATE)
-    for item in told.along(LogReader(storage, files._replace(marker=None)).stretches(), every=1):
+    for item in told.along(scan_log(storage, files).stretches(), every=1):
         if isinstance(item, Stretch):
             found.entries += item.entries
             _take_stretch(found, item, actions)
@@ -282,10 +282,9 @@ def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> No
     """Only now: a RollbackStart stands after the records that it takes back, and most logs have none."""
     low, high = min(p.matchpoint_lsn for p in found.periods), max(p.start_lsn for p in found.periods)
     counts = found.txns.rolled_back
-    for item in LogReader(storage, files._replace(marker=None)).entries_of(
-        LNS & TRANSACTIONAL, low & ~0xFFFFFFFF, high
-    ):
-        record = record_of(item) if isinstance(item, LogEntry) else None
+    scan = scan_log(storage, files, types=LNS & TRANSACTIONAL, start=low & ~0xFFFFFFFF, end=high)
+    for item in scan.good_entries():
+        record = record_of(item)
         # Only replicated transactions are rolled back, and their ids are negative.
         if isinstance(record, LN) and record.txn_id is not None and record.txn_id < 0:
             counts[record.txn_id] = counts.get(record.txn_id, 0) + found.is_rolled_back(item.lsn, record.txn_id)
@@ -391,20 +390,19 @@ def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) 
     # With sorted duplicates the key is the first part of the record's.
     sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=(key,))
     records, names = keeping(LNS), keeping(NAME_LNS)
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        for item in reader.stretches():
-            if isinstance(item, Stretch):
-                entries += item.entries
-                # Records hold their keys as they are.
-                positions = item.positions(records if sieve.may_hold(item.data) else names)
-                lengths = header_lengths(item.version)
-                items += map(item.entry_at, sieve.sieved(item.data, positions, lengths, item.version))
-            elif isinstance(item, Damage):
+    for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
+        if isinstance(item, Stretch):
+            entries += item.entries
+            # Records hold their keys as they are.
+            positions = item.positions(records if sieve.may_hold(item.data) else names)
+            lengths = header_lengths(item.version)
+            items += map(item.entry_at, sieve.sieved(item.data, positions, lengths, item.version))
+        elif isinstance(item, Damage):
+            items.append(item)
+        else:
+            entries += 1
+            if item.type_number in LNS | ROLLBACKS:
                 items.append(item)
-            else:
-                entries += 1
-                if item.type_number in LNS | ROLLBACKS:
-                    items.append(item)
     return _FilePart(entries, items)
 
 
@@ -412,13 +410,12 @@ def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: Log
     """The ends of some transactions in a file."""
     found: list[LogEntry] = []
     sieve, actions = ByteFilter(txns=txn_ids, dbs=None, keys=None, key_prefixes=()), keeping(TXN_FATES)
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        for item in reader.stretches():
-            if isinstance(item, Stretch):
-                positions = sieve.sieved(item.data, item.positions(actions), header_lengths(item.version), item.version)
-                found += map(item.entry_at, positions)
-            elif isinstance(item, LogEntry) and item.type_number in TXN_FATES:
-                found.append(item)
+    for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
+        if isinstance(item, Stretch):
+            positions = sieve.sieved(item.data, item.positions(actions), header_lengths(item.version), item.version)
+            found += map(item.entry_at, positions)
+        elif isinstance(item, LogEntry) and item.type_number in TXN_FATES:
+            found.append(item)
     return found
 
 

@@ -22,7 +22,7 @@ from engine.inspect.group_record import GroupName, group_of, last_group_in
 from engine.log.check import FileCheck
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.vlsn.database import DATABASE_NAME
 from engine.workers.parallel import map_in_order
@@ -116,24 +116,20 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
     unreadable: list[int] = []
     is_last = file.number >= end_file
     names_index, group = False, None
-    with FileReader(storage, file, is_last=is_last) as reader:
-        for item in reader.stretches():
-            if isinstance(item, Stretch):
-                names_index = _take(facts, item, unreadable) or names_index
-                group = last_group_in(item, _OF_STREAM) or group
-            elif isinstance(item, LogEntry):
-                if matters(item.type_number, item.flags):
-                    try:
-                        facts.add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
-                    except FormatError:
-                        unreadable.append(item.lsn)
-                if item.type_number in STREAM_LNS and not item.invisible:
-                    group = group_of(item) or group
-            else:
-                damages.append(item)
-                # The end of the log: nothing after it counts (R-LOG-31).
-                if is_last and item.length:
-                    break
+    for item in scan_file(storage, file, is_last=is_last, past_end=False).stretches():
+        if isinstance(item, Stretch):
+            names_index = _take(facts, item, unreadable) or names_index
+            group = last_group_in(item, _OF_STREAM) or group
+        elif isinstance(item, LogEntry):
+            if matters(item.type_number, item.flags):
+                try:
+                    facts.add(item.lsn, item.type_number, item.version, item.flags, item.vlsn, item.body)
+                except FormatError:
+                    unreadable.append(item.lsn)
+            if item.type_number in STREAM_LNS and not item.invisible:
+                group = group_of(item) or group
+        else:
+            damages.append(item)
     return FileStream(file.path, facts, tuple(damages), tuple(unreadable), names_index, group)
 
 

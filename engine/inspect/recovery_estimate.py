@@ -21,7 +21,7 @@ from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.log.tail import Tail, find_end, find_last_checkpoint
 from engine.storage.base import Storage
 
@@ -162,7 +162,7 @@ def _sample(storage: Storage, files: LogFiles, start: int, end: int) -> _Sample:
     """Read and decode entries from the beginning of what recovery reads."""
     log_bytes = entries = lns = key_bytes = 0
     began = time.perf_counter()
-    for item in LogReader(storage, files._replace(marker=None)).forward(start, end):
+    for item in scan_log(storage, files, start=start, end=end).entries():
         if not isinstance(item, LogEntry):
             log_bytes += item.length
             continue

@@ -22,10 +22,9 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.fates import RollbackEntry, record_of
 from engine.inspect.selection import Selection
 from engine.log.access import LogAccess
-from engine.log.check import check_file
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader, LogReader
+from engine.log.scan import scan_file, scan_log
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
 from engine.storage.base import Storage
@@ -113,13 +112,12 @@ def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener:
 
 def _look_at(storage: Storage, end_file: int, file: LogFile) -> tuple[bool, list[Damage]]:
     """Whether a file holds rollback entries, and its damage."""
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        check = check_file(reader, with_sizes=False)
+    check = scan_file(storage, file, is_last=file.number >= end_file).check(with_sizes=False)
     return any(check.count(number) for number in ROLLBACKS), [seen.damage for seen in check.damages]
 
 
 def _rollbacks(storage: Storage, files: LogFiles, holding: list[LogFile]) -> Iterator[RollbackEntry]:
-    for item in LogReader(storage, files._replace(files=tuple(holding), marker=None)).entries_of(ROLLBACKS):
+    for item in scan_log(storage, files._replace(files=tuple(holding)), types=ROLLBACKS).entries():
         record = record_of(item) if isinstance(item, LogEntry) else None
         if isinstance(record, (RollbackStart, RollbackEnd)):
             yield RollbackEntry(item.lsn, record)
@@ -129,7 +127,7 @@ def _commits(storage: Storage, files: LogFiles, rollbacks: list[RollbackEntry]) 
     """LSN and transaction of the Commits that may lie in a period: where nothing ended the transaction otherwise."""
     low = min(entry.record.matchpoint_lsn for entry in rollbacks)
     ends: dict[int, tuple[int, bool]] = {}
-    for item in LogReader(storage, files._replace(marker=None)).entries_of(TXN_FATES, low & ~_OFFSET):
+    for item in scan_log(storage, files, types=TXN_FATES, start=low & ~_OFFSET).entries():
         record = record_of(item) if isinstance(item, LogEntry) and not item.invisible else None
         if isinstance(record, (TxnEnd, Prepare)) and isinstance(item, LogEntry):
             ends[record.id] = item.lsn, item.type_number == COMMIT
@@ -166,7 +164,7 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
     wanted = frozenset().union(*(period.active_txn_ids or () for period in periods))
     choose = Selection(from_lsn=low, to_lsn=high, txns=wanted)
     # Without ids nothing would be left out.
-    items = LogReader(storage, files._replace(marker=None)).stretches(low & ~_OFFSET) if wanted else iter(())
+    items = scan_log(storage, files, start=low & ~_OFFSET).stretches() if wanted else iter(())
     for item in choose.chosen(items):
         if not isinstance(item, LogEntry):
             continue

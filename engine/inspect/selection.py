@@ -46,8 +46,7 @@ from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
-from engine.log.window import LOOK_BYTES
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 
 _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, RollbackEnd, Matchpoint, Trace, FileHeader)
@@ -275,8 +274,8 @@ def database_id(word: str) -> int | None:
 def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozenset[int]:
     if all(database_id(word) is not None for word in words):
         return ids_of(words, (), storage.root)
-    entries = LogReader(storage, files).entries_of(NAME_LNS)
-    return ids_of(words, (_record(item) for item in entries if isinstance(item, LogEntry)), storage.root)
+    entries = scan_log(storage, files, types=NAME_LNS, marker=True).good_entries()
+    return ids_of(words, map(_record, entries), storage.root)
 
 
 def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) -> frozenset[int]:
@@ -316,11 +315,10 @@ def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) 
 
 def _periods(storage: Storage, files: LogFiles) -> tuple[tuple[int, int, frozenset[int]], ...]:
     periods = []
-    for item in LogReader(storage, files).entries_of(frozenset((ROLLBACK_START,))):
-        if isinstance(item, LogEntry):
-            record = _record(item)
-            if isinstance(record, RollbackStart):
-                periods.append((record.matchpoint_lsn, item.lsn, frozenset(record.active_txn_ids)))
+    for entry in scan_log(storage, files, types=frozenset((ROLLBACK_START,)), marker=True).good_entries():
+        record = _record(entry)
+        if isinstance(record, RollbackStart):
+            periods.append((record.matchpoint_lsn, entry.lsn, frozenset(record.active_txn_ids)))
     return tuple(periods)
 
 
@@ -330,9 +328,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
     low, high = NULL_LSN, NULL_LSN
     previous = NULL_LSN
     behind_early = True
-    for item in LogReader(storage, files._replace(marker=None)).forward(_first_file_for(s, storage, files)):
-        if not isinstance(item, LogEntry):
-            continue
+    for item in scan_log(storage, files, start=_first_file_for(s, storage, files)).good_entries():
         time = time_of(item)
         if time is not None and s.until_ms is not None and time > s.until_ms:
             high = previous
@@ -360,10 +356,9 @@ def _first_file_for(s: Selection, storage: Storage, files: LogFiles) -> int:
     if s.since_ms is None:
         return NULL_LSN
     first = NULL_LSN
-    reader = LogReader(storage, files)
-    for file in files.files:
-        with reader.open(file, window_bytes=LOOK_BYTES) as opened:
-            if opened.header is None or opened.header.time >= s.since_ms:
-                break
-        first = make_lsn(file.number, 0)
+    for scan in scan_log(storage, files).by_file():
+        header = scan.head().header
+        if header is None or header.time >= s.since_ms:
+            break
+        first = make_lsn(scan.files[0].number, 0)
     return first

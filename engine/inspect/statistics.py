@@ -12,9 +12,9 @@ from typing import NamedTuple
 from engine.format.entry_types import type_name
 from engine.format.header import Provisional, provisional_of
 from engine.inspect.selection import Selection, db_of, txn_of
-from engine.log.check import DamagedStretch, FileCheck, PairTotals, check_file
+from engine.log.check import DamagedStretch, FileCheck, PairTotals
 from engine.log.entry import Damage, LogEntry
-from engine.log.reader import FileReader
+from engine.log.scan import LogScan
 
 BY = ("type", "file", "db", "txn")
 
@@ -59,34 +59,29 @@ class FileStats(NamedTuple):
     file_bytes: int
 
 
-def count_file(reader: FileReader, by: str, selection: Selection) -> FileStats:
+def count_file(scan: LogScan, by: str, selection: Selection) -> FileStats:
     """Count the entries of a file.
 
     Arguments:
-        reader: an open reader; it is used up.
+        scan: a pass over the file.
         by: one of BY.
         selection: which entries; prepared.
     """
     check: FileCheck | None = None
     if selection.is_open() and by in ("type", "file"):
-        check = check_file(reader)
+        check = scan.check()
         return FileStats(_from_check(check, by), check.damages, check.size_bytes)
     totals: dict[Group, Totals] = {}
     damages = []
     wanted, group_of = selection.matcher(), _GROUPS[by]
-    for item in reader.entries():
+    for item in scan.entries():
         if isinstance(item, Damage):
             damages.append(item)
         elif wanted(item):
             _add(totals, group_of(item), _one(item.total_bytes, item.flags))
     # The evidence after damage needs all entries, not only the selected ones.
-    seen = check_damages(reader) if damages else ()
-    return FileStats(totals, seen, reader.window.size_bytes)
-
-
-def check_damages(reader: FileReader) -> tuple[DamagedStretch, ...]:
-    """The damage of a file with what follows it."""
-    return check_file(reader).damages
+    seen = scan.check().damages if damages else ()
+    return FileStats(totals, seen, scan.head().size_bytes)
 
 
 def merge(parts: Iterator[FileStats]) -> FileStats:

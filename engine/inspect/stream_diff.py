@@ -22,7 +22,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.logical_content import first_difference, logical_content
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 
 MISSING_HERE = "missing in the first"
@@ -110,7 +110,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
     """The entries of a node's stream with VLSNs from ``first`` to ``last``, in VLSN order."""
     taken_back = _TakenBack(side.facts.rollbacks)
     end_file = side.files.end_file()
-    for item in LogReader(side.storage, side.files._replace(marker=None)).forward():
+    for item in scan_log(side.storage, side.files).entries():
         if not isinstance(item, LogEntry):
             # The end of the log (R-LOG-31). A damaged file header, at offset 0, is stepped over.
             if item.length and offset_of(item.lsn) and file_of(item.lsn) >= end_file:

@@ -39,6 +39,7 @@ from engine.format.entry_types import (
     PLAIN_LNS,
     PREPARE,
     RESERVED_FILE_LNS,
+    RESTORE_REQUIRED,
     ROLLBACK_END,
     TIMED_ENTRIES,
     TRANSACTIONAL,
@@ -57,12 +58,10 @@ from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.database_name import database_name, reserved_files
 from engine.inspect.selection import db_of, time_of
-from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFile, LogFiles
-from engine.log.reader import LogReader
-from engine.log.window import LOOK_BYTES
+from engine.log.scan import LogScan, scan_file, scan_log
 from engine.storage.base import Storage
 
 T = TypeVar("T")
@@ -202,8 +201,7 @@ class _Surveyor:
         self._listener = listener
         self._storage = storage
         self._files = files
-        self._log = LogReader(storage, files)
-        self._data = LogReader(storage, files._replace(marker=None))
+        self._log = scan_log(storage, files)
         self._damages: list[Damage] = []
 
     def run(self, quick: bool) -> Survey:
@@ -253,15 +251,15 @@ class _Surveyor:
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
                 continue
-            with self._log.open(file, window_bytes=LOOK_BYTES) as reader:
-                version, header = reader.version, reader.header
-                if after == file.number + 1 and named and file.number not in bad and not reader.is_entry(named):
-                    lost.append(make_lsn(file.number, named))
-            after, named = file.number, 0 if header is None else header.last_entry_in_prev_file
-            if runs and runs[-1].version == version:
+            head = self._log.of_file(file).head()
+            named_lsn = make_lsn(file.number, named)
+            if after == file.number + 1 and named and file.number not in bad and not self._log.is_entry(named_lsn):
+                lost.append(named_lsn)
+            after, named = file.number, 0 if head.header is None else head.header.last_entry_in_prev_file
+            if runs and runs[-1].version == head.version:
                 runs[-1] = runs[-1]._replace(first_file=file.number)
             else:
-                runs.append(FileVersions(version, file.number, file.number))
+                runs.append(FileVersions(head.version, file.number, file.number))
         return tuple(reversed(runs)), tuple(reversed(lost))
 
     def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
@@ -274,26 +272,26 @@ class _Surveyor:
             last: LogEntry | None = None
             tail: Damage | None = None
             newest = 0
-            with self._log.open(file) as reader:
-                for item in reader.stretches():
-                    if isinstance(item, Stretch):
-                        last = item.entry_at(item.last - offset_of(item.lsn))
-                        newest = max(newest, _newest_time(item))
-                    elif isinstance(item, LogEntry):
-                        last = item
-                        newest = max(newest, time_of(item) or 0)
-                    elif item.length and offset_of(item.lsn):
-                        # Whatever may follow, the log ends here (R-LOG-31).
-                        tail = item._replace(length=reader.window.size_bytes - offset_of(item.lsn))
-                        break
-                    else:
-                        self._damages.append(item)
-                if tail is not None:
-                    self._damages += (
-                        seen.damage
-                        for seen in check_file(reader).damages
-                        if seen.damage.lsn >= tail.lsn and not is_harmless(seen, end_file)
-                    )
+            scan = self._log.of_file(file)
+            for item in scan.stretches():
+                if isinstance(item, Stretch):
+                    last = item.entry_at(item.last - offset_of(item.lsn))
+                    newest = max(newest, _newest_time(item))
+                elif isinstance(item, LogEntry):
+                    last = item
+                    newest = max(newest, time_of(item) or 0)
+                elif item.length and offset_of(item.lsn):
+                    # Whatever may follow, the log ends here (R-LOG-31).
+                    tail = item._replace(length=scan.head().size_bytes - offset_of(item.lsn))
+                    break
+                else:
+                    self._damages.append(item)
+            if tail is not None:
+                self._damages += (
+                    seen.damage
+                    for seen in scan.check().damages
+                    if seen.damage.lsn >= tail.lsn and not is_harmless(seen, end_file)
+                )
             if last is not None:
                 end = last.lsn + last.total_bytes
                 return last.lsn, end, newest, tail
@@ -304,11 +302,10 @@ class _Surveyor:
         for file in reversed(self._files.files):
             if last_lsn == NULL_LSN or file.number > file_of(last_lsn):
                 continue
-            limit = offset_of(last_lsn) + 1 if file.number == file_of(last_lsn) else None
+            limit = last_lsn + 1 if file.number == file_of(last_lsn) else NULL_LSN
             here = _AfterCkpt()
-            with self._data.open(file) as reader:
-                for item in reader.stretches(0, limit):
-                    here.add(item)
+            for item in self._log.of_file(file).between(end=limit).stretches():
+                here.add(item)
             if file.number < self._files.end_file():
                 # The passes meet files from the last one on, and so does whoever reads of them.
                 self._damages += reversed(here.damages)
@@ -321,12 +318,12 @@ class _Surveyor:
             root_lsn = checkpoint.record.root_lsn
             at_root = self._log.entry_at(root_lsn)
             root = _decoded(at_root, DbTree) if at_root is not None else None
-        is_last = root is not None and found.is_housekeeping(self._data, root)
+        is_last = root is not None and found.is_housekeeping(self._log, root)
         return _End(checkpoint, found.partial, root_lsn, root, is_last)
 
     def _reserved(self, control: _End, counter: _WorkCounter) -> tuple[LogFile, ...]:
         """What the records of the checkpoint say, and those after it."""
-        known = reserved_files(self._data, control.root) if control.root is not None else set()
+        known = reserved_files(self._log, control.root) if control.root is not None else set()
         return tuple(file for file in self._files.files if counter.reserved.get(file.number, file.number in known))
 
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> _WorkCounter:
@@ -336,12 +333,12 @@ class _Surveyor:
             start = make_lsn(file_of(start), 0)
         elif start != NULL_LSN:
             # It may be damaged, or cut off with the end of its file.
-            start = self._data.place_after(start)
+            start = self._log.place_after(start)
         counter = _WorkCounter(start)
         known = {damage.lsn for damage in self._damages}
         first = 0 if start == NULL_LSN else file_of(start)
         numbers = [file.number for file in self._files.files if file.number >= first]
-        for item in self._data.stretches(start, end) if end != NULL_LSN else ():
+        for item in self._log.between(start, end).stretches() if end != NULL_LSN else ():
             self._listener.step("read log", bisect_left(numbers, file_of(item.lsn)), len(numbers))
             if isinstance(item, Stretch):
                 counter.take(item)
@@ -355,18 +352,17 @@ class _Surveyor:
         """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
         if last_lsn == NULL_LSN:
             return NULL_VLSN, NULL_VLSN
-        first = next(_visible_vlsns(self._data.forward(end=end)), NULL_VLSN)
+        first = next(_visible_vlsns(self._log.between(end=end).entries()), NULL_VLSN)
         if first == NULL_VLSN:
             return NULL_VLSN, NULL_VLSN
-        return first, next(_visible_vlsns(self._data.backward(last_lsn, over_gaps=True)), NULL_VLSN)
+        return first, next(_visible_vlsns(self._log.between(last_lsn).backward(over_gaps=True)), NULL_VLSN)
 
     def _marker(self) -> RestoreRequired | None:
         if self._files.marker is None:
             return None
-        with self._log.open(self._files.marker) as reader:
-            for item in reader.entries():
-                if isinstance(item, LogEntry) and item.type_name == "RestoreRequired":
-                    return _decoded(item, RestoreRequired)
+        scan = scan_file(self._storage, self._files.marker, is_last=True, types=frozenset((RESTORE_REQUIRED,)))
+        for entry in scan.good_entries():
+            return _decoded(entry, RestoreRequired)
         # The file alone keeps JE from opening, whatever is in it.
         return RestoreRequired("unreadable", 0, "")
 
@@ -439,7 +435,7 @@ class _AfterCkpt:
         else:
             self._dbs.add(db)
 
-    def is_housekeeping(self, log: LogReader, root: DbTree) -> bool:
+    def is_housekeeping(self, log: LogScan, root: DbTree) -> bool:
         """Whether all of it is what a closing JE writes for itself: records of databases whose names begin with _je."""
         if self._other or len(self._dbs) > _MOST_OWN_DBS:
             return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.log.entry import Damage, LogEntry
-from engine.log.reader import LogReader
+from engine.log.scan import LogScan
 
 
 class EntryLocation(NamedTuple):
@@ -30,7 +30,7 @@ class EntryLocation(NamedTuple):
     damaged: bool
 
 
-def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> EntryLocation:
+def find_vlsn(log: LogScan, vlsn: int, start_lsn: int, end_lsn: int) -> EntryLocation:
     """Read from one mapping to the next for the visible entry of a VLSN.
 
     Arguments:
@@ -46,7 +46,7 @@ def find_vlsn(log: LogReader, vlsn: int, start_lsn: int, end_lsn: int) -> EntryL
     entries = passed = 0
     damaged = False
     # The end is excluded (R-LOG-43), and the entry there has to be read.
-    for item in log.forward(start_lsn, end_lsn + 1):
+    for item in log.between(start_lsn, end_lsn + 1).entries():
         if isinstance(item, Damage):
             damaged = damaged or bool(item.length)
             continue

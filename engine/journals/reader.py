@@ -26,7 +26,7 @@ from engine.journals.extents import JournalExtents
 from engine.journals.unseen import UnseenJournals, read_unseen, read_values
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 
 # How far after a journal its Commit is looked for, and how far before it the clock.
 _COMMIT_WITHIN: Final = 20_000
@@ -243,7 +243,7 @@ class CommitTimes:
 
     def __init__(self, env: Environment) -> None:
         storage = env.engine.storage
-        self._log = LogReader(storage, list_log_files(storage))
+        self._log = scan_log(storage, list_log_files(storage), marker=True)
         self._times: dict[int, int] = {}
         self._pass: Iterator[object] | None = None
         self._start = self._at = NULL_LSN
@@ -254,7 +254,7 @@ class CommitTimes:
         if found is not None:
             return found
         if self._pass is None or not self._start <= lsn <= self._at + _READ_ON_BYTES:
-            self._pass, self._start, self._at = self._log.forward(lsn), lsn, lsn
+            self._pass, self._start, self._at = self._log.between(lsn).entries(), lsn, lsn
         try:
             return self._read_on(txn)
         except (JetoolError, StopIteration):

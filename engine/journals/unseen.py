@@ -25,7 +25,7 @@ from engine.format.lsn import NULL_LSN
 from engine.journals.extents import MOST_HOLES, IdRange, JournalExtents
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 
 _WANTED: Final = USER_LNS | NAME_LNS | TXN_ENDS
 
@@ -82,11 +82,11 @@ def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | N
     if tail is None or not tail.commits_at_risk:
         return None
     storage = engine.storage
-    log = LogReader(storage, list_log_files(storage))
+    log = scan_log(storage, list_log_files(storage), types=_WANTED, marker=True)
     walk = _Walk(env, extents, tail.end_lsn)
     # A transaction that the damage splits may have begun before the last checkpoint did, but not before this.
     first = recovery.first_active_lsn
-    for item in log.entries_of(_WANTED, log.place_after(first) if first != NULL_LSN else NULL_LSN):
+    for item in log.between(log.place_after(first) if first != NULL_LSN else NULL_LSN).entries():
         walk.take(item)
     found = walk.result()
     return UnseenJournals(tail.end_lsn, found, _destroyed(extents, found), walk.broken)
@@ -95,7 +95,7 @@ def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | N
 def read_values(env: Environment, journals: list[UnseenJournal]) -> Iterator[tuple[UnseenJournal, bytes]]:
     """Unseen journals with their values, in the same order."""
     storage = env.engine.storage
-    log = LogReader(storage, list_log_files(storage))
+    log = scan_log(storage, list_log_files(storage), marker=True)
     for one in journals:
         entry = log.entry_at(one.lsn)
         record = _record(entry) if entry is not None else None

@@ -13,7 +13,8 @@ Modules:
 * ``marker``: the restore marker: a file that says that an environment must not be opened
 * ``native_values``: data of records out of maps of files, in C, where the native build has it
 * ``passes``: forward and backward passes over a stretch of the log, for recovery
-* ``reader``: reading the log: one file forward, with every stretch that is no entry; all files in both directions
+* ``reader``: reading one log file forward: entries, and every stretch that is no entry
+* ``scan``: a pass over a log, declared as a value: files, range, types, direction, processes
 * ``tail``: finding the end of the log and what stands near it
 * ``window``: looking into one log file: a buffer over it, what stands at an offset, the next good entry after a bad one
 * ``writer``: writing the log

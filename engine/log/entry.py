@@ -6,12 +6,13 @@ Who looks for few entries takes stretches of plain ones, each with the right che
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.format.codecs import Record, decode_body
 from engine.format.entry_types import type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths
-from engine.format.fast.loops import NO_TALLIES
+from engine.format.fast.loops import NO_TALLIES, keeping
 from engine.format.fast.walks import sift
 from engine.format.header import (
     HEADER_BYTES,
@@ -202,6 +203,10 @@ class Stretch(NamedTuple):
         if any(actions[pair] for pair in self.pairs):
             sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, NO_TALLIES)
         return found
+
+    def entries_of(self, types: frozenset[int] | None) -> Iterator[LogEntry]:
+        """The entries of some types; None for all."""
+        return map(self.entry_at, self.positions(keeping(types)))
 
     def entry_at(self, pos: int) -> LogEntry:
         """The entry that begins at a position of the buffer."""

@@ -1,7 +1,7 @@
-"""Reading the log: one file forward, with every stretch that is no entry, and all files in both directions.
+"""Read one log file forward: its entries, and every stretch of bytes that is no entry.
 
-Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41 (checksums), R-LOG-43 (bounds; forward: start inclusive, finish
-exclusive; backward: both inclusive), R-LOG-44 (gaps), je-log-format.md 3.8 and 16.
+``engine.log.scan`` makes passes over whole logs of it. Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41
+(checksums), je-log-format.md 3.8 and 16.
 
 * A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
   right; failing that, the one that it names if that is a version, else that of a file beside it (``version_beside``).
@@ -12,10 +12,6 @@ exclusive; backward: both inclusive), R-LOG-44 (gaps), je-log-format.md 3.8 and 
   one broken link, not one for each entry.
 * The three ways to read a file share every decision: ``FileReader.entries`` yields entries one by one,
   ``FileReader.stretches`` leaves plain ones in their buffer, ``engine.log.check`` counts them in bulk.
-* A backward pass reads each file forward in pieces and turns the pieces round, so that it meets the same entries and
-  the same damage as a forward pass, also where prevOffsets are destroyed.
-* File numbers may have gaps. A forward pass steps over them; a backward one does so only when the caller allows it,
-  since going back over a cleaned file means that something is missing.
 """
 
 from __future__ import annotations
@@ -24,11 +20,10 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import adler32
 
-from engine.errors import DamageError, NotFoundError, UnsupportedError, plural
+from engine.errors import UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
-from engine.format.fast.loops import keeping
 from engine.format.fast.walks import walk_of
 from engine.format.header import (
     BAD_PREV,
@@ -44,11 +39,11 @@ from engine.format.header import (
     EntryHeader,
     entry_checksum,
 )
-from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.format.lsn import NULL_LSN, offset_of
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, Stretch, log_entry
-from engine.log.files import MARKER_FILE_NUMBER, LogFile, LogFiles, version_beside
+from engine.log.files import LogFile, version_beside
 from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
 
@@ -396,195 +391,3 @@ def _after(item: LogEntry | Damage) -> tuple[int, int]:
         return offset_of(item.lsn), offset_of(item.lsn) + item.total_bytes
     # The next link leads to the bad entry, or into what was lost: nothing to compare with.
     return -1, offset_of(item.lsn) + item.length
-
-
-Item = LogEntry | Damage
-
-_PIECE_BYTES: Final = 1 << 20
-
-
-class LogReader:
-    """Reads the entries of an environment.
-
-    Arguments:
-        storage: the environment.
-        files: its log files.
-    """
-
-    __slots__ = ("_end_file", "_files", "_storage")
-
-    def __init__(self, storage: Storage, files: LogFiles) -> None:
-        self._storage = storage
-        self._files = files.with_marker()
-        self._end_file = files.end_file()
-
-    def open(self, file: LogFile, version: int | None = None, window_bytes: int = WINDOW_BYTES) -> FileReader:
-        """A reader of one file; ``version`` serves when its header cannot be read (None: ask the files beside it)."""
-        is_last = file.number >= self._end_file
-        return FileReader(self._storage, file, is_last=is_last, version=version, window_bytes=window_bytes)
-
-    def forward(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Item]:
-        """Entries and damage in ``[start, end)``; NULL_LSN is no limit.
-
-        Raises:
-            NotFoundError: neither an entry nor damage begins at ``start``; ``place_after`` gives one where it does.
-            UnsupportedError, StorageError: as ``FileReader``.
-        """
-        for reader, first, limit in self._parts(start, end):
-            yield from reader.entries(first, limit)
-
-    def stretches(self, start: int = NULL_LSN, end: int = NULL_LSN) -> Iterator[Stretch | Item]:
-        """The same as ``forward`` yields, plain entries in a row as one ``Stretch``; arguments and errors as there."""
-        for reader, first, limit in self._parts(start, end):
-            yield from reader.stretches(first, limit)
-
-    def entries_of(
-        self, types: frozenset[int], start: int = NULL_LSN, end: int = NULL_LSN
-    ) -> Iterator[LogEntry | Damage]:
-        """What ``forward`` yields of entries of some types, and all damage; arguments and errors as there."""
-        actions = keeping(types)
-        for item in self.stretches(start, end):
-            if isinstance(item, Stretch):
-                for pos in item.positions(actions):
-                    yield item.entry_at(pos)
-            elif isinstance(item, Damage) or item.type_number in types:
-                yield item
-
-    def backward(self, start: int = NULL_LSN, end: int = NULL_LSN, *, over_gaps: bool = False) -> Iterator[Item]:
-        """Entries and damage from ``start`` down to ``end``, both inclusive; NULL_LSN is no limit.
-
-        Arguments:
-            start: the last entry of the pass; NULL_LSN begins at the end of the log.
-            end: the first one.
-            over_gaps: go on where a file number is missing.
-
-        Raises:
-            DamageError: a file number is missing between two files that the pass needs, and ``over_gaps`` is not set.
-            NotFoundError: no entry begins at ``start``.
-        """
-        above: LogFile | None = None
-        for file in reversed(self._within(end, NULL_LSN)):
-            if start != NULL_LSN and file.number > file_of(start):
-                continue
-            # The marker is numbered far above the log; the distance to it is no gap.
-            gap = above is not None and above.number not in (file.number + 1, MARKER_FILE_NUMBER)
-            if gap and above is not None and not over_gaps:
-                raise DamageError(
-                    "cannot read backward over cleaned file",
-                    file=f"{self._storage.root}/{above.path}",
-                    lsn=format_lsn(make_lsn(above.number, 0)),
-                    expected=f"file 0x{above.number - 1:x} before it",
-                    found=f"file 0x{file.number:x}",
-                )
-            above = file
-            with self.open(file) as reader:
-                last = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else None
-                if last is not None:
-                    self._expect_entry(reader, last)
-                first = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else 0
-                yield from _backward(reader, first, last)
-
-    def entry_at(self, lsn: int) -> LogEntry | None:
-        """The entry that begins at an LSN, None when no good one does or its file is gone."""
-        file = next((file for file in self._files if file.number == file_of(lsn)), None)
-        if lsn == NULL_LSN or file is None:
-            return None
-        with self.open(file) as reader:
-            if not reader.is_entry(offset_of(lsn)):
-                return None
-            item = next(reader.entries(offset_of(lsn)), None)
-        return item if isinstance(item, LogEntry) else None
-
-    def place_after(self, lsn: int) -> int:
-        """Where a pass can begin: the first entry or damage at or after an LSN, or where its file ends."""
-        file = next((file for file in self._files if file.number == file_of(lsn)), None)
-        if file is None:
-            return lsn
-        with self.open(file) as reader:
-            if reader.is_entry(offset_of(lsn)):
-                return lsn
-            after = (item.lsn for item in reader.entries() if offset_of(item.lsn) >= offset_of(lsn))
-            return next(after, make_lsn(file.number, file.size_bytes))
-
-    def place_before(self, lsn: int) -> int:
-        """Where a backward pass can begin: the last entry or damage at or before an LSN."""
-        file = next((file for file in self._files if file.number == file_of(lsn)), None)
-        if file is None:
-            return lsn
-        with self.open(file) as reader:
-            if reader.is_entry(offset_of(lsn)):
-                return lsn
-            found = make_lsn(file.number, 0)
-            for item in reader.entries():
-                if offset_of(item.lsn) > offset_of(lsn):
-                    break
-                found = item.lsn
-            return found
-
-    def _parts(self, start: int, end: int) -> Iterator[tuple[FileReader, int, int | None]]:
-        """A reader of each file of a range, with the first offset and the one where it ends."""
-        version: int | None = None
-        for file in self._within(start, end):
-            with self.open(file, version) as reader:
-                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
-                version = reader.version
-                first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
-                if first:
-                    # Reading from the middle of an entry would report damage that is not there.
-                    self._expect_entry(reader, first)
-                limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
-                yield reader, first, limit
-
-    def _within(self, start: int, end: int) -> tuple[LogFile, ...]:
-        low = 0 if start == NULL_LSN else file_of(start)
-        high = self._files[-1].number if end == NULL_LSN and self._files else file_of(end)
-        return tuple(file for file in self._files if low <= file.number <= high)
-
-    def _expect_entry(self, reader: FileReader, offset: int) -> None:
-        # The end of a file is a place, too: the next file follows.
-        if offset == reader.file.size_bytes or reader.is_entry(offset):
-            return
-        before = after = NULL_LSN
-        for item in reader.entries():
-            if offset_of(item.lsn) == offset:
-                return
-            if isinstance(item, LogEntry):
-                if offset_of(item.lsn) > offset:
-                    after = item.lsn
-                    break
-                before = item.lsn
-        near = " and ".join(format_lsn(lsn) for lsn in (before, after) if lsn != NULL_LSN)
-        raise NotFoundError(
-            "no entry begins at this LSN",
-            file=f"{self._storage.root}/{reader.file.path}",
-            lsn=format_lsn(make_lsn(reader.file.number, offset)),
-            hint=f"entries near it begin at {near}" if near else "the file holds no entry",
-        )
-
-
-def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
-    """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
-    # The state of the reader goes with each piece, so that the second pass reports the same damage.
-    pieces = [(0, -1, reader.mark())]
-    prev, mark = -1, reader.mark()
-    for item in reader.entries(end=None if last is None else last + 1):
-        offset = offset_of(item.lsn)
-        if isinstance(item, LogEntry):
-            if offset - pieces[-1][0] >= _PIECE_BYTES:
-                pieces.append((offset, prev, mark))
-            prev = offset
-        elif not item.length:
-            # A broken link belongs to the entry that follows, which may begin a piece.
-            continue
-        else:
-            prev = -1
-        mark = reader.mark()
-    stop = None if last is None else last + 1
-    # Forward once more, piece by piece: memory holds the entries of one piece, not of a file.
-    for begin, before, state in reversed(pieces):
-        reader.rewind(state)
-        for item in reversed(list(reader.entries(begin, stop, before))):
-            if offset_of(item.lsn) < first:
-                return
-            yield item
-        stop = begin

@@ -44,11 +44,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from engine.errors import UsageError
-from engine.format.fast.loops import keeping
-from engine.format.lsn import offset_of
+from engine.format.lsn import make_lsn, offset_of
 from engine.log.entry import Stretch
-from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import FileReader
+from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.scan import LogScan, scan_file
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoder_option
 from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, each_at_once, pack, parts_of
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, Item, wants_file
@@ -169,25 +168,24 @@ class LogSourceReader(DataSourceReader):
             storage = DiskStorage(part.env)
             for file in part.files:
                 # Only in the last file may the log end in a torn entry.
-                with FileReader(storage, file, is_last=file.number >= part.end_file) as reader:
-                    items = reader.entries() if partition.stop is None else _between(reader, partition)
-                    yield from self._rows.batches(part.env, file.path, items)
+                scan = scan_file(storage, file, is_last=file.number >= part.end_file)
+                items = scan.entries() if partition.stop is None else _between(scan, file, partition)
+                yield from self._rows.batches(part.env, file.path, items)
 
 
 def _listed(env: str) -> LogFiles:
     return list_log_files(DiskStorage(env))
 
 
-def _between(reader: FileReader, wanted: Files) -> Iterator[Item]:
+def _between(scan: LogScan, file: LogFile, wanted: Files) -> Iterator[Item]:
     """What begins in a part of a file, as a pass over the whole file tells it."""
-    actions = keeping(None)
-    for item in reader.stretches(0, wanted.stop):
+    assert wanted.stop is not None
+    for item in scan.between(end=make_lsn(file.number, wanted.stop)).stretches():
         if isinstance(item, Stretch):
             # Entries before the part are walked over, without an object for each.
             if offset_of(item.lsn) + item.end <= wanted.begin:
                 continue
-            entries = (item.entry_at(pos) for pos in item.positions(actions))
-            yield from (entry for entry in entries if offset_of(entry.lsn) >= wanted.begin)
+            yield from (entry for entry in item.entries_of(None) if offset_of(entry.lsn) >= wanted.begin)
         elif offset_of(item.lsn) >= wanted.begin:
             yield item
 

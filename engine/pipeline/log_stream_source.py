@@ -23,9 +23,10 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from engine.errors import DamageError, UsageError
+from engine.format.lsn import make_lsn
 from engine.inspect.follow import end_of_last
 from engine.log.files import LogFile, LogFiles, list_log_files
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.pipeline.decoded_columns import decoder_option
 from engine.pipeline.log_rows import LogRows, environments_of
 from engine.pipeline.python_side import settle_worker
@@ -96,8 +97,9 @@ class LogStreamReader(DataSourceStreamReader):
         settle_worker()
         assert isinstance(partition, Ranges)
         for env, file, start, end, is_last in partition.ranges:
-            with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
-                yield from self._rows.batches(env, file.path, reader.entries(start, end))
+            scan = scan_file(DiskStorage(env), file, is_last=is_last)
+            items = scan.between(make_lsn(file.number, start), make_lsn(file.number, end)).entries()
+            yield from self._rows.batches(env, file.path, items)
 
     def _ends(self, known: Offset) -> Offset:
         found: Offset = {}

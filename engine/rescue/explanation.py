@@ -353,10 +353,10 @@ def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> li
     """
     # Most texts are explained without an environment, and soon.
     from engine.log.files import list_log_files
-    from engine.log.reader import LogReader
+    from engine.log.scan import scan_log
 
     files = list_log_files(storage)
-    reader = LogReader(storage, files)
+    reader = scan_log(storage, files, marker=True)
     looks = []
     for lsn in dict.fromkeys(lsn for one in messages for lsn in one.lsns):
         number = file_of(lsn)

@@ -15,7 +15,7 @@ from engine.format.entry_types import CKPT_END
 from engine.format.lsn import format_lsn
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.rescue.points import Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
 from engine.storage.truncated_view import CutStorage
@@ -52,7 +52,7 @@ def horizon_of(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
     """The oldest end of a checkpoint from which on every file is there; None when not even the last has all."""
     ends = [
         item.lsn + item.total_bytes
-        for item in LogReader(storage, files._replace(marker=None)).forward()
+        for item in scan_log(storage, files).entries()
         if isinstance(item, LogEntry) and item.type_number == CKPT_END
     ]
     low, high = 0, len(ends)

@@ -25,7 +25,7 @@ from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.base import Storage
 from engine.tree.context import TreeContext
@@ -111,17 +111,14 @@ def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn
     for file in files.files:
         if file.number < first or access.version_of(file.number) >= TWO_PART_DUPLICATES:
             continue
-        with FileReader(storage, file, is_last=file is files.files[-1]) as reader:
-            for entry in reader.entries():
-                if not isinstance(entry, LogEntry) or entry.type_number not in NODE_ENTRIES:
-                    continue
-                record = entry.record()
-                if (start_lsn == NULL_LSN or entry.lsn >= start_lsn) and isinstance(record, (NodeRecord, OldDelta)):
-                    nodes.setdefault(record.db_id, entry)
-                    if entry.type_number == OLD_DELTA_TYPE:
-                        # Refused whatever its database is.
-                        refused.append(entry)
-                        break
+        for entry in scan_file(storage, file, is_last=file is files.files[-1], types=NODE_ENTRIES).good_entries():
+            record = entry.record()
+            if (start_lsn == NULL_LSN or entry.lsn >= start_lsn) and isinstance(record, (NodeRecord, OldDelta)):
+                nodes.setdefault(record.db_id, entry)
+                if entry.type_number == OLD_DELTA_TYPE:
+                    # Refused whatever its database is.
+                    refused.append(entry)
+                    break
     if not nodes:
         return
 

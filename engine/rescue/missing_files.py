@@ -21,7 +21,7 @@ A file is *cut short* when it ends before the entry that the header of the next 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
@@ -35,9 +35,8 @@ from engine.format.entry_types import COMMIT, DELTA_TYPE, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of, parse_lsn
 from engine.inspect.survey import survey
 from engine.log.access import LogAccess
-from engine.log.entry import LogEntry
-from engine.log.files import LogFile, LogFiles, LogProgress, list_log_files
-from engine.log.reader import FileReader
+from engine.log.files import LogFiles, LogProgress, list_log_files
+from engine.log.scan import scan_log
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
 from engine.rescue.salvage.coverage import cut_short
@@ -359,7 +358,7 @@ def _with_older(
     found: dict[tuple[int, bytes], list[tuple[int, int | None, bool]]] = {}
     committed = TxnLsns()
     told = LogProgress(listener, "look for older versions", files.files)
-    for item in told.along(_entries(storage, files.files, files.end_file())):
+    for item in told.along(scan_log(storage, files).good_entries()):
         if item.type_number in TXN_ENDS and item.type_number == COMMIT:
             end = scan.end_of(item)
             if end is not None:
@@ -383,12 +382,6 @@ def _with_older(
         older = max((lsn for lsn, deleted in rows if lsn < one.lsn and not deleted), default=NULL_LSN)
         told_of.append(one._replace(older=older))
     return told_of
-
-
-def _entries(storage: Storage, files: tuple[LogFile, ...], end_file: int) -> Iterator[LogEntry]:
-    for file in files:
-        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            yield from (item for item in reader.entries() if isinstance(item, LogEntry))
 
 
 class _LogWalk:

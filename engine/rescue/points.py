@@ -53,7 +53,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of, parse_ls
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 from engine.storage.truncated_view import CutStorage
 
@@ -151,14 +151,14 @@ def find_cut(storage: Storage, files: LogFiles, point: Point, listener: Listener
     number, total = -1, len(files.files)
     last_file = files.end_file()
     prev = NULL_LSN
-    for found in LogReader(storage, files._replace(marker=None)).stretches():
+    for found in scan_log(storage, files).stretches():
         if file_of(found.lsn) != number:
             number = file_of(found.lsn)
             listener.step("look for the point", sum(file.number < number for file in files.files), total)
         item: LogEntry | Damage
         if isinstance(found, Stretch):
             if walk.may_be_in(found):
-                for item in map(found.entry_at, found.positions(keeping(None))):
+                for item in found.entries_of(None):
                     walk.pass_place(storage, item.lsn, prev)
                     walk.take(item)
                     prev = item.lsn
@@ -373,7 +373,7 @@ class _Walk:
 
 
 def _after_matchpoint(storage: Storage, files: LogFiles, record: RollbackStart) -> _End:
-    entry = LogReader(storage, files._replace(marker=None)).entry_at(record.matchpoint_lsn)
+    entry = scan_log(storage, files).entry_at(record.matchpoint_lsn)
     if entry is None:
         raise RefusedError(
             "the matchpoint of a rollback cannot be read",

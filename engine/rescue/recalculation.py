@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
@@ -27,13 +26,12 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, NODES
 from engine.format.fast.header import PLAIN_HEADER, header_lengths
 from engine.format.fast.ln import database_of
-from engine.format.fast.loops import keeping
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import file_of, is_null, offset_of
 from engine.log.access import LogAccess
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import SalvagedRecord
 from engine.rescue.salvage.scan import survey_log
@@ -201,24 +199,16 @@ def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener 
 def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int]) -> int:
     """Bytes of the good entries of a file but its header; those of LNs and nodes go by database to ``held``."""
     counted = 0
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        for item in reader.stretches():
-            if isinstance(item, Damage):
-                continue
-            counted += item.end - item.start if isinstance(item, Stretch) else item.total_bytes
-            for entry in _counted_of(item):
-                if entry.type_number == FILE_HEADER:
-                    counted -= FILE_HEADER_BYTES
-                    continue
+    for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
+        if isinstance(item, Damage):
+            continue
+        counted += item.end - item.start if isinstance(item, Stretch) else item.total_bytes
+        for entry in item.entries_of(_COUNTED) if isinstance(item, Stretch) else (item,):
+            if entry.type_number == FILE_HEADER:
+                counted -= FILE_HEADER_BYTES
+            elif entry.type_number in _COUNTED:
                 held[_database_of(entry)] += entry.total_bytes
     return counted
-
-
-def _counted_of(item: Stretch | LogEntry) -> Iterator[LogEntry]:
-    if isinstance(item, Stretch):
-        yield from map(item.entry_at, item.positions(keeping(_COUNTED)))
-    elif item.type_number in _COUNTED:
-        yield item
 
 
 def _database_of(entry: LogEntry) -> int:

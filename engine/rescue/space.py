@@ -28,7 +28,7 @@ from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LOCK_FILE, LogFiles, list_log_files
 from engine.log.marker import MARKER as RESTORE_MARKER
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.rescue.recalculation import Recalculation
@@ -194,7 +194,7 @@ def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
     reason = "not known: recovery refuses"
     found = {file.number: _uncounted(UNKNOWN, reason) for file in files.files}
     try:
-        for item in LogReader(storage, files._replace(marker=None)).forward():
+        for item in scan_log(storage, files).entries():
             if isinstance(item, LogEntry) and item.type_number in FILE_SUMMARY_LNS:
                 _take_summary(item, found)
     except JetoolError:

@@ -30,7 +30,7 @@ from engine.format.lsn import file_of, format_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, list_log_files
-from engine.log.reader import FileReader
+from engine.log.scan import scan_log
 from engine.rescue.history import lost_at
 from engine.rescue.points import Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
@@ -270,17 +270,14 @@ def _content(storage: Storage, files: LogFiles, cut: Cut, names: dict[int, str])
     found, size_bytes, end_file = _Content(names), 0, files.end_file()
     is_after_end = False
     for file in files.files:
-        if file.number < file_of(cut.end_lsn):
-            continue
-        start = offset_of(cut.end_lsn) if file.number == file_of(cut.end_lsn) else 0
-        size_bytes += file.size_bytes - start
-        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            for item in reader.entries(start):
-                if isinstance(item, LogEntry):
-                    found.take(item, is_after_end=is_after_end)
-                elif item.length and file.number >= end_file:
-                    # The log ends here (R-LOG-31), but Commits after it may have been durable (D-5): they go as well.
-                    is_after_end = True
+        if file.number >= file_of(cut.end_lsn):
+            size_bytes += file.size_bytes - (offset_of(cut.end_lsn) if file.number == file_of(cut.end_lsn) else 0)
+    for item in scan_log(storage, files, start=cut.end_lsn).entries():
+        if isinstance(item, LogEntry):
+            found.take(item, is_after_end=is_after_end)
+        elif item.length and file_of(item.lsn) >= end_file:
+            # The log ends here (R-LOG-31), but Commits after it may have been durable (D-5): they go as well.
+            is_after_end = True
     return found.result(size_bytes)
 
 

@@ -55,6 +55,7 @@ from engine.log.entry import REASONS, LogEntry
 from engine.log.files import LogFile, LogFiles
 from engine.log.interleaved import find_interleaved
 from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.log.tail import find_end
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
@@ -179,7 +180,7 @@ def unsupported_findings(storage: Storage, files: LogFiles) -> Iterator[Finding]
     """Files of log versions that this program does not read, by their headers alone."""
     for file in files.files:
         try:
-            FileReader(storage, file, is_last=False).close()
+            scan_file(storage, file, is_last=False).head()
         except UnsupportedError as error:
             yield _unsupported_finding(file, error)
         except (NotFoundError, StorageError):
@@ -325,10 +326,8 @@ def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterato
     if last.file.number != end_file or last.count(CKPT_START) <= last.count(CKPT_END) or last.damages:
         return
     start: LogEntry | None = None
-    with FileReader(storage, last.file, is_last=True, version=last.version) as reader:
-        for item in reader.entries():
-            if isinstance(item, LogEntry) and item.type_number in CKPT_ENDS:
-                start = item if item.type_number == CKPT_START else None
+    for entry in scan_file(storage, last.file, is_last=True, types=CKPT_ENDS).good_entries():
+        start = entry if entry.type_number == CKPT_START else None
     try:
         record = None if start is None else start.record()
     except FormatError:
@@ -381,10 +380,9 @@ def _pair_findings(
 
 def _is_entry(storage: Storage, check: FileCheck, offset: int) -> bool:
     """Whether an entry of a file begins at an offset."""
-    with FileReader(storage, check.file, is_last=False, version=check.version) as reader:
-        for item in reader.entries():
-            if offset_of(item.lsn) >= offset:
-                return offset_of(item.lsn) == offset
+    for item in scan_file(storage, check.file, is_last=False).entries():
+        if offset_of(item.lsn) >= offset:
+            return offset_of(item.lsn) == offset
     return False
 
 

@@ -34,7 +34,7 @@ from engine.inspect.selection import txn_of
 from engine.log.check import FileCheck
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import LogReader
+from engine.log.scan import LogScan, scan_log
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
@@ -114,7 +114,7 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
     paths = {check.file.number: check.file.path for check in checks}
     contradictions = [*_intersections(periods, paths)] or [*_refusal(checks, paths)]
     yield from contradictions
-    yield from _entries_inside(LogReader(storage, files._replace(marker=None)), periods, inside, paths)
+    yield from _entries_inside(scan_log(storage, files), periods, inside, paths)
 
 
 def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
@@ -175,7 +175,7 @@ def _refusal(checks: Sequence[FileCheck], paths: dict[int, str]) -> Iterator[Fin
 
 
 def _entries_inside(
-    log: LogReader, periods: list[LoggedPeriod], inside: Stretches, paths: dict[int, str]
+    log: LogScan, periods: list[LoggedPeriod], inside: Stretches, paths: dict[int, str]
 ) -> Iterator[Finding]:
     by_txn: dict[int, list[tuple[int, int]]] = {}
     for period in periods:
@@ -202,12 +202,12 @@ def _entries_inside(
             yield finding(rules.VISIBLE_IN_PERIOD, message, lsn=entry.lsn, file=path)
 
 
-def _read(log: LogReader, inside: Stretches) -> Iterator[LogEntry]:
+def _read(log: LogScan, inside: Stretches) -> Iterator[LogEntry]:
     """Entries in the stretches. Damage in them is reported elsewhere, and so are files that cannot be read."""
     for before, behind in inside:
         try:
             # From the start of the file: it is not checked yet that an entry begins at the matchpoint.
-            for item in log.forward(make_lsn(file_of(before), 0), behind):
+            for item in log.between(make_lsn(file_of(before), 0), behind).entries():
                 if isinstance(item, LogEntry) and item.lsn > before:
                     yield item
         except (NotFoundError, StorageError):

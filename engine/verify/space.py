@@ -32,9 +32,9 @@ from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
-from engine.log.check import FileCheck, check_file
+from engine.log.check import FileCheck
 from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import TreeContext
@@ -251,8 +251,7 @@ class SpaceCheck:
 def _read_totals(storage: Storage, end_file: int, file: LogFile) -> _Totals | None:
     """What a file holds; None when it is damaged or cannot be read."""
     try:
-        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            check = check_file(reader)
+        check = scan_file(storage, file, is_last=file.number >= end_file).check()
     except (NotFoundError, StorageError):
         return None
     return _totals_of(check)

@@ -71,9 +71,8 @@ def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles,
     """
     from engine.errors import NotFoundError
     from engine.inspect.vlsn_map import map_file
-    from engine.log.check import check_file
     from engine.log.interleaved import find_interleaved
-    from engine.log.reader import FileReader
+    from engine.log.scan import scan_file
 
     earlier = [file for file in files.files if file.number < number]
     is_little = sum(file.size_bytes for file in earlier) <= _MOST_CHECKED_BYTES
@@ -83,8 +82,7 @@ def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles,
         run.listener.step("CHECK_EARLIER_FILES", done, len(earlier))
         try:
             if is_little:
-                with FileReader(storage, file, is_last=False) as reader:
-                    found = check_file(reader, with_sizes=False).damages
+                found = scan_file(storage, file, is_last=False).check(with_sizes=False).damages
             else:
                 found = map_file(storage, files.end_file(), file).damages
             if found and not two_writers:

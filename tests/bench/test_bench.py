@@ -12,7 +12,7 @@ import pytest
 from engine.format.codecs import encode_body
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from tests import harness
 from tests.bench import __main__ as bench
@@ -51,7 +51,7 @@ def test_generated_bodies_are_whole(made: tuple[Path, Generated]) -> None:
     """Every body decodes to what encodes to the same bytes, and every LSN in it is that of an entry of its record."""
     storage = DiskStorage(str(made[0]))
     latest: dict[bytes, int] = {}
-    for item in LogReader(storage, list_log_files(storage)).forward():
+    for item in scan_log(storage, list_log_files(storage), marker=True).entries():
         assert not isinstance(item, Damage)
         record = _body(item)
         assert encode_body(item.type_number, item.version, record) == item.body
@@ -65,7 +65,7 @@ def test_generated_tree_holds_every_record(made: tuple[Path, Generated]) -> None
     """The last checkpoint's DbTree leads to a tree whose BINs hold the LSN of the last LN of each key."""
     storage = DiskStorage(str(made[0]))
     entries: dict[int, LogEntry] = {}
-    for item in LogReader(storage, list_log_files(storage)).forward():
+    for item in scan_log(storage, list_log_files(storage), marker=True).entries():
         assert isinstance(item, LogEntry)
         entries[item.lsn] = item
     names = {lsn: entry.type_name for lsn, entry in entries.items()}

@@ -11,7 +11,7 @@ import pytest
 from engine.format.header import HEADER_WITH_VLSN_BYTES
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from tests.cli.fixtures import copy_of, state_of
@@ -66,7 +66,7 @@ def test_a_node_that_is_behind() -> None:
 def altered(env: Path, vlsn: int, at: int = -1, to: int | None = None) -> None:
     """Change one byte in the body of a replicated entry, or its VLSN, and its checksum."""
     storage = DiskStorage(env)
-    for item in LogReader(storage, list_log_files(storage)).forward():
+    for item in scan_log(storage, list_log_files(storage), marker=True).entries():
         if isinstance(item, LogEntry) and item.replicated and not item.invisible and item.vlsn == vlsn:
             path = env / f"{item.lsn >> 32:08x}.jdb"
             data, offset = bytearray(path.read_bytes()), item.lsn & 0xFFFFFFFF

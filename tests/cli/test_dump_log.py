@@ -181,10 +181,10 @@ def expected_words(lines: LineRenderer, item: LogEntry, record: tuple[Any, ...])
 
 def read(env: Path) -> list[LogEntry]:
     from engine.log.files import list_log_files
-    from engine.log.reader import LogReader
+    from engine.log.scan import scan_log
 
     storage = DiskStorage(env)
-    return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]
+    return list(scan_log(storage, list_log_files(storage), marker=True).good_entries())
 
 
 def test_damage_is_named_and_stepped_over() -> None:

@@ -15,7 +15,7 @@ from engine.format.lsn import format_lsn, make_lsn, parse_lsn
 from engine.format.tuples import long_key
 from engine.inspect.vlsn_find import find_vlsn
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from jetool.frame.environments import open_to_read
@@ -69,7 +69,7 @@ def test_range_and_buckets_are_je_s(environment: Fixture) -> None:
 @pytest.mark.parametrize("environment", indexed())
 def test_every_vlsn_is_found_where_je_has_it(environment: Fixture) -> None:
     storage = DiskStorage(environment.path / "env")
-    log = LogReader(storage, list_log_files(storage)._replace(marker=None))
+    log = scan_log(storage, list_log_files(storage))
     with Environment(storage, EnvironmentConfig(read_only=True)) as opened:
         index = read_index(opened.engine.parts).merged
     assert index is not None
@@ -210,7 +210,7 @@ def maps_what_was_rolled_back(env: Path) -> None:
     copy_of(named("je-18.3.20/ha-rollback/node1"), env)
     storage = DiskStorage(env)
     hidden = [
-        item.lsn for item in LogReader(storage, list_log_files(storage)).forward()
+        item.lsn for item in scan_log(storage, list_log_files(storage), marker=True).entries()
         if getattr(item, "invisible", False) and getattr(item, "vlsn", 0) == 151
     ]  # fmt: skip
     spoiled.spoil(env, spoiled.point(151, hidden[0]))

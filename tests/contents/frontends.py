@@ -16,7 +16,7 @@ from engine.db.environment import Environment
 from engine.format.entry_types import USER_LNS
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.rep.group import form_group, lead_alone
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -82,7 +82,7 @@ def write_cut_frontend(env: Path) -> None:
     """Forty-one journals of Doris, of which recovery sees none: a node before all of them is damaged."""
     write_frontend(env, rolled(1, 40, 20))
     storage = DiskStorage(env)
-    nodes = [item for item in LogReader(storage, list_log_files(storage)).forward() if item.lsn > 0x400]
+    nodes = [item for item in scan_log(storage, list_log_files(storage), marker=True).entries() if item.lsn > 0x400]
     with Environment(env) as opened, opened.open_database("21") as db:
         db.put(journal_key(41), value_of(41))
     log = env / "00000000.jdb"
@@ -113,7 +113,7 @@ def damage_tail(env: Path, target: str, after: int = 10) -> int:
     shutil.rmtree(env)
     killed.rename(env)
     storage = DiskStorage(env)
-    found = list(LogReader(storage, list_log_files(storage)).forward())
+    found = list(scan_log(storage, list_log_files(storage), marker=True).entries())
     at = [index for index, item in enumerate(found) if isinstance(item, LogEntry) and item.type_number in USER_LNS]
     lsn = found[at[-after - 1] + (target == "commit")].lsn
     if target != "nothing":

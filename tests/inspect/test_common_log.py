@@ -18,7 +18,7 @@ from engine.inspect.common_log import (
 )
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
 from tests.db.workload import SMALL, Workload
 
@@ -48,7 +48,7 @@ def copied(storage: MemoryStorage, **changes: bytes | None) -> MemoryStorage:
 
 
 def entries(storage: MemoryStorage) -> list[LogEntry]:
-    return [e for e in LogReader(storage, list_log_files(storage)).forward() if isinstance(e, LogEntry)]
+    return [e for e in scan_log(storage, list_log_files(storage), marker=True).entries() if isinstance(e, LogEntry)]
 
 
 def test_copies_and_strangers() -> None:

@@ -18,7 +18,7 @@ from engine.inspect.explain import ACTIONS, Explainer
 from engine.inspect.fates import COMMITTED, Fate, read_fates
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from jetool.frame import exits
@@ -33,8 +33,8 @@ def explained(env: Path) -> Rows:
     storage = DiskStorage(env)
     files = list_log_files(storage)
     explainer = Explainer(storage, files)
-    log = LogReader(storage, files._replace(marker=None))
-    return [(item, explainer.explain(item)) for item in log.forward() if isinstance(item, LogEntry)]
+    log = scan_log(storage, files)
+    return [(item, explainer.explain(item)) for item in log.entries() if isinstance(item, LogEntry)]
 
 
 def of(name: str) -> Rows:
@@ -158,7 +158,7 @@ def explained_here(storage: MemoryStorage, *keys: bytes) -> list[x.EntryExplanat
     """The records of some keys, in log order."""
     files = list_log_files(storage)
     explainer = Explainer(storage, files)
-    log = [item for item in LogReader(storage, files).forward() if isinstance(item, LogEntry)]
+    log = list(scan_log(storage, files, marker=True).good_entries())
     records = [(entry, entry.record()) for entry in log if entry.type_name == "INS_LN_TX"]
     return [explainer.explain(entry) for entry, record in records if isinstance(record, LN) and record.key in keys]
 

@@ -11,7 +11,7 @@ from engine.format.lsn import make_lsn
 from engine.inspect.follow import follow
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
 from tests.verify.logs import Files, LogWriter, changed, golden, whole
 
@@ -70,7 +70,7 @@ def followed(writer: Writer, start: int = 0) -> list[Item]:
 
 def forward(files: Files) -> list[Item]:
     storage = MemoryStorage(files)
-    return list(LogReader(storage, list_log_files(storage)).forward())
+    return list(scan_log(storage, list_log_files(storage), marker=True).entries())
 
 
 def sizes(seed: int, largest: int) -> Iterator[int]:

@@ -25,7 +25,7 @@ from engine.inspect.fates import COMMITTED, read_fates, read_history
 from engine.inspect.selection import Selection, txn_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from tests import corpus
 
@@ -49,7 +49,7 @@ def opened(env: Path) -> tuple[DiskStorage, LogFiles]:
 def records(env: Path) -> Iterator[tuple[LogEntry, object]]:
     """Every entry with its record; None for one that cannot be decoded."""
     storage, files = opened(env)
-    for item in LogReader(storage, files._replace(marker=None)).forward():
+    for item in scan_log(storage, files).entries():
         if isinstance(item, LogEntry):
             try:
                 yield item, item.record()
@@ -135,8 +135,8 @@ def test_chosen_entries_are_those_that_match() -> None:
     chosen = 0
     for env in environments()[::5]:
         storage, files = opened(env)
-        reader = LogReader(storage, files)
-        everything = list(reader.forward())
+        reader = scan_log(storage, files, marker=True)
+        everything = list(reader.entries())
         for selection in selections(env):
             wanted = selection.matcher()
             expected = [item for item in everything if isinstance(item, Damage) or wanted(item)]
@@ -149,7 +149,7 @@ def test_noted_transactions_are_those_of_the_records() -> None:
     noted = 0
     for env in environments():
         storage, files = opened(env)
-        for item in LogReader(storage, files).stretches():
+        for item in scan_log(storage, files, marker=True).stretches():
             if not isinstance(item, Stretch):
                 continue
             positions = item.positions(keeping(TRANSACTIONAL))

@@ -17,7 +17,7 @@ from engine.inspect.selection import Selection, db_of, time_of, txn_of
 from engine.inspect.statistics import BY, count_file
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
 from tests.golden_logs import GOLDEN
 from tests.harness import run
@@ -26,8 +26,8 @@ from tests.verify.logs import Files, golden, whole
 
 def entries(files: Files) -> list[LogEntry]:
     storage = MemoryStorage(files)
-    log = LogReader(storage, list_log_files(storage))
-    return [item for item in log.forward() if isinstance(item, LogEntry)]
+    log = scan_log(storage, list_log_files(storage), marker=True)
+    return [item for item in log.entries() if isinstance(item, LogEntry)]
 
 
 def chosen(log: Files, **criteria: Any) -> list[LogEntry]:
@@ -207,8 +207,7 @@ def test_stats_count_what_the_entries_say(environment: str, by: str) -> None:
         expected: dict[int | None, list[LogEntry]] = {}
         for entry in picked:
             expected.setdefault(keys[by](entry), []).append(entry)
-        with LogReader(storage, found).open(found.files[0]) as reader:
-            counted = count_file(reader, by, selection)
+        counted = count_file(scan_log(storage, found).of_file(found.files[0]), by, selection)
         assert counted.damages == ()
         assert set(counted.totals) == set(expected)
         for group, members in expected.items():

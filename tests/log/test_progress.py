@@ -7,7 +7,7 @@ import pytest
 from engine.format.lsn import make_lsn
 from engine.log import files as log_files
 from engine.log.files import LogFile, LogProgress, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from tests.oracle.environments import named
 
@@ -43,8 +43,8 @@ def test_it_tells_within_a_file_and_changes_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(log_files, "_EVERY_ITEMS", 4)
     storage = DiskStorage(named("je-18.3.20/plain-load").path / "env")
     files = list_log_files(storage)
-    reader = LogReader(storage, files)
-    passes = ((reader.forward, False, None), (reader.stretches, False, 1), (reader.backward, True, None))
+    reader = scan_log(storage, files, marker=True)
+    passes = ((reader.entries, False, None), (reader.stretches, False, 1), (reader.backward, True, None))
     for items, backward, every in passes:
         steps = Steps()
         told = LogProgress(steps, "read", files.files, backward=backward)

@@ -13,7 +13,8 @@ from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import FileReader, LogReader
+from engine.log.reader import FileReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests import corpus
@@ -96,9 +97,9 @@ def test_damage_is_met_as_by_entries() -> None:
 def test_entries_of_some_types_are_those_of_a_whole_pass(types: frozenset[int]) -> None:
     for env in environments()[::5]:
         storage, files = whole(env)
-        reader = LogReader(storage, files)
-        expected = [e for e in reader.forward() if isinstance(e, Damage) or e.type_number in types]
-        assert list(reader.entries_of(types)) == expected
-        assert list(reader.entries_of(types, NULL_LSN, files.files[-1].number << 32)) == [
+        reader = scan_log(storage, files, marker=True)
+        expected = [e for e in reader.entries() if isinstance(e, Damage) or e.type_number in types]
+        assert list(reader.of_types(types).entries()) == expected
+        assert list(reader.of_types(types).between(NULL_LSN, files.files[-1].number << 32).entries()) == [
             e for e in expected if e.lsn >> 32 < files.files[-1].number
         ]

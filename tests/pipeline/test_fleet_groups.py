@@ -10,7 +10,7 @@ import pytest
 from engine.format.lsn import offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, RankedNode, compare_group, node_of, rank
 from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
@@ -100,7 +100,9 @@ def test_an_old_master_before_its_rollback(corpus: Path, tmp_path: Path) -> None
 
 def _entries(env: Path) -> Iterator[LogEntry]:
     storage = DiskStorage(str(env))
-    return (item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry))
+    return (
+        item for item in scan_log(storage, list_log_files(storage), marker=True).entries() if isinstance(item, LogEntry)
+    )
 
 
 def test_parts_of_a_stream_join_in_any_order(corpus: Path) -> None:

@@ -13,7 +13,7 @@ from engine import Environment, EnvironmentConfig
 from engine.format.lsn import file_of, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from tests.contents.frontends import write_cut_frontend
@@ -65,7 +65,7 @@ def flip(env: Path, lsn: int) -> None:
 
 def entries(env: Path) -> list[LogEntry]:
     storage = DiskStorage(str(env))
-    return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]
+    return list(scan_log(storage, list_log_files(storage), marker=True).good_entries())
 
 
 def test_sound_environments_give_what_recovery_gives(session: Session, fixtures: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from engine.errors import UsageError
 from engine.fields import row_of, shape_of
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.pipeline.inventory import parts_of
 from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, wants_file
 from engine.pipeline.session import Session
@@ -34,7 +34,7 @@ CUT = ("corrupt-middle", "corrupt-older-file", "torn-empty-next-file", "erased",
 def dumped(env: Path) -> Iterator[dict[str, Any]]:
     """The records that ``dump-log --data --format ndjson`` prints."""
     storage = DiskStorage(str(env))
-    for item in LogReader(storage, list_log_files(storage)).forward():
+    for item in scan_log(storage, list_log_files(storage), marker=True).entries():
         if isinstance(item, Damage):
             yield row_to_json(row_of(bad_stretch(item))) | {"file": item.lsn >> 32}
         else:
@@ -107,7 +107,7 @@ def test_nothing_is_lost_where_a_field_is_null(corpus: Path) -> None:
     env = corpus / "je/je-18.3.20/schema-crash/env"
     filling = ColumnFiller(tuple(name for name in BY_NAME if name not in ("environment", "path")), {})
     storage = DiskStorage(str(env))
-    items = list(LogReader(storage, list_log_files(storage)).forward())
+    items = list(scan_log(storage, list_log_files(storage), marker=True).entries())
     count, columns = filling.fill(items)
     assert count == len(items)
     names = {"db", "txn", "node", "level", "data_size", "deleted", "embedded", "last_lsn", "abort_lsn", "dtvlsn"}

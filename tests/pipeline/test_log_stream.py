@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from engine import Environment, EnvironmentConfig
 from engine.errors import DamageError, UsageError
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.pipeline.log_stream_source import LogStreamReader, Ranges
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
@@ -51,7 +51,10 @@ def rows_between(of: LogStreamReader, start: dict[str, Any], end: dict[str, Any]
 
 def logged(env: Path) -> list[tuple[int, int]]:
     storage = DiskStorage(str(env))
-    return [(item.lsn >> 32, item.lsn & 0xFFFFFFFF) for item in LogReader(storage, list_log_files(storage)).forward()]
+    return [
+        (item.lsn >> 32, item.lsn & 0xFFFFFFFF)
+        for item in scan_log(storage, list_log_files(storage), marker=True).entries()
+    ]
 
 
 def test_a_log_cut_at_every_place_comes_once(golden_dir: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.passes import RawEntry
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
 from engine.recovery.result import PassCount, RecoveryResult
@@ -115,7 +115,7 @@ def test_the_hook_hears_of_every_entry_once(environment: Fixture) -> None:
         return
     closely, same = recovered(storage, each)
     entries, sizes, largest = Counter[tuple[int, int]](), Counter[tuple[int, int]](), dict[tuple[int, int], int]()
-    for item in LogReader(storage, list_log_files(storage)).forward():
+    for item in scan_log(storage, list_log_files(storage), marker=True).entries():
         if isinstance(item, LogEntry) and result.ckpt_start_lsn <= item.lsn < result.end_lsn and item.lsn & 0xFFFFFFFF:
             at = item.lsn >> 32, item.type_number
             entries[at] += 1

@@ -8,7 +8,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
@@ -60,7 +60,7 @@ def state_of(storage: Storage) -> State:
 
 def entries_of(storage: Storage) -> list[LogEntry]:
     """Every good entry."""
-    return [item for item in LogReader(storage, list_log_files(storage)).forward() if isinstance(item, LogEntry)]
+    return list(scan_log(storage, list_log_files(storage), marker=True).good_entries())
 
 
 def findings_of(storage: Storage) -> list[str]:

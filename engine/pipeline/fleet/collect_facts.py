@@ -40,11 +40,10 @@ from engine.inspect.database_name import database_names
 from engine.inspect.group_record import group_of
 from engine.inspect.survey import Survey, survey
 from engine.journals.summary import summarise
-from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, list_log_files
-from engine.log.reader import FileReader, LogReader
+from engine.log.scan import LogScan, scan_file, scan_log
 from engine.pipeline.fleet.log_facts import (
     MOST_DAMAGES,
     MOST_POINTS,
@@ -85,8 +84,7 @@ def collect_file(storage: Storage, end_file: int, file: LogFile) -> Facts:
         file: which one.
     """
     try:
-        with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-            return _FactsPass(reader, end_file).run()
+        return _FactsPass(scan_file(storage, file, is_last=file.number >= end_file), end_file).run()
     except JetoolError as error:
         facts = Facts()
         unread = FleetFileFacts(
@@ -146,7 +144,7 @@ def _may_be_frontend(storage: Storage, found: Survey) -> bool:
     if found.replicated or found.root is None:
         return found.replicated
     try:
-        return is_frontend(database_names(LogReader(storage, found.files._replace(marker=None)), found.root))
+        return is_frontend(database_names(scan_log(storage, found.files), found.root))
     except JetoolError:
         return False
 
@@ -154,8 +152,9 @@ def _may_be_frontend(storage: Storage, found: Survey) -> bool:
 class _FactsPass:
     """One pass over a file."""
 
-    def __init__(self, reader: FileReader, end_file: int) -> None:
-        self._reader = reader
+    def __init__(self, scan: LogScan, end_file: int) -> None:
+        self._scan = scan
+        self._head = scan.head()
         self._end_file = end_file
         self._facts = Facts()
         self._first_vlsn = self._last_vlsn = NULL_VLSN
@@ -168,9 +167,8 @@ class _FactsPass:
 
     def run(self) -> Facts:
         """Read the file."""
-        facts, reader = self._facts, self._reader
-        lengths = header_lengths(reader.version)
-        # No attribute: a circle would keep the reader and its window until the collector comes.
+        facts = self._facts
+        lengths = header_lengths(self._head.version)
         handlers: dict[int, Callable[[LogEntry], None]] = dict.fromkeys(STREAM_LNS, self._replicated_ln)
         handlers |= {
             COMMIT: self._end,
@@ -186,7 +184,7 @@ class _FactsPass:
         entries, sizes = [0] * 256, [0] * 256
         visible = invisible = 0
         damaged = False
-        for item in reader.entries():
+        for item in self._scan.entries():
             if not isinstance(item, LogEntry):
                 damaged = True
                 continue
@@ -216,14 +214,14 @@ class _FactsPass:
         return facts
 
     def _file(self, entries: int, visible: int, invisible: int) -> None:
-        reader, facts = self._reader, self._facts
-        created = reader.header.time if reader.header is not None else 0
+        (file,), head, facts = self._scan.files, self._head, self._facts
+        created = head.header.time if head.header is not None else 0
         facts.files.append(
             FleetFileFacts(
-                number=reader.file.number,
-                path=reader.file.path,
-                size_bytes=reader.window.size_bytes,
-                version=reader.version,
+                number=file.number,
+                path=file.path,
+                size_bytes=head.size_bytes,
+                version=head.version,
                 created_ms=created,
                 last_ms=self._last_ms,
                 entries=entries,
@@ -252,7 +250,7 @@ class _FactsPass:
     def _damage(self) -> None:
         """Judge the damage by all that follows it, which takes a second pass."""
         facts = self._facts
-        for seen in check_file(self._reader).damages:
+        for seen in self._scan.check().damages:
             # A torn tail is what a crash leaves, not damage.
             if is_harmless(seen, self._end_file):
                 facts.torn_tail += seen.damage.length
@@ -320,7 +318,7 @@ class _FactsPass:
             self._facts.reserved[tuples.parse_long_key(record.key)] = record.data is not None
 
     def _header(self, item: LogEntry) -> None:
-        header = self._reader.header
+        header = self._head.header
         if header is not None:
             self._point(header.time, item.lsn)
 

@@ -11,7 +11,7 @@ from engine.format.entry_types import STREAM_LNS
 from engine.format.stream_facts import StreamFacts, matters
 from engine.inspect.group_record import GroupName, group_of
 from engine.log.entry import LogEntry
-from engine.log.reader import FileReader
+from engine.log.scan import LogScan, scan_file
 from engine.pipeline.inventory import LogPart
 from engine.storage.disk import DiskStorage
 
@@ -51,9 +51,7 @@ def collect_stream(part: LogPart) -> NodeStream:
     for file in part.files:
         found = NodeStream(file.number)
         try:
-            is_last = file.number >= part.end_file
-            with FileReader(storage, file, is_last=is_last) as reader:
-                _read(found, reader, is_last)
+            _read(found, scan_file(storage, file, is_last=file.number >= part.end_file, past_end=False))
         except JetoolError as error:
             found.problem = str(error)
         whole.join(found)
@@ -68,15 +66,12 @@ def joined(parts: list[NodeStream]) -> NodeStream:
     return whole
 
 
-def _read(found: NodeStream, reader: FileReader, is_last: bool) -> None:
+def _read(found: NodeStream, scan: LogScan) -> None:
     """Read a file up to the end of the log: what follows damage in the last file is after it (R-LOG-31)."""
     add = found.facts.add
-    for item in reader.entries():
+    for item in scan.entries():
         if not isinstance(item, LogEntry):
             found.damages += 1
-            # Recovery would end the log here.
-            if is_last and item.length:
-                return
             continue
         if matters(item.type_number, item.flags):
             try:

@@ -20,9 +20,8 @@ from engine.format.fast.fate_table import AFTER_END, lsn_of
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.fates import COMMITTED, OPEN, PREPARED, read_fates, record_of
-from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.rep.changes.database_names import NamedDatabase
 from engine.rep.changes.position import CommitPoint, Position, Torn
 from engine.rep.group import committed_members
@@ -73,7 +72,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
         elif fate in (OPEN, PREPARED):
             first_lsn = lsn_of(table.first.get(row))
             first_open = first_lsn if first_open == NULL_LSN else min(first_open, first_lsn)
-    log = LogReader(storage, files)
+    log = scan_log(storage, files, marker=True)
     commit = log.entry_at(last_end)
     end = record_of(commit) if commit is not None else None
     if commit is None or not isinstance(end, TxnEnd):
@@ -82,9 +81,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
         )
     restart = commit.vlsn + 1
     if first_open != NULL_LSN and first_open < last_end:
-        restart = next(
-            entry.vlsn for entry in log.forward(first_open) if isinstance(entry, LogEntry) and entry.vlsn != NULL_VLSN
-        )
+        restart = next(entry.vlsn for entry in log.between(first_open).good_entries() if entry.vlsn != NULL_VLSN)
     point = CommitPoint(commit.vlsn, end.id, end.master_id, end.dtvlsn, min(restart, commit.vlsn + 1))
     group = found.group
     return Position(str(group.name), (group.uuid_high, group.uuid_low), Torn(_WHOLE), [point], _names(environment), [])

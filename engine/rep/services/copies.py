@@ -27,9 +27,8 @@ from engine.errors import DamageError, JetoolError, NotFoundError, RefusedError
 from engine.format.entry.markers import ImmutableFile, encode_immutable_file
 from engine.format.entry_types import IMMUTABLE_FILE
 from engine.format.lsn import format_lsn
-from engine.log.check import check_file
 from engine.log.files import LogFile
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.rep.peers import DisconnectedError
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
@@ -190,8 +189,7 @@ class EngineFiles:
         storage = self._engine.storage
         stat = storage.stat(file.path)
         size = stat.size_bytes if stat is not None else file.size_bytes
-        with FileReader(storage, file._replace(size_bytes=size), is_last=False) as reader:
-            found = check_file(reader, with_sizes=False)
+        found = scan_file(storage, file._replace(size_bytes=size), is_last=False).check(with_sizes=False)
         if found.damages:
             damage = found.damages[0].damage
             raise DamageError(

@@ -14,7 +14,6 @@ from functools import partial
 
 from engine.db.environment import Environment
 from engine.db.scan import key_and_data
-from engine.errors import JetoolError
 from engine.events import SILENT, Listener, heard
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN
@@ -23,7 +22,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.databases import SalvageDb, nameless_name
 from engine.rescue.salvage.extinct import ExtinctRange
@@ -265,17 +264,15 @@ class Salvage:
 
     def _read_file(self, number: int, node: SalvageNode, file: LogFile) -> None:
         """Versions and ends of transactions of one file; the survey has said what cannot be read."""
-        try:
-            reader = FileReader(DiskStorage(node.env), file, is_last=file.number >= node.files.end_file())
-        except JetoolError:
+        scan = scan_file(DiskStorage(node.env), file, is_last=file.number >= node.files.end_file())
+        if not scan.is_readable():
             return
         taker = self._takers[number]
-        with reader:
-            for item in reader.stretches():
-                if isinstance(item, Stretch):
-                    taker.take(item.data, item.start, item.end, item.lsn, item.version)
-                elif not isinstance(item, Damage):
-                    self._read_entry(number, item)
+        for item in scan.stretches():
+            if isinstance(item, Stretch):
+                taker.take(item.data, item.start, item.end, item.lsn, item.version)
+            elif not isinstance(item, Damage):
+                self._read_entry(number, item)
 
     def _taker(self, number: int) -> VersionTaker:
         """What takes the versions of a node."""

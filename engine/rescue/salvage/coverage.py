@@ -22,8 +22,7 @@ from engine.format.lsn import NULL_LSN, file_of, make_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles
-from engine.log.reader import FileReader
-from engine.log.window import LOOK_BYTES
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 
 VlsnRange = tuple[int, int]
@@ -37,8 +36,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
         if after.number != before.number + 1:
             continue
         try:
-            with FileReader(storage, after, is_last=False, window_bytes=LOOK_BYTES) as reader:
-                header = reader.header
+            header = scan_file(storage, after, is_last=False).head().header
         except JetoolError:
             continue
         # In the same file the last entry begins there; where the file ends is not written down.

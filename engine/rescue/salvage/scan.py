@@ -7,7 +7,7 @@ and leaves what is uncommon to ``ln_version`` and ``node_versions``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -53,7 +53,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.group_record import GROUP_KEY_BYTES, GroupName, group_of
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, list_log_files
-from engine.log.reader import FileReader
+from engine.log.scan import scan_log
 from engine.rescue.salvage.coverage import VlsnCoverage, VlsnRange, gap_end
 from engine.rescue.salvage.databases import (
     GROUP_DATABASE,
@@ -171,7 +171,7 @@ def survey_log(env: str) -> LogSurvey:
     damages: list[Damage] = []
     last_vlsn, coverage = NULL_VLSN, VlsnCoverage()
     invisible: list[int] = []
-    for item in _items(env, files.files, files.end_file()):
+    for item in _items(env, files):
         coverage.take(item)
         if isinstance(item, Damage):
             damages.append(item)
@@ -224,7 +224,7 @@ def last_vlsn_before(env: str, files: LogFiles, end_lsn: int, hidden: frozenset[
         hidden: LSNs of entries that a rollback will make invisible.
     """
     last = NULL_VLSN
-    for item in _items(env, files.files, files.end_file()):
+    for item in _items(env, files):
         if item.lsn >= end_lsn:
             break
         if isinstance(item, Stretch):
@@ -239,10 +239,10 @@ def last_vlsn_before(env: str, files: LogFiles, end_lsn: int, hidden: frozenset[
 def _naming_tree(env: str, files: LogFiles) -> dict[str, int]:
     """LSN of the NameLN by name, as the newest BINs of the naming tree have them."""
     bins: dict[int, dict[str, int]] = {}
-    for item in _items(env, files.files, files.end_file()):
+    for item in _items(env, files):
         if isinstance(item, Damage):
             continue
-        entries = [item] if isinstance(item, LogEntry) else map(item.entry_at, item.positions(keeping(BINS)))
+        entries = [item] if isinstance(item, LogEntry) else item.entries_of(BINS)
         for entry in entries:
             node = decoded(entry) if entry.type_number in BINS else None
             if not isinstance(node, NodeRecord) or node.db_id != NAMING_DB_ID:
@@ -388,13 +388,12 @@ def record_of(item: LogEntry) -> LN | None:
     return record if isinstance(record, LN) else None
 
 
-def _items(env: str, files: Sequence[LogFile], end_file: int) -> Iterator[Stretch | LogEntry | Damage]:
-    """What some files hold; a file that cannot be read is damage of length 0."""
-    storage = DiskStorage(env)
-    for file in files:
+def _items(env: str, files: LogFiles) -> Iterator[Stretch | LogEntry | Damage]:
+    """Everything in a log; a file that cannot be read is damage of length 0."""
+    for scan in scan_log(DiskStorage(env), files).by_file():
+        (file,) = scan.files
         try:
-            with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-                yield from reader.stretches()
+            yield from scan.stretches()
         except JetoolError as error:
             # What other files hold is salvaged all the same.
             yield unreadable(file, error)

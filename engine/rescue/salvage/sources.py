@@ -19,10 +19,9 @@ from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.errors import JetoolError, UsageError, plural
 from engine.events import SILENT, Listener, heard
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.log.tail import Tail, find_end
 from engine.rescue.salvage import scan
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
@@ -145,8 +144,7 @@ def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
 
 def _is_cut_off(storage: Storage, tail: Tail) -> bool:
     """Whether something durable stands after the end of the log; recovery asks for Commits only, as JE does (D-5)."""
-    with FileReader(storage, tail.last_file, is_last=True) as reader:
-        check = check_file(reader, with_sizes=False)
+    check = scan_file(storage, tail.last_file, is_last=True).check(with_sizes=False)
     return not all(is_harmless(seen, tail.last_file.number) for seen in check.damages)
 
 

@@ -11,7 +11,6 @@ the same: one group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
@@ -19,10 +18,9 @@ from engine.errors import JetoolError
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import STREAM_RECORDS, TXN_ENDS
-from engine.format.fast.loops import keeping
-from engine.log.entry import LogEntry, Stretch
-from engine.log.files import LogFile, LogFiles
-from engine.log.reader import FileReader
+from engine.log.entry import LogEntry
+from engine.log.files import LogFiles
+from engine.log.scan import scan_log
 from engine.rescue.salvage.scan import decoded
 from engine.storage.base import Storage
 
@@ -77,19 +75,10 @@ class StreamSample:
 def sample_stream(storage: Storage, files: LogFiles) -> StreamSample:
     """Read the stream of a log; what cannot be read is stepped over."""
     sample = StreamSample()
-    for file in files.files:
+    for scan in scan_log(storage, files, types=_SAMPLED).by_file():
         try:
-            for entry in _entries(storage, file, files.end_file()):
+            for entry in scan.good_entries():
                 sample.take(entry)
         except JetoolError:
             continue
     return sample
-
-
-def _entries(storage: Storage, file: LogFile, end_file: int) -> Iterator[LogEntry]:
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        for item in reader.stretches():
-            if isinstance(item, Stretch):
-                yield from map(item.entry_at, item.positions(keeping(_SAMPLED)))
-            elif isinstance(item, LogEntry) and item.type_number in _SAMPLED:
-                yield item

@@ -33,12 +33,11 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord, Slot, decode_node
 from engine.format.entry_types import BIN_TYPE, BINS, DELTAS, MAP_LNS, OLD_DELTAS, TREE_NODES
-from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, is_null
 from engine.log.access import LogAccess
-from engine.log.entry import LogEntry, Stretch
+from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
-from engine.log.reader import FileReader
+from engine.log.scan import scan_log
 from engine.rescue.salvage.scan import decoded, expiration_of
 from engine.storage.base import Storage
 
@@ -249,24 +248,15 @@ def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeInde
     """Read a log for its nodes up to an LSN, and for all of them; what cannot be read is stepped over."""
     index = NodeIndex()
     before: NodeIndex | None = None
-    for file in files.files:
+    for scan in scan_log(storage, files, types=_INDEXED).by_file():
         try:
-            with FileReader(storage, file, is_last=file.number >= files.end_file()) as reader:
-                for entry in _entries(reader):
-                    if before is None and entry.lsn > point:
-                        before = index.copy()
-                    index.take(entry)
+            for entry in scan.good_entries():
+                if before is None and entry.lsn > point:
+                    before = index.copy()
+                index.take(entry)
         except JetoolError:
             continue
     return before or index, index
-
-
-def _entries(reader: FileReader) -> Iterator[LogEntry]:
-    for item in reader.stretches():
-        if isinstance(item, Stretch):
-            yield from map(item.entry_at, item.positions(keeping(_INDEXED)))
-        elif isinstance(item, LogEntry) and item.type_number in _INDEXED:
-            yield item
 
 
 class _Place(NamedTuple):

@@ -14,7 +14,7 @@ from engine.format.lsn import NULL_LSN, format_lsn
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import BY
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log import modes
@@ -213,7 +213,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
 
 def _synchronised(run: Run, selection: Selection, storage: Storage, files: LogFiles) -> Selection:
     """A selection that begins and ends where an entry or damage begins; says where, when another place was named."""
-    log, low, high = LogReader(storage, files), selection.from_lsn, selection.to_lsn
+    log, low, high = scan_log(storage, files, marker=True), selection.from_lsn, selection.to_lsn
     moved = replace(
         selection,
         from_lsn=low if low == NULL_LSN else log.place_after(low),

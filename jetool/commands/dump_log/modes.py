@@ -17,7 +17,7 @@ from engine.inspect.statistics import FileStats, Group, Totals, count_file, grou
 from engine.log.damage import is_harmless
 from engine.log.entry import LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
-from engine.log.reader import FileReader, LogReader
+from engine.log.scan import scan_file, scan_log
 from engine.storage.base import Storage
 from engine.workers.parallel import map_small
 from jetool.commands.dump_log.renderer import (
@@ -111,18 +111,18 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
 
 
 def _forward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
-    reader, selection = LogReader(plan.storage, plan.files), plan.selection
+    scan, selection = scan_log(plan.storage, plan.files, marker=True), plan.selection
     told = LogProgress(listener, "dump", plan.files.with_marker())
     if selection.is_open():
-        return told.along(reader.forward())
-    return selection.chosen(told.along(reader.stretches(selection.from_lsn), every=1))
+        return told.along(scan.entries())
+    return selection.chosen(told.along(scan.between(selection.from_lsn).stretches(), every=1))
 
 
 def _backward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
     """Newest first, over gaps: what is missing is for ``verify`` to report."""
     start, end = plan.selection.to_lsn, plan.selection.from_lsn
     told = LogProgress(listener, "dump", plan.files.with_marker(), backward=True)
-    return told.along(LogReader(plan.storage, plan.files).backward(start, end, over_gaps=True))
+    return told.along(scan_log(plan.storage, plan.files, start=start, end=end, marker=True).backward(over_gaps=True))
 
 
 def _last_items(plan: RenderPlan, count: int, listener: Listener) -> deque[Item]:
@@ -199,8 +199,7 @@ def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selectio
 
 
 def _count(storage: Storage, end_file: int, by: str, selection: Selection, file: LogFile) -> FileStats:
-    with FileReader(storage, file, is_last=file.number >= end_file) as reader:
-        return count_file(reader, by, selection)
+    return count_file(scan_file(storage, file, is_last=file.number >= end_file), by, selection)
 
 
 def _stat_rows(counted: FileStats, by: str) -> list[EntryGroup]:

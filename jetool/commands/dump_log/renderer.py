@@ -41,11 +41,10 @@ from engine.format.header import INVISIBLE, REPLICATED
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.selection import Selection
-from engine.log.check import check_file
 from engine.log.damage import is_harmless
 from engine.log.entry import REASONS, Damage, LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
-from engine.log.reader import FileReader
+from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.workers.parallel import map_in_order
 from jetool.commands.dump_log.json_lines import EntryJsonLines
@@ -119,12 +118,11 @@ def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None
 
 def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Item]:
     """Wanted entries and damage of one file."""
-    with FileReader(plan.storage, file, is_last=file.number >= plan.files.end_file()) as reader:
-        if plan.selection.is_open():
-            yield from reader.entries() if told is None else told.along(reader.entries())
-        else:
-            stretches = reader.stretches()
-            yield from plan.selection.chosen(stretches if told is None else told.along(stretches, every=1))
+    scan = scan_file(plan.storage, file, is_last=file.number >= plan.files.end_file())
+    if plan.selection.is_open():
+        return scan.entries() if told is None else told.along(scan.entries())
+    stretches = scan.stretches()
+    return plan.selection.chosen(stretches if told is None else told.along(stretches, every=1))
 
 
 def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:
@@ -192,9 +190,9 @@ def harmful_damage(plan: RenderPlan) -> bool:
     for file in plan.files.files:
         if not plan.selection.wants_file(file.number):
             continue
-        with FileReader(plan.storage, file, is_last=file.number >= end_file) as reader:
-            if any(not is_harmless(seen, end_file) for seen in check_file(reader).damages):
-                return True
+        check = scan_file(plan.storage, file, is_last=file.number >= end_file).check()
+        if any(not is_harmless(seen, end_file) for seen in check.damages):
+            return True
     return False
 
 

@@ -11,7 +11,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS
 from engine.log.files import LogFiles, list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.verify.repairs import interrupted
 from jetool.commands.info.rows import EnvironmentInfo, info_of
@@ -125,7 +125,7 @@ def _belongs_to(storage: DiskStorage, found: Survey) -> str:
     from engine.inspect.contents import sample_log
 
     files = found.files._replace(marker=None)
-    kind = recognise(sample_log(LogReader(storage, files), files, found.root))
+    kind = recognise(sample_log(scan_log(storage, files, marker=True), files, found.root))
     return kind.title if kind is not None else ""
 
 

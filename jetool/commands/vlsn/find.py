@@ -10,7 +10,7 @@ from engine.errors import DamageError, NotFoundError
 from engine.format.entry_types import type_name
 from engine.format.lsn import format_lsn
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from jetool.commands.vlsn.group import INDEX_EXITS, index_of, vlsn
 from jetool.commands.vlsn.rows import VlsnPlace
 from jetool.frame import exits
@@ -62,7 +62,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
     storage = StreamNode.open_storage(env)
     # The marker's entry is no part of the stream.
-    log = LogReader(storage, list_log_files(storage)._replace(marker=None))
+    log = scan_log(storage, list_log_files(storage))
     try:
         found = find_vlsn(log, number, start, end)
     except NotFoundError:

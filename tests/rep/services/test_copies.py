@@ -18,7 +18,7 @@ from engine.events import SILENT
 from engine.format.entry_types import IMMUTABLE_FILE
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import LogReader
+from engine.log.scan import scan_log
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.log_files import RemoteLog, new_client_id
 from engine.rep.member.network_restore import NetworkRestore
@@ -236,7 +236,7 @@ def test_a_copy_of_an_open_environment_is_whole_and_its_log_goes_on() -> None:
     target = MemoryStorage()
     for name, data in copied.items():
         target.open_rw(name, create=True).write(0, data)
-    *_, entry = LogReader(target, list_log_files(target)).forward()
+    *_, entry = scan_log(target, list_log_files(target), marker=True).entries()
     assert isinstance(entry, LogEntry)
     assert entry.type_number == IMMUTABLE_FILE
     names = set(env.database_names())

@@ -6,10 +6,10 @@ import pytest
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import make_lsn
-from engine.log import reader as log_reader
+from engine.log import scan as log_scan
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
-from engine.log.reader import Item, LogReader
+from engine.log.scan import Item, LogScan, scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.oracle.environments import Environment, environments
@@ -18,9 +18,9 @@ from tests.verify.logs import Files, LogWriter, changed, golden, whole
 NAMES = [f"{number:08x}.jdb" for number in range(6)]
 
 
-def reader(files: Files) -> LogReader:
+def reader(files: Files) -> LogScan:
     storage = MemoryStorage(files)
-    return LogReader(storage, list_log_files(storage))
+    return scan_log(storage, list_log_files(storage), marker=True)
 
 
 def lsns(items: list[Item]) -> list[int]:
@@ -32,8 +32,8 @@ def test_backward_is_forward_turned_round(environment: Environment) -> None:
     """Every entry and every stretch of damage, over gaps and the marker file; forward is file after file."""
     storage = DiskStorage(environment.path / "env")
     files = list_log_files(storage)
-    log = LogReader(storage, files)
-    forward = list(log.forward())
+    log = scan_log(storage, files, marker=True)
+    forward = list(log.entries())
     assert list(log.backward(over_gaps=True)) == forward[::-1]
     if environment.path.name != "torn-empty-next-file":
         assert forward == list(environment.read())
@@ -45,61 +45,62 @@ def test_backward_is_forward_turned_round(environment: Environment) -> None:
         assert list(log.backward()) == forward[::-1]
     middle = entries[len(entries) // 2]
     start = forward.index(middle)
-    assert list(log.forward(middle.lsn)) == forward[start:]
-    assert [item for item in log.forward(end=middle.lsn) if item.lsn >> 32 != 0x7FFFFFFF] == forward[:start]
-    assert list(log.backward(middle.lsn, over_gaps=True)) == forward[start::-1]
-    assert list(log.backward(end=middle.lsn, over_gaps=True)) == forward[: start - 1 : -1]
+    assert list(log.between(middle.lsn).entries()) == forward[start:]
+    assert [item for item in log.between(end=middle.lsn).entries() if item.lsn >> 32 != 0x7FFFFFFF] == forward[:start]
+    assert list(log.between(middle.lsn).backward(over_gaps=True)) == forward[start::-1]
+    assert list(log.between(end=middle.lsn).backward(over_gaps=True)) == forward[: start - 1 : -1]
 
 
 def test_bounds_of_a_forward_pass() -> None:
     """Start inclusive, finish exclusive; both may be inside files, at their starts, or beyond the log."""
     log = reader(whole())
-    everything = list(log.forward())
+    everything = list(log.entries())
     for first, last in ((0, 1), (3, 40), (100, 101), (5, len(everything) - 1), (7, 7)):
         start, end = everything[first].lsn, everything[last].lsn
-        assert list(log.forward(start, end)) == everything[first:last]
-    assert list(log.forward(make_lsn(2, 0))) == [item for item in everything if item.lsn >> 32 >= 2]
-    assert list(log.forward(end=make_lsn(2, 0))) == [item for item in everything if item.lsn >> 32 < 2]
-    assert list(log.forward(make_lsn(9, 0))) == []
-    assert list(log.forward(end=make_lsn(9, 0))) == everything
+        assert list(log.between(start, end).entries()) == everything[first:last]
+    assert list(log.between(make_lsn(2, 0)).entries()) == [item for item in everything if item.lsn >> 32 >= 2]
+    assert list(log.between(end=make_lsn(2, 0)).entries()) == [item for item in everything if item.lsn >> 32 < 2]
+    assert list(log.between(make_lsn(9, 0)).entries()) == []
+    assert list(log.between(end=make_lsn(9, 0)).entries()) == everything
     # An end that is no entry boundary: entries that begin before it.
     behind = everything[40].lsn + 1
-    assert list(log.forward(end=behind)) == everything[:41]
+    assert list(log.between(end=behind).entries()) == everything[:41]
 
 
 def test_bounds_of_a_backward_pass() -> None:
     """Both inclusive."""
     log = reader(whole())
-    everything = list(log.forward())
+    everything = list(log.entries())
     for first, last in ((0, 1), (3, 40), (7, 7), (0, len(everything) - 1)):
         start, end = everything[last].lsn, everything[first].lsn
-        assert list(log.backward(start, end)) == everything[first : last + 1][::-1]
+        assert list(log.between(start, end).backward()) == everything[first : last + 1][::-1]
 
 
 @pytest.mark.parametrize("piece", [1, 64, 1000])
 def test_pieces_of_a_file_fit_together(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backward pass reads a file in pieces; where they are cut makes no difference, damage or not."""
-    monkeypatch.setattr(log_reader, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(log_scan, "_PIECE_BYTES", piece)
     data = whole()[NAMES[3]]
     taken_out = {**whole(), NAMES[3]: data[:0x34E] + data[0x5DA:]}
     zeros = changed(whole(), NAMES[3], 1000, bytes(500))
     for files in (whole(), golden(), zeros, taken_out, changed(taken_out, NAMES[3], 2000, bytes(9))):
         log = reader(files)
-        assert list(log.backward()) == list(log.forward())[::-1]
+        assert list(log.backward()) == list(log.entries())[::-1]
 
 
 def test_a_start_that_is_no_entry() -> None:
     """The message names the entries on both sides."""
     log = reader(whole())
-    at, behind = (item.lsn for item in list(log.forward(make_lsn(3, 0)))[5:7])
-    for go in (log.forward, log.backward):
+    at, behind = (item.lsn for item in list(log.between(make_lsn(3, 0)).entries())[5:7])
+    inside = log.between(at + 3)
+    for go in (inside.entries, inside.backward):
         with pytest.raises(NotFoundError) as error:
-            list(go(at + 3))
+            list(go())
         assert error.value.lsn == f"0x3/0x{(at + 3) & 0xFFFFFFFF:x}"
         assert error.value.hint == f"entries near it begin at 0x3/0x{at & 0xFFFF:x} and 0x3/0x{behind & 0xFFFF:x}"
         assert error.value.file == f"memory:/{NAMES[3]}"
     with pytest.raises(NotFoundError):
-        list(log.forward(make_lsn(3, 1 << 30)))
+        list(log.between(make_lsn(3, 1 << 30)).entries())
 
 
 def test_a_gap() -> None:
@@ -107,7 +108,7 @@ def test_a_gap() -> None:
     files = whole()
     del files[NAMES[2]], files[NAMES[3]]
     log = reader(files)
-    everything = list(log.forward())
+    everything = list(log.entries())
     assert {item.lsn >> 32 for item in everything} == {0, 1, 4, 5}
     behind = [item for item in everything[::-1] if item.lsn >> 32 >= 4]
     backward = log.backward()
@@ -120,10 +121,14 @@ def test_a_gap() -> None:
     assert error.value.file == f"memory:/{NAMES[4]}"
     assert list(log.backward(over_gaps=True)) == everything[::-1]
     # The finish lies after the gap, or the start before it.
-    assert list(log.backward(end=make_lsn(4, 0))) == [item for item in everything[::-1] if item.lsn >> 32 >= 4]
-    assert list(log.backward(end=make_lsn(3, 0))) == [item for item in everything[::-1] if item.lsn >> 32 >= 4]
+    assert list(log.between(end=make_lsn(4, 0)).backward()) == [
+        item for item in everything[::-1] if item.lsn >> 32 >= 4
+    ]
+    assert list(log.between(end=make_lsn(3, 0)).backward()) == [
+        item for item in everything[::-1] if item.lsn >> 32 >= 4
+    ]
     before = [item for item in everything if item.lsn >> 32 <= 1]
-    assert list(log.backward(before[-1].lsn)) == before[::-1]
+    assert list(log.between(before[-1].lsn).backward()) == before[::-1]
 
 
 def test_the_marker_is_behind_no_gap() -> None:
@@ -133,13 +138,13 @@ def test_the_marker_is_behind_no_gap() -> None:
     marker.next_file(0x7FFFFFFF)
     files["7fffffff.jdb"] = marker.now.data
     log = reader(files)
-    assert list(log.backward()) == list(log.forward())[::-1]
-    assert lsns(list(log.forward()))[-1] == 0x7FFFFFFF << 32
+    assert list(log.backward()) == list(log.entries())[::-1]
+    assert lsns(list(log.entries()))[-1] == 0x7FFFFFFF << 32
 
 
 def test_an_entry_by_its_lsn() -> None:
     log = reader(changed(whole(), NAMES[3], 1000, b"????"))
-    everything = list(log.forward())
+    everything = list(log.entries())
     for item in everything:
         assert log.entry_at(item.lsn) == (item if isinstance(item, LogEntry) else None)
     assert sum(isinstance(item, Damage) for item in everything) == 1
@@ -150,13 +155,13 @@ def test_an_entry_by_its_lsn() -> None:
 def test_damage_at_the_start_and_at_the_end_of_a_pass() -> None:
     files = changed(whole(), NAMES[3], 0, bytes(38))
     log = reader(files)
-    everything = list(log.forward())
+    everything = list(log.entries())
     assert list(log.backward()) == everything[::-1]
     assert {item.version for item in everything if isinstance(item, LogEntry)} == {17}
     (damage,) = [item for item in everything if isinstance(item, Damage)]
     assert (damage.lsn, damage.end_lsn) == (make_lsn(3, 0), make_lsn(3, 38))
-    assert next(log.forward(make_lsn(3, 0))) == damage
-    assert list(log.backward(end=make_lsn(3, 0)))[-1] == damage
+    assert next(log.between(make_lsn(3, 0)).entries()) == damage
+    assert list(log.between(end=make_lsn(3, 0)).backward())[-1] == damage
 
 
 @pytest.mark.parametrize("number", [0, 3, 5])
@@ -165,17 +170,15 @@ def test_a_header_of_zeros_leaves_the_version_of_the_files_beside(number: int) -
     files = changed(whole(), NAMES[number], 0, bytes(38))
     storage = MemoryStorage(files)
     found = list_log_files(storage)
-    log = LogReader(storage, found)
-    with log.open(found.files[number]) as opened:
-        assert opened.version == 17
-        alone = list(opened.entries())
-    assert [item for item in log.forward() if item.lsn >> 32 == number] == alone
+    log = scan_log(storage, found, marker=True)
+    one = log.of_file(found.files[number])
+    assert one.head().version == 17
+    alone = list(one.entries())
+    assert [item for item in log.entries() if item.lsn >> 32 == number] == alone
     assert [item for item in log.backward() if item.lsn >> 32 == number] == alone[::-1]
     below = {f"data001/{name}": data for name, data in files.items()}
     storage = MemoryStorage(below)
     found = list_log_files(storage)
-    with LogReader(storage, found).open(found.files[number]) as opened:
-        assert opened.version == 17
+    assert scan_log(storage, found).of_file(found.files[number]).head().version == 17
     only = MemoryStorage({NAMES[0]: bytes(38) + whole()[NAMES[0]][38:]})
-    with LogReader(only, list_log_files(only)).open(list_log_files(only).files[0]) as opened:
-        assert opened.version == 26
+    assert scan_log(only, list_log_files(only)).of_file(list_log_files(only).files[0]).head().version == 26
