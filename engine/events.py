@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-# Of a unit that takes long, a database for one, a step tells so many parts.
+# For a unit that takes long, such as a database, a step tells this number of parts.
 PARTS: Final = 1000
 Item = TypeVar("Item")
 

@@ -5,7 +5,7 @@ unit; headings, columns, JSON, NDJSON, CSV, JSON Schemas and the datasets of fle
 
     @record("file")
     class FileSpace(NamedTuple):
-        \"\"\"One log file and what of it is live.\"\"\"
+        \"\"\"One log file and its live bytes.\"\"\"
 
         file: Annotated[Int, "number of the file"]
         first_lsn: Annotated[Lsn | None, "its first entry; null when it has none"]
@@ -21,7 +21,7 @@ annotation            meaning
 ====================  ==================================================================
 a kind, ``Lsn``       a value of that kind; the kinds are below, and what they look like
                       is known to renderers alone
-``Lsn | None``        null when it is not known, or there is none
+``Lsn | None``        null when it is not known or absent
 ``Lsn | Absent``      left out where it does not apply (``ABSENT``)
 ``Sequence[Lsn]``     a list
 a record class        a nested record; ``Sequence`` of it: nested records

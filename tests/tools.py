@@ -55,7 +55,7 @@ def _java() -> bool:
 
 
 def _native_build() -> bool:
-    from engine.format.fast.walks import is_native
+    from engine.native import is_native
 
     return is_native()
 

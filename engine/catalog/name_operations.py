@@ -79,12 +79,14 @@ class NamingOperations:
         removed: told of a database that is about to lose its MapLN, so that its records are counted obsolete.
     """
 
-    def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, txns: TxnManager) -> None:
+    def __init__(
+        self, ctx: TreeContext, catalog: Catalog, records: Records, txns: TxnManager, root_lsn: int = NULL_LSN
+    ) -> None:
         self._ctx = ctx
         self._catalog = catalog
         self._records = records
         self._txns = txns
-        self.root_lsn = NULL_LSN
+        self.root_lsn = root_lsn
         self.removed: Callable[[DatabaseState], None] | None = None
 
     def create(self, name: str, options: DatabaseOptions, txn: Txn, *, internal: bool = False) -> DatabaseState:

@@ -109,6 +109,9 @@ class LastIds(NamedTuple):
     replicated_extinction: int = 0
 
 
+NO_IDS: Final = LastIds()
+
+
 class Checkpointer:
     """Takes checkpoints of one environment.
 
@@ -133,6 +136,10 @@ class Checkpointer:
         last_id: int = 0,
         last_start: int = NULL_LSN,
         last_end: int = NULL_LSN,
+        ids: LastIds = NO_IDS,
+        bytes_interval: int = DEFAULT_BYTES_INTERVAL,
+        time_interval_ms: int = 0,
+        high_priority: bool = False,
         clock: Callable[[], int] | None = None,
         listener: Listener = SILENT,
     ) -> None:
@@ -149,10 +156,10 @@ class Checkpointer:
         self.last_start = last_start
         self.last_end = last_end
         self.last_time_ms = self._clock()
-        self.ids = LastIds()
-        self.bytes_interval = DEFAULT_BYTES_INTERVAL
-        self.time_interval_ms = 0
-        self.high_priority = False
+        self.ids = ids
+        self.bytes_interval = bytes_interval
+        self.time_interval_ms = time_interval_ms
+        self.high_priority = high_priority
         self._counts: Counter[tuple[int, str]] = Counter()
         self._deltas = 0
         ctx.splits_watch.append(self.map)

@@ -3,11 +3,11 @@
 Modules:
 
 * ``cleaner``: the cleaner: chooses files, cleans them, and lets them go at checkpoints
-* ``offline``: cleaning as much as is worth it while nobody else has the environment open
+* ``offline``: cleaning as much as is worth it while no other process has the environment open
 * ``selection``: which file is cleaned next
 * ``file_processor``: cleaning one file: whatever the trees still need of it is logged again
 * ``file_report``: what was found in one file, and what its summary should say then
-* ``migration_candidates``: what of a file's entries has to be looked at
+* ``migration_candidates``: the entries of a file that may have to be migrated
 * ``migration``: writing a record again, as it is, because its file is to go
 * ``file_states``: where each file stands on its way from the live log to its deletion
 * ``deletion``: from reserved to deleted, and who needs which reserved files
@@ -26,7 +26,7 @@ The way of a file, and what makes it safe to delete it:
 3. A checkpoint that begins when nothing in it is pending logs all these nodes, one level more than it would otherwise
    (R-CKPT-15). When its CkptEnd is durable no recovery begins before it, and nothing that it reads leads into the file.
 4. Now it is reserved, which a record says, and is no part of the live log: it is counted and cleaned no more.
-5. It is deleted: nobody protects it, no process reads, and, in a replication group, the VLSN index begins after it.
+5. It is deleted: no protection holds it, no process reads, and, in a replication group, the VLSN index begins after it.
 
 Whatever fails, or crashes, before 3 is done leaves the file in the live log, where it is cleaned again: what has been
 logged again is dead there (R-CLN-45).

@@ -417,7 +417,7 @@ class Cleaner:
             return False
         counters = self._parts.utilization.counters(file.number)
         if not counters.total_size:
-            # Nobody has counted it: a file from a restore, a load, or a JE without this record.
+            # Not counted yet: a file from a restore, a load, or a JE without this record.
             counters.set(report.summary())
             counters.changed = True
         self._revised[file.number] = _Revision(self._parts.now_ms() // _HOUR_MS, report.live_bytes)

@@ -1,9 +1,9 @@
 """How much room the log may take (R-CLN-40, R-CLN-43): je.maxDisk, je.freeDisk, je.reservedDisk.
 
 What is still available is the least of: the free bytes of the disk above je.freeDisk, and je.maxDisk less the log; plus
-what the reserved files would give that nobody protects. Nothing left: writes are refused until there is.
+the bytes of reserved files without a protection. When nothing is left, writes are refused.
 
-Example: je.maxDisk 100 MB, a log of 95 MB of which 20 MB are reserved and 15 MB of these protected: 5 + 20 - 15, 10 MB.
+Example: je.maxDisk 100 MB, a log of 95 MB with 20 MB reserved, 15 MB of them protected: 5 + 20 - 15, 10 MB.
 """
 
 from __future__ import annotations

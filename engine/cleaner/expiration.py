@@ -2,8 +2,8 @@
 
 While a file is written, every record with an expiration adds the size of its entry to the hour at which it expires, and
 every bottom node that is logged adds, for each slot that expires, its share of the node's entry. When the file is
-finished its histogram becomes a record of ``_jeExpiration``, at the next checkpoint; an empty one too, so that nobody
-has to look into the file.
+finished its histogram becomes a record of ``_jeExpiration``, at the next checkpoint; an empty one too, so that the
+file need not be read for it.
 
 Only files that this environment has begun are known completely. A file without a record, one that was half written
 before or whose checkpoint a crash prevented, is read when the cleaner asks for it first (JE reads all of them when it
@@ -32,6 +32,7 @@ from engine.format.lsn import file_of, make_lsn, offset_of
 from engine.format.versions import EXPIRATION
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, picked_pieces, raw_at
+from engine.native import extension
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.txn.payload import USER, Payload, PutMode
@@ -41,11 +42,7 @@ from engine.txn.txn import Durability, Txn
 if TYPE_CHECKING:
     from engine.format.fast import expirations
 else:
-    try:
-        from engine.format.fast import expirations
-    except ImportError:
-        # The pure build.
-        expirations = None
+    expirations = extension("engine.format.fast.expirations")
 
 DATABASE_NAME: Final = "_jeExpiration"
 _HOURS_A_DAY: Final = 24

@@ -342,10 +342,10 @@ class _Run:
         return at
 
     def look_at(self, node: BIN, key: Key, lsn: int, size: int) -> int:
-        """One LN, of so many bytes, and the slot of its key (R-CLN-26); the slot, where the record is to be kept.
+        """Look up one LN of ``size`` bytes by its key (R-CLN-26); the slot, where the record is to be kept.
 
         Returns:
-            -1 for a record that nobody needs, and for one that is locked.
+            -1 for an obsolete record and for a locked one.
         """
         report = self.report
         index, exact = node.find(key)
@@ -363,7 +363,7 @@ class _Run:
             report.lns_dead += 1
             return -1
         if is_expired(node.expirations[index], self._past_ms):
-            # JE leaves the slot; here nobody can come across it when the file is gone (R-TREE-50).
+            # JE leaves the slot; here no search can reach it once the file is gone (R-TREE-50).
             if not self._count_only:
                 node.set_known_deleted(index)
             report.lns_expired += 1
@@ -438,7 +438,7 @@ class _Run:
         self._parts.between()
 
     def _node_at(self, db: DatabaseState, raw: RawEntry, node_id: int, level: int, ident: Key) -> IN | None:
-        """The node of which this entry is the version in use, None for a dead one."""
+        """The node whose current version this entry is; None for an obsolete entry."""
         root = root_of(self._ctx, db)
         if root is None or db.root_lsn == raw.lsn:
             return root

@@ -110,7 +110,7 @@ class FileRecords:
         self._delete(expiration.DATABASE_NAME, [sorted_pack(number)], Payload(None, USER))
 
     def histogram(self, number: int) -> dict[int, int] | None:
-        """Bytes of a file by the hour at which they expire; None when nobody has counted them."""
+        """Bytes of a file by the hour at which they expire; None when they were never counted."""
         with self._ctx.latch:
             state = self._catalog.by_name(expiration.DATABASE_NAME)
             key = b"" if state is None else state.order.wrap(sorted_pack(number))

@@ -13,7 +13,7 @@ class FileReport:
     """What was found in one file, and done with it.
 
     Attributes:
-        lns_obsolete: LNs whose entry, or whose file's summary, says that nobody needs them.
+        lns_obsolete: LNs that their entry, or the summary of their file, calls obsolete.
         lns_dead: LNs to which no slot leads.
         lns_migrated, nodes_dirtied: what was logged again, or will be.
         lns_locked, lns_expired, lns_extinct: LNs that are pending, and that were let go as expired, or extinct.
@@ -38,7 +38,7 @@ class FileReport:
         self.nodes_dead = self.nodes_dirtied = self.lns_extinct = 0
 
     def needed_ln(self, size: int) -> None:
-        """An LN of so many bytes is needed."""
+        """Count a live LN of ``size`` bytes."""
         self.live_lns += 1
         self.live_ln_bytes += size
         self.live_bytes += size

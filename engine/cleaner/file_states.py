@@ -98,7 +98,7 @@ class FileStates:
             return [self._pending[lsn] for lsn in sorted(self._pending)]
 
     def ready(self) -> list[int]:
-        """The CLEANED files of which nothing is pending: a checkpoint that begins now sets them free (R-CLN-33)."""
+        """The CLEANED files without pending LNs: a checkpoint that begins now sets them free (R-CLN-33)."""
         with self._mutex:
             waiting = {file_of(lsn) for lsn in self._pending}
             return [

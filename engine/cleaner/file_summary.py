@@ -126,7 +126,7 @@ class Counters:
             self.new_offsets.append(offset)
 
     def count_obsolete_lns(self, entries: int, sized: int, size_bytes: int) -> None:
-        """So many LNs of the file are obsolete, of which some have a size that is known."""
+        """Count obsolete LNs of the file; the size of some of them is known."""
         self.changed = True
         self.obsolete_ln_count += entries
         self.obsolete_ln_size += size_bytes
@@ -148,7 +148,7 @@ def utilization_percent(summary: FileSummary) -> int:
 
 
 def obsolete_bytes(summary: FileSummary) -> int:
-    """Bytes of a file that nobody needs: obsolete LNs and INs, and everything that is neither (R-CLN-3)."""
+    """Obsolete bytes of a file: obsolete LNs and INs, and everything that is neither (R-CLN-3)."""
     ln_bytes = summary.obsolete_ln_size
     unknown = summary.obsolete_ln_count - summary.obsolete_ln_size_counted
     rest = summary.total_ln_count - summary.obsolete_ln_size_counted

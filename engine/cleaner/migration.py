@@ -1,8 +1,8 @@
-"""Writing a record again, as it is, because its file is to go (R-CLN-26).
+"""Log a live record again, because its file will be deleted (R-CLN-26).
 
-The new entry is an update outside of transactions with the same key, data, expiration and times: nobody sees a
-difference but in the slot's LSN. It has no VLSN: it stays on the node, and replicas clean files of their own. Whoever
-holds a lock on the old LSN gets the same on the new one, before the latch is given up (R-TXN-1).
+The new entry is an update outside of transactions with the same key, data, expiration and times. Readers see no
+difference; only the slot's LSN changes. It has no VLSN: it stays on the node, and replicas clean their own files. A
+locker that holds a lock on the old LSN gets the same lock on the new one before the latch is released (R-TXN-1).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_OPERATION: Final = NameOperation(0, None, None)
 
 
 def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawEntry) -> int:
-    """Log the record of a slot again; the latch is held, and nobody has the record locked for writing.
+    """Log the record of a slot again; the latch is held, and no transaction has a write lock on the record.
 
     Arguments:
         raw: the entry that the slot leads to.
@@ -86,7 +86,7 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     if expiration and ctx.expiring is not None:
         ctx.expiring.expires(lsn, expiration, size)
     locks.transfer(raw.lsn, lsn, write=False, noted=note_lock)
-    # Not kept in the cache: nobody has asked for the record.
+    # Not kept in the cache: no application has asked for the record.
     node.put(index, node.keys[index], True, lsn, node.states[index] & SLOT_TOMBSTONE, None, size, expiration)
     ctx.account(node)
     return size

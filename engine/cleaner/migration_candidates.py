@@ -1,4 +1,4 @@
-"""What of a file's entries the cleaner has to look at: all but the LNs that say themselves that nobody needs them.
+"""The entries of a file that the cleaner has to look at: all but the LNs that are obsolete by their own flags.
 
 Most LNs of a file that is worth cleaning are on record as obsolete, so this looks at the header and the first bytes of
 each and makes a record of none. Natively built, it runs for every LN of every file that is cleaned.

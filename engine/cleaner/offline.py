@@ -1,4 +1,4 @@
-"""Cleaning as much as is worth it while nobody else has the environment open (JE's batchClean, R-UTIL-42).
+"""Cleaning as much as is worth it while no other process has the environment open (JE's batchClean, R-UTIL-42).
 
 Files are chosen by the cleaner's own rules. A checkpoint follows when so much was cleaned that its work is worth it, or
 when the disk would not hold the next file's records otherwise: then what was cleaned is deleted first. Files that this
@@ -34,8 +34,8 @@ class Goal(NamedTuple):
 
     Attributes:
         limits: which files are worth it; None for those of the environment.
-        free_bytes: so many bytes were given back; files are cleaned for it that would not be otherwise.
-        max_files: so many files were cleaned.
+        free_bytes: bytes to give back; files are cleaned for it that would not be otherwise.
+        max_files: the largest number of files to clean.
         copies: how often each written and deleted byte is written besides: 1 with saved bytes on the same disk.
     """
 
@@ -76,7 +76,7 @@ class OfflineCleaner:
     """One run.
 
     Arguments:
-        cleaner, checkpointer: of an environment that nobody else uses.
+        cleaner, checkpointer: of an environment that no other process uses.
         goal: when to end.
         stop: asked between two files.
         heard: told of each file that was cleaned.

@@ -23,7 +23,7 @@ class CleaningLimits(NamedTuple):
 
     Attributes:
         min_utilization, min_file_utilization: je.cleaner.minUtilization and minFileUtilization, in per cent.
-        min_age: je.cleaner.minAge: so many of the newest files are left alone.
+        min_age: je.cleaner.minAge: the number of newest files that are left alone.
         two_pass_gap, two_pass_threshold: je.cleaner.twoPassGap and twoPassThreshold; threshold 0 is five per cent below
             ``min_utilization``.
     """

@@ -196,13 +196,13 @@ class UtilizationTracker:
         self._log_summary(writer, state, file_of(writer.next_lsn))
 
     def log_if_changed(self, number: int) -> None:
-        """Log a FileSummaryLN for a file of which something was counted since its last one."""
+        """Log a FileSummaryLN for a file whose counts changed after its last one."""
         state, writer = self._database(), self._ctx.writer
         if state is not None and writer is not None and self.counters(number).changed:
             self._log_summary(writer, state, number)
 
     def _changed(self, current: int) -> set[int]:
-        """Files but the current one of which something was counted since their last summary."""
+        """Files, without the current one, whose counts changed after their last summary."""
         found = {number for number, counters in list(self._files.items()) if counters.changed}
         return {number for number in found if number != current and self.counts(number)}
 

@@ -30,6 +30,7 @@ from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
 from engine.format.versions import NO_DATABASES_IN_RESERVED
 from engine.log.access import LogAccess
+from engine.log.group_commit import GroupSettings
 from engine.log.tail import Tail
 from engine.log.writer import LogWriter
 from engine.recovery.result import RecoveryResult
@@ -91,17 +92,20 @@ class EnvironmentParts:
             deadlock_detect=config.deadlock_detect, deadlock_detect_delay_ms=config.deadlock_delay_ms
         )
         ids = recovery.ids
-        self.txns = TxnManager(
-            ctx, self.locks, catalog, last_id=ids.txn, last_replicated_id=ids.replicated_txn, clock=self.clock
-        )
-        self.txns.lock_timeout_ms = config.lock_timeout_ms
-        self.txns.txn_timeout_ms = config.txn_timeout_ms
-        self.records = Records(ctx, self.locks, self.clock)
-        self.records.guards_gaps = self.txns.guards_gaps
         self.compressor = Compressor(ctx, self.locks)
-        self.txns.compress_later = self.compressor.add
-        self.naming = NamingOperations(ctx, catalog, self.records, self.txns)
-        self.naming.root_lsn = recovery.root_lsn
+        self.txns = TxnManager(
+            ctx,
+            self.locks,
+            catalog,
+            last_id=ids.txn,
+            last_replicated_id=ids.replicated_txn,
+            clock=self.clock,
+            lock_timeout_ms=config.lock_timeout_ms,
+            txn_timeout_ms=config.txn_timeout_ms,
+            compress_later=self.compressor.add,
+        )
+        self.records = Records(ctx, self.locks, self.clock, self.txns.guards_gaps)
+        self.naming = NamingOperations(ctx, catalog, self.records, self.txns, recovery.root_lsn)
         utilization.connect(catalog, self.naming, self.records, self.txns)
         self.checkpointer = Checkpointer(
             ctx,
@@ -111,13 +115,13 @@ class EnvironmentParts:
             last_id=recovery.checkpoint_id,
             last_start=recovery.ckpt_start_lsn,
             last_end=recovery.ckpt_end_lsn,
+            ids=LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction),
+            bytes_interval=config.checkpoint_bytes,
+            time_interval_ms=config.checkpoint_interval_ms,
+            high_priority=config.checkpoint_high_priority,
             clock=self.clock,
             listener=listener,
         )
-        self.checkpointer.ids = LastIds(ids.replicated_node, ids.extinction, ids.replicated_extinction)
-        self.checkpointer.bytes_interval = config.checkpoint_bytes
-        self.checkpointer.time_interval_ms = config.checkpoint_interval_ms
-        self.checkpointer.high_priority = config.checkpoint_high_priority
         self.evictor = Evictor(ctx, config.cache_bytes, self.checkpointer.map.eviction_provisional)
 
     @property
@@ -168,12 +172,14 @@ class EnvironmentParts:
             data_directories=data_directories,
             clock=self.clock,
             version=self.ctx.log_version,
+            # From the first entry on: no entry may be logged uncounted.
+            observer=self.utilization,
+            group=GroupSettings(
+                timeout_ms=config.fsync_timeout_ms,
+                interval_ms=config.group_interval_ms,
+                threshold=config.group_threshold,
+            ),
         )
-        self.writer.group.timeout_ms = config.fsync_timeout_ms
-        self.writer.group.interval_ms = config.group_interval_ms
-        self.writer.group.threshold = config.group_threshold
-        # Before ``ctx.writer``: no entry may be logged uncounted.
-        self.writer.observer = self.utilization
         self.ctx.writer = self.writer
         self.ctx.latch.unexpected = self.ctx.fail
         # Recovery has none; from now on transactions hold locks on slots.
@@ -249,12 +255,13 @@ class EnvironmentParts:
 
 def make_context(config: EnvironmentConfig, access: LogAccess) -> TreeContext:
     """Empty trees over a log."""
-    ctx = TreeContext(access)
-    ctx.max_embedded = config.max_embedded_bytes
-    ctx.delta_percent = config.bin_delta_percent
-    ctx.blind_puts = config.blind_puts
-    ctx.spill = Spill()
-    return ctx
+    return TreeContext(
+        access,
+        max_embedded=config.max_embedded_bytes,
+        delta_percent=config.bin_delta_percent,
+        blind_puts=config.blind_puts,
+        spill=Spill(),
+    )
 
 
 def system_clock() -> int:

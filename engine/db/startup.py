@@ -226,7 +226,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     now_ms = parts.clock()
     said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
     write_marker(parts.ctx.access.storage, RestoreRequired("LOG_CHECKSUM", now_ms, said))
-    error.consequence = f"a record or tree node is lost; {MARKER} marks the environment: nobody opens it as it is"
+    error.consequence = f"a record or tree node is lost; {MARKER} now keeps JE and jetool from opening the environment"
     error.hint = (
         "restore the file from a backup or a replica, then remove the marker; jetool verify says what is damaged"
     )

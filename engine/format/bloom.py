@@ -19,7 +19,7 @@ _MULTIPLIER: Final = 0x5DEECE66D
 _ADDEND: Final = 0xB
 _MASK_48: Final = (1 << 48) - 1
 _MASK_32: Final = (1 << 32) - 1
-# Up to so many bits one number of the generator gives all three indexes.
+# Up to this number of bits one number of the generator gives all three indexes.
 _SMALL: Final = 1024
 _TEN_BITS: Final = 0x3FF
 

@@ -66,7 +66,7 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
     """The packed value at ``pos`` and the position after it.
 
     Raises:
-        FormatError: the value runs past the end of ``data``, or its first byte is none that a writer makes.
+        FormatError: the value runs past the end of ``data``, or no writer makes its first byte.
         IndexError: ``pos`` itself is past the end.
     """
     lead = data[pos]

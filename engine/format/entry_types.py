@@ -5,7 +5,7 @@ prints. ``since`` is the first log version in which the number is valid, ``until
 it still does). Groups are the words that ``--type`` of the command line takes. ``codecs`` loads what reads and writes
 the bodies.
 
-Whoever asks for several types asks for a named set, and whoever needs a new one adds it here: each follows from what
+Code that asks for several types uses a named set, and a new set is added here: each follows from what
 the lines say, so that a type of a later version has one line to be written and is in every set that it belongs to.
 """
 

@@ -87,7 +87,7 @@ JE_PROVISIONAL: Final = {
 
 
 class EntryHeader(NamedTuple):
-    """A decoded header; ``vlsn`` is NULL_VLSN when there is none."""
+    """A decoded header; ``vlsn`` is NULL_VLSN for an entry without one."""
 
     checksum: int
     type_number: int

@@ -54,7 +54,7 @@ def parse_string_key(key: bytes) -> str:
     """The text in a key that is one ``t_str``.
 
     Raises:
-        FormatError: the key is none.
+        FormatError: the bytes are no such key.
     """
     reader = ByteReader(key)
     text = read_string(reader)

@@ -37,8 +37,8 @@ class CommonLog(NamedTuple):
 
     Attributes:
         relation: one of ``RELATIONS``.
-        first_difference: the LSN of the first entry that is not the same in both, or that only one has; NULL_LSN when
-            there is none, or nothing in common.
+        first_difference: the LSN of the first entry that is not the same in both, or that only one has; NULL_LSN for
+            identical logs and for logs without anything in common.
         equal_bytes: bytes that were compared and are the same.
     """
 
@@ -130,7 +130,7 @@ def shared_log(
     both = [file for file in files.files if file.number in others]
     for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
         listener.step("check logs", done, len(both))
-        # A record that cannot be read is for whoever reads it to report.
+        # The reader of a record reports that it cannot be read.
         if met != NULL_LSN and met < end_lsn:
             return None
     return SharedLog(end_lsn, frozenset(file.number for file in both))

@@ -40,7 +40,7 @@ class EnvironmentSource:
         return self._names
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Records of a database, at most so many, from either end; what damage hides is left out."""
+        """Records of a database, at most ``count``, from either end; what damage hides is left out."""
         try:
             with self._env.open_database(name) as db:
                 yield from islice(db.items(reverse=last), limit)
@@ -58,7 +58,7 @@ class EnvironmentSource:
 
 
 class NamesOnly:
-    """An environment of which no record is read: what its databases are called may be enough.
+    """An environment by the names of its databases alone; no record is read.
 
     Arguments:
         names: names of its databases.
@@ -165,7 +165,7 @@ def decoding_of(env: Environment, name: str) -> DecodingPlan | None:
         name: of a kind of contents, or ``AUTO``.
 
     Returns:
-        None for an environment that nobody recognises.
+        None for an environment of an unknown application.
 
     Raises:
         UsageError: there is no kind of that name.

@@ -36,7 +36,7 @@ class CrashPoint(NamedTuple):
 
     Attributes:
         lsn, type_name, size: of the entry; the size with its header, in bytes.
-        synced_lsn: the end of the last CkptEnd before it; NULL_LSN when there is none.
+        synced_lsn: the end of the last CkptEnd before it; NULL_LSN without a CkptEnd.
     """
 
     lsn: int

@@ -197,7 +197,7 @@ class Explainer:
             return EntryExplanation(
                 UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}"
             )
-        # MapLNs have a pass of their own, of which the hook does not hear.
+        # MapLNs have a pass of their own, which does not call the hook.
         if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LNS and lsn >= result.ckpt_start_lsn):
             return EntryExplanation(
                 REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there"

@@ -60,7 +60,7 @@ class Fate(NamedTuple):
         txn_id: its id; that of a replicated transaction is negative.
         fate: one of ``FATES``.
         first_lsn, last_lsn: its first and its last record.
-        end_lsn: its Commit, Abort or Prepare; NULL_LSN when there is none.
+        end_lsn: its Commit, Abort or Prepare; NULL_LSN while it is open.
         time_ms: the time that entry carries; None without one.
         lns, bytes: its records, with headers.
         rolled_back_lns: those of them that a rollback period covers.
@@ -182,7 +182,7 @@ class LogFates:
         rollbacks: rollback entries in log order.
         periods: the stretches that they name.
         damages: damage that was stepped over.
-        end_lsn: where the first bad entry of the last file begins; NULL_LSN when there is none.
+        end_lsn: where the first bad entry of the last file begins; NULL_LSN when all are good.
         entries: good entries.
     """
 

@@ -41,7 +41,7 @@ def count_records(engine: Engine, db: Database, jobs: int, told: Callable[[int, 
     """Number of records, counted by several processes; no record is read.
 
     Arguments:
-        engine, db: the database; nobody else works with it.
+        engine, db: the database; no other thread uses it.
         jobs: processes.
         told: as for ``Database.count``.
     """

@@ -138,7 +138,7 @@ class BackendCheck:
 
     def findings(self) -> Iterator[BackendFinding]:
         """What does not agree."""
-        # Of each DN the entry that it leads to, and its number: not the DNs themselves, of which there may be millions.
+        # The entry of each DN, and its number: not the DNs themselves, since there may be millions.
         named, numbers = array("Q"), array("Q")
         children: Counter[int] = Counter()
         yield from self._dns(named, numbers, children)

@@ -2,7 +2,7 @@
 
 Read are the last file (recovery begins with it, too), the last CkptEnd, and the first ``SAMPLE_BYTES`` from firstActive
 on, whose entries are decoded as recovery decodes them. The rate of that, on this machine and this log, is the measure:
-each phase takes so many times as long for a byte as the sample did (``_FACTORS``). Records of other sizes, or more
+each phase takes a multiple of the sample's time for a byte (``_FACTORS``). Records of other sizes, or more
 trees than the cache holds, shift them: the times tell a minute from an hour, not 40 seconds from 50.
 """
 

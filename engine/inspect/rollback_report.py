@@ -148,7 +148,7 @@ def _register(tracker: RollbackTracker, rollbacks: list[RollbackEntry], storage:
                 tracker.register_start(record, lsn)
             elif record is not None:
                 tracker.register_end(record, lsn)
-        # A RollbackStart in a file that the cleaner has deleted is missed by nobody.
+        # A RollbackStart in a file that the cleaner has deleted is not missed.
         tracker.finish(files.files[0].number << _ENTRY_LSN)
     except DamageError as error:
         return f"{error.what} at {error.lsn}"

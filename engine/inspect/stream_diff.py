@@ -57,7 +57,7 @@ class StreamDiff(NamedTuple):
     """How far two streams are the same.
 
     Attributes:
-        first, last: the VLSNs that both should have; NULL_VLSN when there is none.
+        first, last: the VLSNs that both should have; NULL_VLSN without one.
         same: how many were compared and equal, from ``first`` on.
         difference: the first that is not, or None.
     """

@@ -137,7 +137,7 @@ class Survey(NamedTuple):
         partial_checkpoint: LSN of a CkptStart after the last CkptEnd, or NULL_LSN.
         replicated: the root says that the environment is replicated.
         first_vlsn, last_vlsn: of the visible entries of the log.
-        damages: stretches of damage that were met on the way; a tail with nothing durable in it is none.
+        damages: stretches of damage that were met on the way; a tail with nothing durable in it does not count.
         reserved: files that the cleaner has given up and that are still there; none when they were not looked for.
         lost_ends: last entries of files, as the file after each names them, that are not there.
         lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
@@ -211,7 +211,7 @@ class _Surveyor:
         control = self._last_checkpoint(last_lsn)
         counter = None if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
-        # Without a root nobody can say; without replication there is nothing to look for in the whole log.
+        # Without a root it is not known; without replication there is nothing to look for in the whole log.
         looks = (replicated or control.root is None) and not quick
         first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None
@@ -307,7 +307,7 @@ class _Surveyor:
             for item in self._log.of_file(file).between(end=limit).stretches():
                 here.add(item)
             if file.number < self._files.end_file():
-                # The passes meet files from the last one on, and so does whoever reads of them.
+                # Files are read from the last one back, and damage is reported in that order.
                 self._damages += reversed(here.damages)
             found.join_earlier(here)
             if found.checkpoint is not None:
@@ -371,7 +371,7 @@ class _AfterCkpt:
     """What a part of the log holds after its last CkptEnd that can be read, and that CkptEnd.
 
     Attributes:
-        checkpoint: None when there is none.
+        checkpoint: None when no CkptEnd can be read.
         partial: the first CkptStart; NULL_LSN without one.
         root_lsn, root: the last DbTree that can be read; without one the first that cannot.
         damages: damage that was met.

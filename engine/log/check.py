@@ -139,7 +139,7 @@ class FileCheck(NamedTuple):
         header: None when it cannot be read.
         size_bytes: length of the file when it was read.
         totals: by ``type | flags << 8``.
-        last_offset: offset of the last good entry, -1 when there is none.
+        last_offset: offset of the last good entry, -1 when the file has no good entry.
         end_offset: the offset after the last good entry.
         damages: in file order.
         invisible: offset and VLSN of the invisible entries.

@@ -1,15 +1,15 @@
 """Judging damage: the torn tail that every crash leaves, or something lost.
 
-Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by whoever
-opens it for writing. That is harmless unless something durable stands intact after it: a Commit, a CkptEnd, or a
+Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by the next
+writer. That is harmless unless something durable stands intact after it: a Commit, a CkptEnd, or a
 record outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
 nothing stands after it, in a file after the one that the log ends in, JE was about to begin that file (R-LOG-30).
 
 *Commits after a bad entry*: had they been made durable?
 
 A crash in the middle of a write leaves some sectors of it on disk and others not. So an intact Commit can stand after a
-bad entry although its write never ended, and nobody was told that it committed. Damage to what had been written leaves
-the same order of entries, and then the commits were real. Three things tell the one from the other.
+bad entry although its write never ended, and no client was told that it committed. Damage to bytes that had been synced
+leaves the same order of entries, and then the commits were real. Three things tell the one from the other.
 
 * An entry that is only written when a sync before it has ended shows that all before that sync was durable: the
   CkptStart after a CkptEnd, the RollbackEnd after a RollbackStart, and a file after this one.
@@ -97,11 +97,11 @@ def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
 
     Arguments:
         size_bytes: of the last file.
-        earlier: of the files before it, of which two must be of about one size to show how long files get.
+        earlier: of the files before it; two of them must have about one size to show how long files get.
     """
     longest = max(earlier, default=0)
     full = max(longest * _FULL, _LEAST_BYTES)
-    # A file that is longer than all before it was written with another size limit, which nobody knows.
+    # A file that is longer than all before it was written with another size limit, which is not known.
     return sum(size >= full for size in earlier) > 1 and full <= size_bytes <= longest / _FULL
 
 

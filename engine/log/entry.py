@@ -136,7 +136,7 @@ class Damage(NamedTuple):
         reason: a key of REASONS.
         expected, found: the numbers that the reason compares, as text.
         type_number: what the damaged entry says it is; 0 when it does not say.
-        next_lsn: the entry that was found after it; NULL_LSN when there is none in this file.
+        next_lsn: the entry that was found after it; NULL_LSN when this file has no such entry.
         found_by: how.
         is_tail: nothing good follows in the last file: the torn end of a log, until somebody shows that it is more.
     """

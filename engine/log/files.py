@@ -4,11 +4,11 @@
 ``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
 kept, ``%08x.bad`` last files that were set aside, ``%08x.tmp`` files in the making; ``7fffffff.jdb`` is not data but
 the marker "restore required".
-Everything else is none of our business.
+Every other file is ignored.
 
 A file whose header says nothing has the log version of a file beside it. Versions ascend with file numbers and change
-only when JE is upgraded (je-log-format.md 3.6), so the nearest file before is the best witness, and the nearest after
-when there is none.
+only when JE is upgraded (je-log-format.md 3.6), so the nearest file before it is the best witness, and without
+one the nearest file after it.
 
 Example: the header of 00000003.jdb is zeros, 00000002.jdb is of version 17: the entries of 3 are read as version 17.
 """
@@ -228,7 +228,7 @@ _Item = TypeVar("_Item", bound=_Placed)
 
 
 class LogProgress:
-    """Tells a listener how many bytes a pass over log files has behind it: one file may be the whole log.
+    """Tells a listener how many bytes a pass over log files has read: one file may be the whole log.
 
     Arguments:
         listener: hears them.
@@ -257,10 +257,10 @@ class LogProgress:
         self._listener.step(self._name, self._total, self._total)
 
     def along(self, items: Iterable[_Item], *, every: int | None = None) -> Iterator[_Item]:
-        """What a pass yields, as it is, and told now and then.
+        """Yield the items of a pass unchanged, and report progress now and then.
 
         Arguments:
-            every: so many items between two reports; None for as many as entries are quick.
+            every: number of items between two reports; None for the number that suits entries.
         """
         every = every or _EVERY_ITEMS
         for number, item in enumerate(items, 1):

@@ -1,11 +1,11 @@
-"""Group commit: one fsync for everybody who asked while the one before was under way (R-LOG-25).
+"""Group commit: one fsync for all callers that asked during the one before (R-LOG-25).
 
-The first requester becomes leader and syncs; who comes meanwhile waits, and is served if the leader's sync began after
-its bytes were written, else by the next leader. Nobody returns before its own bytes are durable. Who has waited for
-``je.log.fsyncTimeout`` syncs itself.
+The first caller becomes leader and syncs. A caller that comes meanwhile waits; the leader's sync serves it if it began
+after the caller's bytes were written, otherwise the next leader does. No caller returns before its own bytes are
+durable. A caller that has waited for ``je.log.fsyncTimeout`` syncs itself.
 
-With ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` both above 0 a leader first waits until so many
-have joined, or so much time has passed: fewer fsyncs, later answers.
+With ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` both above 0 a leader first waits until that
+number of callers have joined, or that time has passed: fewer fsyncs, later answers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,27 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN
 
 DEFAULT_TIMEOUT_MS: Final = 500
+
+
+class GroupSettings(NamedTuple):
+    """How long commits wait for each other.
+
+    Attributes:
+        timeout_ms: je.log.fsyncTimeout.
+        interval_ms, threshold: je.log.groupCommitInterval and je.log.groupCommitThreshold; 0 for none.
+    """
+
+    timeout_ms: int
+    interval_ms: int
+    threshold: int
+
+
+UNGROUPED: Final = GroupSettings(timeout_ms=DEFAULT_TIMEOUT_MS, interval_ms=0, threshold=0)
 
 
 class GroupCommit:
@@ -33,16 +49,14 @@ class GroupCommit:
         requests, syncs: how many asked, and how many fsyncs that took.
     """
 
-    def __init__(self, flush_and_sync: Callable[[], int]) -> None:
+    def __init__(self, flush_and_sync: Callable[[], int], settings: GroupSettings = UNGROUPED) -> None:
         self._flush_and_sync = flush_and_sync
         self._changed = threading.Condition()
         self._durable = NULL_LSN
         self._leading = False
         self._gathering = False
         self._waiting = 0
-        self.timeout_ms = DEFAULT_TIMEOUT_MS
-        self.interval_ms = 0
-        self.threshold = 0
+        self.timeout_ms, self.interval_ms, self.threshold = settings
         self.requests = self.syncs = 0
 
     def sync(self, lsn: int) -> None:
@@ -57,7 +71,7 @@ class GroupCommit:
             # Served by somebody else; without either, the wait timed out and the caller syncs for itself.
             if not leads and self._durable >= lsn:
                 return
-        # Stays so when the fsync fails: nobody may take it for success.
+        # Stays so when the fsync fails: no caller may take it for success.
         durable = NULL_LSN
         try:
             durable = self._flush_and_sync()

@@ -109,7 +109,7 @@ class _Changes:
 def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[int, int]:
     """The first intact entry after damage that leads to an entry, and where it points back to.
 
-    The reader takes the first entry of which it is sure. Intact ones can stand before it, in the damage.
+    The reader takes the first entry that it is sure of. Intact ones can stand before it, in the damage.
     """
     at, named = offset_of(entry.lsn), entry.prev_offset
     while since < named < at:

@@ -82,7 +82,7 @@ static PyObject *data_at(const char *place, size_t size, long version, int64_t d
     Py_RETURN_NONE;
 }
 
-/* Where the entry of an LSN is in the map of its file, and of which version; NULL for one that is not here. */
+/* Where the entry of an LSN is in the map of its file, and its log version; NULL when its file is not mapped. */
 static const char *place_of(PyObject *files, PyObject *lsn, PyObject *size, long *version)
 {
     if (!PyLong_Check(lsn) || !PyLong_Check(size)) {

@@ -1,6 +1,6 @@
 """The restore marker: a file that says that an environment must not be opened (R-LOG-37, R-LOG-38).
 
-It is the highest log file, so that whoever opens the environment, JE or this program, reads it first and refuses, until
+It is the highest log file, so that JE and this program read it first and refuse to open the environment, until
 somebody has restored the files and removes it. A network restore writes it while files are being replaced; a writer
 that stays writes it when it meets damage in a file (``EnvironmentConfig.mark_damage``): files that recovery does not
 read are not looked at when an environment is opened, so without it the damage would be forgotten at the next start.

@@ -1,21 +1,17 @@
-"""What of reading the log is C in the native build; None each in the pure one, whose twins stand in ``access``.
-
-A module of its own, since compiled modules cannot ask whether another one is there.
-"""
+"""The functions that read the log in C; each is None in the pure build, whose twins are in ``access``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from engine.native import extension
+
 if TYPE_CHECKING:
     from engine.log import mapped_values
     from engine.storage import file_map
 else:
-    try:
-        from engine.log import mapped_values
-    except ImportError:
-        mapped_values = None
+    mapped_values = extension("engine.log.mapped_values")
 
 value_at: Callable[[dict[int, tuple[file_map.FileMap, int]], int, int, int], bytes | None] | None = (
     None if mapped_values is None else mapped_values.value_at

@@ -237,7 +237,7 @@ def verify(
     are right: a kill left the header alone, and the earlier file was written on.
 
     Arguments:
-        on_changed: hears of an entry of which only the checksum is wrong, and whose size leads to the one after it;
+        on_changed: is called for an entry with a wrong checksum whose size leads to the next entry;
             without it such an entry is an error too.
 
     Raises:

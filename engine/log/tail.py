@@ -1,7 +1,7 @@
 """Finding the end of the log and what stands near it (R-LOG-30 to R-LOG-39, R-REC-4).
 
 Example: the last file holds ``CkptStart@0x100 CkptEnd@0x200 INS_LN_TX@0x260 (bad checksum) Commit@0x2a0``. The log
-ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and whoever opens for writing has to decide
+ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and the writer that opens it has to decide
 (D-5).
 """
 
@@ -57,7 +57,7 @@ class Tail(NamedTuple):
             more, and ``given_up``.
         after: what the log tells of those Commits, and records outside transactions after it.
         stubs: paths of last files that are empty, or an intact header alone: a writer removes them (R-LOG-16).
-        given_up: a last file with data of which no entry can be kept: its header or its first entry is bad.
+        given_up: a last file with data but without an entry to keep: its header or its first entry is bad.
     """
 
     last_file: LogFile
@@ -133,7 +133,7 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
 
 
 class _GivenUp(NamedTuple):
-    """A last file of which no entry is kept: its first damage, and what stands after that."""
+    """A last file without an entry to keep: its first damage, and what follows the damage."""
 
     file: LogFile
     damage: Damage

@@ -1,7 +1,7 @@
 """Looking into one log file: a buffer over it, what stands at an offset, and the next good entry after a bad one.
 
 The buffer covers ``[base, base + len(data))`` of the file, so that memory does not grow with the file. ``reach`` moves
-it so that it begins at an offset and holds at least so many bytes, as far as the file goes. Files up to
+it so that it begins at an offset and holds at least the bytes asked for, as far as the file goes. Files up to
 ``WINDOW_BYTES`` are read in one piece. ``look`` examines the entry at an offset.
 
 Entries are linked twice: forward by size, backward by prevOffset. From a bad entry at offset p the next one is looked

@@ -39,7 +39,7 @@ from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile, new_file_name
-from engine.log.group_commit import GroupCommit
+from engine.log.group_commit import UNGROUPED, GroupCommit, GroupSettings
 from engine.log.latch import Latch, is_unexpected
 from engine.storage.base import WriteFile
 
@@ -60,7 +60,7 @@ class WriteObserver(Protocol):
     """Hears of every entry, under the log write latch: utilization counts, VLSN tracking."""
 
     def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
-        """An entry gets an LSN. ``born_obsolete``: nobody will ever read it by its LSN (R-CLN-5)."""
+        """An entry gets an LSN. ``born_obsolete``: it is never read by its LSN (R-CLN-5)."""
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
         """A node version is no longer needed; exact."""
@@ -82,7 +82,7 @@ class ReplicationStream(Protocol):
         """An entry of the stream is in the log; without the latch."""
 
     def fail(self, error: JetoolError) -> None:
-        """A VLSN may have been given out for nothing: nobody may wait for it."""
+        """A VLSN may have been given out for nothing: no waiter may depend on it."""
 
 
 class LogWriter:
@@ -100,7 +100,7 @@ class LogWriter:
         version: of the files that are begun, and of every entry.
 
     Attributes:
-        version: the same; whoever encodes an entry asks for it.
+        version: the same, for callers that encode an entry.
     """
 
     def __init__(
@@ -116,11 +116,13 @@ class LogWriter:
         data_directories: int = 0,
         clock: Clock | None = None,
         version: int = WRITTEN_VERSION,
+        observer: WriteObserver | None = None,
+        group: GroupSettings = UNGROUPED,
     ) -> None:
         self.version = version
         self.latch = Latch()
         self.latch.unexpected = self.interrupted
-        self.observer: WriteObserver | None = None
+        self.observer = observer
         self.stream: ReplicationStream | None = None
         self._access = access
         self._file_max = file_max
@@ -143,7 +145,7 @@ class LogWriter:
         # Where the file goes that was begun and is not on disk yet.
         self._to_make: str | None = None
         self._failure: JetoolError | None = None
-        self.group = GroupCommit(self._flush_for_sync)
+        self.group = GroupCommit(self._flush_for_sync, group)
         self.entries = self.flips = self.writes = 0
         access.unwritten = self
 
@@ -269,7 +271,7 @@ class LogWriter:
                 data = body() if callable(body) else body
                 lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
         except JetoolError as error:
-            # The VLSN is taken and no entry will bear it; whoever waits for it would wait for ever.
+            # The VLSN is taken and no entry will bear it; a thread that waits for it would wait for ever.
             stream.fail(error)
             raise
         # Outside the latch, as the index takes locks of its own; it may hear of VLSNs out of order (R-LOG-6).
@@ -387,7 +389,7 @@ class LogWriter:
     def _take(self, type_number: int, flags: int, data: bytes, vlsn: int, lsn: int) -> None:
         """Put an entry into the buffer, at the place that it got."""
         self._append(type_number, flags, data, vlsn)
-        # Under the latch with the append: whoever sees this LSN finds the entry in the buffer.
+        # Under the latch with the append: a thread that sees this LSN finds the entry in the buffer.
         self.last_lsn = lsn
         self.entries += 1
         # Somebody is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
@@ -454,7 +456,7 @@ class LogWriter:
             # A crash may have left one.
             file.truncate(0)
             file.write(0, data)
-            # Before it has the name of a log file: nobody finds one whose first sectors are lost.
+            # Before it has the name of a log file: a crash leaves no log file whose first sectors are lost.
             file.sync()
         finally:
             file.close()

@@ -3,8 +3,8 @@
 One forward walk collects what those passes look at: nodes, ends of transactions and rollbacks, MapLNs, and the extremes
 of the id sequences. What there can be millions of is kept in a few bytes each.
 
-The hook hears of every entry from CkptStart on: one by one of those that say something of others, or belong to the
-replication stream; of all others how many there are, of which type, in which file.
+The hook gets every entry from CkptStart on. Entries that say something about others, or belong to the replication
+stream, come one by one; all others are counted by type and file.
 """
 
 from __future__ import annotations

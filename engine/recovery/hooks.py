@@ -35,8 +35,8 @@ class RecoveryHook(Protocol):
         """See above."""
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
-        """So many entries of a type in a file, of which nothing but their number and sizes matters: those of no node,
-        FileSummaryLN, RollbackStart, and outside of the replication stream.
+        """Entries of one type in a file, counted in bulk: no nodes, FileSummaryLNs or RollbackStarts, and no entries of
+        the replication stream.
 
         Arguments:
             size_bytes, largest: of all of them, and of the largest, with headers.
@@ -59,7 +59,7 @@ class RecoveryHook(Protocol):
         """
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
-        """Plain updates, of which ``redone`` has not been told, have replaced so many versions that are to be counted.
+        """Number of versions in one file that plain updates have replaced; ``redone`` does not report these updates.
 
         Arguments:
             file_number: where these versions are.

@@ -67,7 +67,7 @@ class Recovery:
         keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
         for_writing: the trees go back to the log, so that no order of keys may be guessed.
         check_orders: hold the orders of ``comparators`` against the nodes of their databases.
-        read_ahead_bytes: redo of so many bytes may take a process of its own to read ahead; 0 for never.
+        read_ahead_bytes: the least number of bytes to redo for which a worker process reads ahead; 0 for never.
     """
 
     def __init__(

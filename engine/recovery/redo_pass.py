@@ -56,7 +56,7 @@ from engine.tree.database_state import DatabaseState
 from engine.workers.process import can_fork
 from engine.workers.shared_work import SharedWork
 
-# Versions of which redo needs more than key and LSN, and those that say what they replace.
+# Versions whose redo needs more than key and LSN, and versions that say what they replace.
 _NOT_PLAIN: Final = EMBEDDED
 _REPLACES: Final = HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END

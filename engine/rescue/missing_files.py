@@ -45,11 +45,12 @@ from engine.rescue.salvage.extinct import word_for
 from engine.rescue.salvage.tree_survey import TreeCatalog
 from engine.rescue.salvage.trees import LostBranch, SalvageTreeWalk, index_nodes
 from engine.storage.base import Storage
-from engine.tree.bin_node import BIN, DELETED
+from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.spill import is_spilled
 from engine.tree.tree import fetch_node
+from engine.verify.missing_file_refs import lost_slots
 from engine.verify.records import has_expired
 
 MISSING: Final = "missing"
@@ -321,17 +322,9 @@ class _Walk:
     def _slots(self, name: str, db: DatabaseState, node: BIN) -> None:
         if db.duplicates:
             return
-        may_be_extinct = self._engine.ctx.may_be_extinct
-        for at, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
-            if state & (DELETED | SLOT_EMBEDDED) or not self._absent.holds(lsn):
-                continue
-            # The cleaner deletes files whose records have expired or were discarded.
-            if has_expired(node.expirations[at], self._now_ms):
-                continue
-            if may_be_extinct is not None and may_be_extinct(db, node.keys[at]):
-                continue
-            self._absent.note(lsn, name, node=False)
-            self.keys.append(LostKey(name, _stored(db, node.keys[at]), lsn, NULL_LSN, _is_own(name)))
+        for at in lost_slots(db, node, self._absent.holds, self._engine.ctx.may_be_extinct, self._now_ms):
+            self._absent.note(node.lsns[at], name, node=False)
+            self.keys.append(LostKey(name, _stored(db, node.keys[at]), node.lsns[at], NULL_LSN, _is_own(name)))
 
 
 def _stored(db: DatabaseState, key: object) -> bytes:

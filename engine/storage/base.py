@@ -104,7 +104,7 @@ class Storage(Protocol):
         """Return when the names in the directory are durable."""
 
     def free_bytes(self) -> int | None:
-        """Bytes that may still be written to the disk; None where nobody knows."""
+        """Bytes that may still be written to the disk; None where that is not known."""
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
         """Lock one byte of an existing file without waiting; RefusedError when somebody else holds it."""

@@ -108,7 +108,7 @@ class CoverStorage(WrappedStorage):
         return self._cover.free_bytes()
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Readers lock what they read; nobody else changes the cover."""
+        """Readers lock what they read; no other process changes the copy."""
         return NoLock() if exclusive else super().lock(path, byte, exclusive=exclusive)
 
     def _is_seen(self, path: str) -> bool:

@@ -6,7 +6,7 @@ changes of names; at a chosen one it stops: that operation and all later ones fa
 
 =============  =============================================================================
 NO_FSYNC       nothing but what was synced
-LOST_TAIL      also the first so many of the later changes, in the order in which they were made
+LOST_TAIL      also the first n of the later changes, in the order in which they were made
 TORN_WRITE     the same, and the first bytes of the write that follows
 =============  =============================================================================
 
@@ -132,7 +132,7 @@ class CrashStorage(WrappedStorage):
         return dict(self._durable), list(self._changes)
 
     def image_of(self, path: str) -> bytes:
-        """What of a file is durable now; empty when nothing is."""
+        """The durable content of a file; empty when nothing is durable."""
         return self._durable.get(path, b"")
 
     def contents(self) -> dict[str, bytes]:

@@ -17,16 +17,13 @@ import stat as stat_module
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
+from engine.native import extension
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 if TYPE_CHECKING:
     from engine.storage import file_map
 else:
-    try:
-        from engine.storage import file_map
-    except ImportError:
-        # The pure build.
-        file_map = None
+    file_map = extension("engine.storage.file_map")
 
 # Longer reads gain nothing from a map.
 _MAPPED_READ_BYTES: Final = 32 << 10
@@ -36,7 +33,7 @@ _READS_TO_MAP: Final = 64
 
 
 def allow_maps(size_bytes: int) -> None:
-    """Let maps of files hold so much memory, all those of the process together, where nobody has allowed more."""
+    """Limit the memory of all file maps of the process together; a higher limit that was set before stays."""
     if file_map is not None and size_bytes > file_map.most_bytes():
         file_map.keep_at_most(size_bytes)
 

@@ -4,7 +4,7 @@
  * map costs a twentieth. Three things make a map different from pread, and each is dealt with here:
  *
  * - A page that the file no longer has, or that the disk cannot read, raises SIGBUS. The copy is guarded: the handler
- *   jumps back, and read() answers None. A SIGBUS that is not ours goes to whoever handled it before.
+ *   jumps back, and read() answers None. A SIGBUS outside our maps goes to the previous handler.
  * - A page that is not in memory is read while the interpreter's lock is held. So the first read of a chunk is refused
  *   (None): the caller's pread brings it into the page cache, without the lock, and later ones find it there.
  * - What was touched counts as memory of the process. Chunks are counted over all maps; when there are too many, all

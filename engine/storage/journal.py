@@ -122,7 +122,7 @@ def places_of(backup: Storage) -> list[Place]:
 
 
 def opened(backup: Storage) -> ReadFile:
-    """The journal, to read. NotFoundError when there is none."""
+    """The journal, to read. NotFoundError when no journal is there."""
     if backup.stat(JOURNAL) is None:
         raise NotFoundError("no saved bytes", file=backup.root, hint="name the backup directory")
     return backup.open(JOURNAL)
@@ -149,9 +149,9 @@ def unmark(storage: Storage) -> None:
 
 
 def pending_in(storage: Storage) -> PendingRepair | None:
-    """What the marker of an environment says; None when there is none.
+    """What the marker of an environment says; None without a marker.
 
-    A marker that is not whole is none: it is durable before the first change, and goes away after the last one.
+    An incomplete marker does not count: a marker is durable before the first change, and goes away after the last one.
     """
     if storage.stat(MARKER) is None:
         return None
@@ -218,7 +218,7 @@ def digest_of(storage: Storage, path: str) -> str | None:
 
 
 def log_lengths(storage: Storage) -> dict[str, int]:
-    """Length of every log file, of either kind of environment: whoever writes to it makes one longer, or a new one."""
+    """Length of every log file, of either kind of environment: every write makes one longer, or adds one."""
     found = {}
     names = storage.names()
     for directory in ("", *(name for name in names if _LOG_DIRECTORY.fullmatch(name))):
@@ -264,7 +264,7 @@ def _places(file: ReadFile, name: str) -> Iterator[Place]:
 def _require_sane(place: Place, name: str) -> None:
     """Refuse an entry that leads out of the environment, or to a file of no possible size.
 
-    Whoever can write to a backup directory must not be able to say which files undo writes.
+    A user who can write to a backup directory must not be able to choose the files that undo writes.
     """
     parts = place.path.split("/")
     leaves = len(parts) > 2 or any(part in ("", ".", "..") for part in parts)

@@ -101,7 +101,7 @@ _ZEROS = bytes(BLOCK)
 
 
 class OverlayStorage:
-    """A storage whose changes nobody else sees.
+    """A storage whose changes stay in this process.
 
     Arguments:
         base: the storage to look through to.
@@ -193,7 +193,7 @@ class OverlayStorage:
         return max(0, free - taken + sum(found.size_bytes for found in before if found is not None))
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
-        """No lock is taken: nobody else sees the changes."""
+        """No lock is taken: no other process sees the changes."""
         return NoLock()
 
     def lock_holder(self, path: str, byte: int) -> int | None:
@@ -268,7 +268,7 @@ class _Content:
 
 
 class _LookingThrough:
-    """A file that nobody had changed when it was opened; what is changed later is seen through it too."""
+    """A file that was unchanged when it was opened; later changes show through it too."""
 
     __slots__ = ("_base", "_changed", "_path")
 

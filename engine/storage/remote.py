@@ -3,7 +3,7 @@
 Enough for directories of backups: files are written from their beginning to their end, read anywhere, renamed and
 removed. What is not there, and what follows:
 
-* Files have no locks: two runs at once do not hear of each other. Whoever uses such a storage has to write nothing that
+* Files have no locks: two runs at once do not notice each other. A user of such a storage has to write nothing that
   another run could have begun, and to remove nothing that one may just be making.
 * A file that is written is there when it is closed; there is nothing to sync.
 * A renamed file is copied and removed on most object stores, one after the other.

@@ -26,7 +26,7 @@ class _File(NamedTuple):
 
 
 def unexplained(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> str | None:
-    """The path of a file that somebody else has written to; None when there is none.
+    """The path of a file that another process has written to; None when no file has changed.
 
     Arguments:
         storage: the directory of the environment or database.

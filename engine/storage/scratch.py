@@ -105,7 +105,7 @@ def nameless_file() -> IO[bytes]:
 
 
 def _block_of(length: int) -> int:
-    """The size of the block for so many bytes."""
+    """The size of the block that holds a number of bytes."""
     return int(max(_LEAST_BLOCK, 1 << (length + _LENGTH_BYTES - 1).bit_length()))
 
 

@@ -1,6 +1,6 @@
 """A directory for what belongs to an environment: saved bytes, rejects; or the environment itself, for undo.
 
-Whoever may not read the environment must not read them there. So the directory, those above it that have to be made,
+A user who may not read the environment must not read them there. So the directory, those above it that have to be made,
 and the files get the owner of the environment, and no more permissions than its log files have. Symbolic links in it
 are not followed: it may be a place that others can write to.
 """

@@ -102,22 +102,30 @@ class TreeContext:
         "writer",
     )
 
-    def __init__(self, access: LogAccess) -> None:
+    def __init__(
+        self,
+        access: LogAccess,
+        *,
+        max_embedded: int = DEFAULT_MAX_EMBEDDED,
+        delta_percent: int = DEFAULT_BIN_DELTA_PERCENT,
+        blind_puts: bool = False,
+        spill: Spill | None = None,
+    ) -> None:
         self.latch = Latch()
         self.access = access
         self.writer: LogWriter | None = None
         self.log_version = WRITTEN_VERSION
         self.node_ids = NodeIds()
         self.nodes: dict[int, IN] = {}
-        self.max_embedded = DEFAULT_MAX_EMBEDDED
-        self.delta_percent = DEFAULT_BIN_DELTA_PERCENT
-        self.blind_puts = False
+        self.max_embedded = max_embedded
+        self.delta_percent = delta_percent
+        self.blind_puts = blind_puts
         self.expiring: ExpirationListener | None = None
         self.may_be_extinct: Callable[[DatabaseState, Key], bool] | None = None
         self.splits_watch: list[SplitWatcher] = []
         self.locks: SlotLocks | None = None
         self.root_logged: Callable[[DatabaseState], None] | None = None
-        self.spill: Spill | None = None
+        self.spill = spill
         self.used_bytes = 0
         self.ticks = 0
         self.last_transient = 0

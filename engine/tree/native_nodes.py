@@ -1,22 +1,17 @@
-"""The inner loops of trees that are C in the native build; each is None in the pure one, whose twin stands beside it.
-
-A module of its own, since compiled modules cannot ask whether another one is there.
-"""
+"""The inner loops of trees that are C in the native build; in the pure build each is None and its Python twin runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from engine.native import extension
+
 if TYPE_CHECKING:
     from engine.format.fast import slots
     from engine.tree import search
 else:
-    try:
-        from engine.format.fast import slots
-        from engine.tree import search
-    except ImportError:
-        slots = search = None
+    slots, search = extension("engine.format.fast.slots"), extension("engine.tree.search")
 
 _Slots = tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int]
 find: Callable[[list[Any], Any], int | None] | None = None if search is None else search.find

@@ -73,6 +73,9 @@ class TxnManager:
         last_id: int = 0,
         last_replicated_id: int = -10,
         clock: Callable[[], int] | None = None,
+        lock_timeout_ms: int = 500,
+        txn_timeout_ms: int = 0,
+        compress_later: Callable[[Txn], None] | None = None,
     ) -> None:
         self._ctx = ctx
         self._find = find
@@ -82,12 +85,12 @@ class TxnManager:
         self.last_id = last_id
         self.last_replicated_id = last_replicated_id
         self.registered: dict[int, Txn] = {}
-        self.lock_timeout_ms = 500
-        self.txn_timeout_ms = 0
+        self.lock_timeout_ms = lock_timeout_ms
+        self.txn_timeout_ms = txn_timeout_ms
         self.serializable = 0
         self.master_term = 0
         self.commits = self.aborts = 0
-        self.compress_later: Callable[[Txn], None] | None = None
+        self.compress_later = compress_later
         self.gate: CommitGate | None = None
 
     def begin(

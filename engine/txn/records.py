@@ -69,17 +69,21 @@ class Records:
         ctx: the trees.
         locks: the lock table.
         clock: milliseconds since 1970.
-
-    Attributes:
         guards_gaps: whether a serializable transaction is at work, so that insertions must ask for the gap they go
-        into.
+            into.
     """
 
-    def __init__(self, ctx: TreeContext, locks: LockTable, clock: Callable[[], int] = _now) -> None:
+    def __init__(
+        self,
+        ctx: TreeContext,
+        locks: LockTable,
+        clock: Callable[[], int] = _now,
+        guards_gaps: Callable[[], bool] = _never,
+    ) -> None:
         self._ctx = ctx
         self._locks = locks
         self._clock = clock
-        self.guards_gaps: Callable[[], bool] = _never
+        self._guards_gaps = guards_gaps
 
     def get(self, db: DatabaseState, key: Key, locker: Txn | None, lock_type: LockType | None) -> bytes | None:
         """The data of a record, or None if it does not exist or has expired.
@@ -142,7 +146,7 @@ class Records:
                 expired = exact and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, _WRITE)
                 # Into a deleted slot too: a serializable scan has passed it as a part of the gap.
-                if wait_lsn == NULL_LSN and self.guards_gaps() and not (exact and node.is_live(index)):
+                if wait_lsn == NULL_LSN and self._guards_gaps() and not (exact and node.is_live(index)):
                     gap = True
                     wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:

@@ -47,6 +47,34 @@ class LostFile(NamedTuple):
         return " and ".join(plural(count, word) for count, word in held if count)
 
 
+def lost_slots(
+    db: DatabaseState,
+    node: BIN,
+    is_absent: Callable[[int], bool],
+    may_be_gone: Callable[[DatabaseState, Key], bool] | None,
+    now_ms: float,
+) -> list[int]:
+    """Indexes of the slots of a BIN whose records are lost with their log files.
+
+    An embedded record is whole in its slot (R-TREE-41). The cleaner deletes files whose records have expired or were
+    discarded: these records are not lost.
+
+    Arguments:
+        db: without sorted duplicates, whose slots hold their records.
+        is_absent: whether an LSN is in a file, or a part of a file, that is not there.
+        may_be_gone: whether a record is in a range that is being discarded.
+        now_ms: the time that decides what has expired.
+    """
+    return [
+        index
+        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True))
+        if not state & (DELETED | SLOT_EMBEDDED)
+        and is_absent(lsn)
+        and not has_expired(node.expirations[index], now_ms)
+        and not (may_be_gone is not None and may_be_gone(db, node.keys[index]))
+    ]
+
+
 class LostFiles:
     """Collects, while trees are walked over, what leads into missing files.
 
@@ -67,7 +95,7 @@ class LostFiles:
 
     def note_node(self, db: DatabaseState, lsn: int) -> None:
         """A node has to be read at an LSN."""
-        if not is_null(lsn) and not self._access.has_file(file_of(lsn)):
+        if self._is_absent(lsn):
             self._add(db, lsn, 1, 0)
 
     def visit(self, db: DatabaseState, node: IN) -> None:
@@ -77,13 +105,11 @@ class LostFiles:
         # Almost always nothing is missing. An invalid LSN has the number of no file, so it is looked at.
         if {lsn >> 32 for lsn in node.lsns} <= self._present:
             return
-        for index, (lsn, state) in enumerate(zip(node.lsns, node.states, strict=True)):
-            # What is embedded is whole in its slot: the file of its LN may be gone (R-TREE-41).
-            if state & (DELETED | SLOT_EMBEDDED) or is_null(lsn) or self._access.has_file(file_of(lsn)):
-                continue
-            # The cleaner deletes files whose records have expired or were discarded: they are not missing.
-            if not has_expired(node.expirations[index], self._now_ms) and not self._may_be_gone(db, node.keys[index]):
-                self._add(db, lsn, 0, 1)
+        for index in lost_slots(db, node, self._is_absent, self._may_be_gone, self._now_ms):
+            self._add(db, node.lsns[index], 0, 1)
+
+    def _is_absent(self, lsn: int) -> bool:
+        return not is_null(lsn) and not self._access.has_file(file_of(lsn))
 
     def swap(self, found: dict[int, LostFile] | None = None) -> dict[int, LostFile]:
         """Go on with other findings, none by default; returns those until now."""

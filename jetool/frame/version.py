@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.format.fast.walks import is_native
 from engine.format.versions import JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
+from engine.native import is_native
 from engine.version import VERSION
 
 

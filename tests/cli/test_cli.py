@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.format.fast.walks import is_native
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSION
+from engine.native import is_native
 from engine.version import VERSION
 from jetool.frame import table
 from tests import harness

@@ -93,7 +93,7 @@ def decode_group_node(data: bytes) -> GroupNode:
     """Decode a node record.
 
     Raises:
-        FormatError: the record is malformed, or the type is none.
+        FormatError: the record is malformed, or its type is unknown.
     """
     reader = ByteReader(data)
     record = read_group_node(reader)
@@ -105,7 +105,7 @@ def read_group_node(reader: ByteReader) -> GroupNode:
     """Read a node record that something may follow.
 
     Raises:
-        FormatError: the record is malformed, or the type is none.
+        FormatError: the record is malformed, or its type is unknown.
     """
     name, node_id = tuples.read_string(reader), tuples.read_int(reader)
     version, node_type = 2, tuples.read_byte(reader)

@@ -119,7 +119,7 @@ class LN(NamedTuple):
 
     @property
     def blind_deletion(self) -> bool:
-        """Whether it deletes a record of which only the key was known (since v20)."""
+        """Whether it deletes a record whose data was not known (since v20)."""
         return bool(self.flags2 & BLIND_DELETION)
 
     @property

@@ -1,6 +1,6 @@
 """Entries that mark a state of the log: ImmutableFile (38), RestoreRequired (39), Erased (43).
 
-* ImmutableFile: one filler byte, 42 when written. Whoever finds it at the end of a file must start a new one.
+* ImmutableFile: one filler byte, 42 when written. A writer that finds it at the end of a file must start a new file.
 * RestoreRequired: failure type, time, properties as text. Alone in the file ``7fffffff.jdb`` (je-log-format.md 2.4).
 * Erased: zeros where an obsolete entry was; header fields other than the type are those of the old entry, and so is the
   checksum, which therefore does not match. After a crash the body can be zero in part.

@@ -349,7 +349,7 @@ def read_records(
         expiration = 0
         if expires:
             expiration, pos = unpack(body, pos)
-            # 0 is none, else one more than the distance to the base.
+            # 0 stands for no LSN, else one more than the distance to the base.
             if expiration:
                 expiration = (head.expiration_base + expiration - 1) * unit
         keys.append(prefix + key if prefix else key)

@@ -1,6 +1,6 @@
 """Which entries may be wanted, by their bytes: of most others not even an object has to be made.
 
-An entry that is left out does not fit; one that is kept may still not, and whoever filters decodes it and decides.
+An entry that is left out does not fit; one that is kept may still not; the caller decodes it and decides.
 General twin: ``engine.inspect.selection``, whose matcher is that decision.
 """
 

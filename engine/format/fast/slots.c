@@ -103,7 +103,7 @@ static int read_slot(Fields *from, const Shared *shared, PyObject **lists, Py_ss
         if (expiration < -FARTHEST || expiration > FARTHEST) {
             from->is_bad = 1;
         }
-        /* 0 is none, else one more than the distance to the base. */
+        /* 0 stands for no LSN, else one more than the distance to the base. */
         if (expiration) {
             expiration = (shared->expiration_base + expiration - 1) * (shared->in_hours ? -1 : 1);
         }

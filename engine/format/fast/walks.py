@@ -15,15 +15,12 @@ from engine.format.fast.loops import Sizes, check_plain, follow_links
 from engine.format.fast.loops import pick_open as pick_open_plain
 from engine.format.fast.loops import sift as sift_plain
 from engine.format.header import FLAGS_AT, TYPE_AT
+from engine.native import extension
 
 if TYPE_CHECKING:
     from engine.format.fast import kernel
 else:
-    try:
-        from engine.format.fast import kernel
-    except ImportError:
-        # The pure build.
-        kernel = None
+    kernel = extension("engine.format.fast.kernel")
 
 # Entries, bytes of items, smallest item, largest item.
 Tally = tuple[int, int, int, int]
@@ -32,14 +29,9 @@ _LEAST_OF_NONE: Final = 1 << 40
 _NOTHING_YET: Final = (0, 0, _LEAST_OF_NONE, 0)
 
 
-def is_native() -> bool:
-    """Whether this is the native build."""
-    return kernel is not None
-
-
-follow = kernel.follow if is_native() else follow_links
-sift = kernel.sift if is_native() else sift_plain
-pick_open = kernel.pick_open if is_native() else pick_open_plain
+follow = follow_links if kernel is None else kernel.follow
+sift = sift_plain if kernel is None else kernel.sift
+pick_open = pick_open_plain if kernel is None else kernel.pick_open
 
 
 class Walk:
@@ -109,4 +101,4 @@ class NativeWalk:
 
 def walk_of(version: int) -> Walk | NativeWalk:
     """A walk over files of a log version, the faster of the two."""
-    return NativeWalk(version) if is_native() else Walk(version)
+    return Walk(version) if kernel is None else NativeWalk(version)

@@ -10,7 +10,7 @@ why.
   (``engine.rep.member.elections``). When it is elected it leads, in the same environment
   (``engine.rep.master``). When another node is elected, its own term ends: the log is recovered, and a round follows
   the other.
-* A node with ``create`` makes a new group, of which it is the only member, if none exists. JVMs join it as they join
+* A node with ``create`` makes a new group with itself as the only member, if no group exists. JVMs join it as they join
   any master.
 
 Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
