@@ -3,6 +3,7 @@
 Packages, bottom up (a package imports only from those above it in this list; ARCHITECTURE.md walks through them):
 
 * ``engine.errors``, ``engine.events``, ``engine.version``: the error tree, the progress listener, the version.
+* ``engine.native``: whether the native build is here.
 * ``engine.fields``: results as records whose fields say their kind, unit and help once.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
 * ``engine.storage``: the one seam through which files are read and written.

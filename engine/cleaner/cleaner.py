@@ -25,11 +25,11 @@ from engine.errors import DamageError, FormatError, NotFoundError, UnsupportedEr
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN
 from engine.format.entry.internal_db import ReservedFile
+from engine.format.expiration import HOUR_MS
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.files import LogFile
 from engine.log.latch import Latch
 
-_HOUR_MS: Final = 3_600_000
 # Of the reports of files, what the statistics add up.
 _SUMMED: Final = (
     "total_bytes",
@@ -420,7 +420,7 @@ class Cleaner:
             # Not counted yet: a file from a restore, a load, or a JE without this record.
             counters.set(report.summary())
             counters.changed = True
-        self._revised[file.number] = _Revision(self._parts.now_ms() // _HOUR_MS, report.live_bytes)
+        self._revised[file.number] = _Revision(self._parts.now_ms() // HOUR_MS, report.live_bytes)
         total = report.total_bytes
         return total == 0 or int(100 * report.live_bytes / total + 0.5) <= required
 
@@ -433,7 +433,7 @@ class Cleaner:
         summary = counters.summary()
         total, obsolete = summary.total_size, obsolete_bytes(summary)
         revised = self._revised.get(file.number)
-        if revised is not None and revised.hour == now_ms // _HOUR_MS:
+        if revised is not None and revised.hour == now_ms // HOUR_MS:
             return FileUsage(file.number, total, max(obsolete, total - revised.live_bytes), in_progress=in_progress)
         found = expired_bytes(self._histogram(file.number), now_ms)
         gradual = found.gradual if self._settings.gradual else found.expired

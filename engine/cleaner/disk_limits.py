@@ -30,7 +30,7 @@ class DiskLimits(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """What the log takes, in bytes; ``free`` is None where nobody knows."""
+    """What the log takes, in bytes; ``free`` is None where that is not known."""
 
     active: int
     reserved: int

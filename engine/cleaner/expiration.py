@@ -25,6 +25,7 @@ from engine.format.codecs import decode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.node import EXPIRES_IN_HOURS, decode_node
 from engine.format.entry_types import BOTTOM_NODES
+from engine.format.expiration import HOUR_MS, HOURS_A_DAY
 from engine.format.fast import expiration_scan
 from engine.format.fast.bin import NO_BASE
 from engine.format.header import is_invisible
@@ -45,9 +46,7 @@ else:
     expirations = extension("engine.format.fast.expirations")
 
 DATABASE_NAME: Final = "_jeExpiration"
-_HOURS_A_DAY: Final = 24
 _IN_HOURS: Final = 1
-_HOUR_MS: Final = 3_600_000
 _sift: Final = expiration_scan.sift if expirations is None else expirations.sift
 
 
@@ -88,7 +87,7 @@ class ExpirationProfile:
         """
         if file_of(lsn) >= self._next:
             hours = self._hours.setdefault(file_of(lsn), {})
-            hour = expiration * _HOURS_A_DAY if expiration > 0 else -expiration
+            hour = expiration * HOURS_A_DAY if expiration > 0 else -expiration
             hours[hour] = hours.get(hour, 0) + size
 
     def hours(self, number: int) -> dict[int, int] | None:
@@ -176,12 +175,12 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
         for slot in node.slots:
             if slot.expiration:
                 value = node.expiration_base + slot.expiration - 1
-                hour = value if node.flags & EXPIRES_IN_HOURS else value * _HOURS_A_DAY
+                hour = value if node.flags & EXPIRES_IN_HOURS else value * HOURS_A_DAY
                 found[hour] = found.get(hour, 0) + raw.size // node.n_entries
         return
     record = decode_body(raw.type_number, raw.version, raw.body)
     if isinstance(record, LN) and record.expiration:
-        hour = record.expiration * _HOURS_A_DAY if record.expiration > 0 else -record.expiration
+        hour = record.expiration * HOURS_A_DAY if record.expiration > 0 else -record.expiration
         found[hour] = found.get(hour, 0) + raw.size
 
 
@@ -197,13 +196,13 @@ def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
 
     Example: 100 bytes expired yesterday and 240 at midnight; at six in the morning 340 have expired, and 160 gradually.
     """
-    now = now_ms // _HOUR_MS
-    interval = 1 if any(hour % _HOURS_A_DAY for hour in hours) else _HOURS_A_DAY
+    now = now_ms // HOUR_MS
+    interval = 1 if any(hour % HOURS_A_DAY for hour in hours) else HOURS_A_DAY
     begun = now - now % interval
     expired = sum(size for hour, size in hours.items() if hour <= now)
     newly = sum(size for hour, size in hours.items() if begun - interval < hour <= begun)
     # So that not everything of a day is cleaned at midnight.
-    return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * _HOUR_MS) // (interval * _HOUR_MS))
+    return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * HOUR_MS) // (interval * HOUR_MS))
 
 
 def encode_histogram(hours: Mapping[int, int]) -> bytes:
@@ -211,7 +210,7 @@ def encode_histogram(hours: Mapping[int, int]) -> bytes:
     if not hours:
         return b""
     # Days, unless one value is not a whole day.
-    unit = 1 if any(hour % _HOURS_A_DAY for hour in hours) else _HOURS_A_DAY
+    unit = 1 if any(hour % HOURS_A_DAY for hour in hours) else HOURS_A_DAY
     parts = [bytes((_IN_HOURS if unit == 1 else 0,))]
     before = 0
     for hour in sorted(hours):
@@ -227,7 +226,7 @@ def decode_histogram(data: bytes) -> dict[int, int]:
         FormatError, IndexError: the record is cut short.
     """
     found: dict[int, int] = {}
-    unit = 1 if data[:1] == bytes((_IN_HOURS,)) else _HOURS_A_DAY
+    unit = 1 if data[:1] == bytes((_IN_HOURS,)) else HOURS_A_DAY
     pos, value = 1, 0
     while pos < len(data):
         step, pos = unpack(data, pos)

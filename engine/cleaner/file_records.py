@@ -19,6 +19,7 @@ from engine.format.bytecursor import sorted_pack
 from engine.format.entry.internal_db import ReservedFile, encode_reserved_file, reserved_file_of
 from engine.format.entry.ln_content import FileSummaryLN
 from engine.format.entry_types import RESERVED_FILE_LN
+from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
@@ -39,7 +40,6 @@ RESERVED_FILE: Final = LeafKind(
     delete_tx=RESERVED_FILE_LN,
     embeds=False,
 )
-_SUMMARY_KEY_BYTES: Final = 8
 _GONE: Final = FileSummaryLN(NULL_LSN, None, ())
 
 
@@ -133,7 +133,7 @@ class FileRecords:
                 int.from_bytes(key[:4], "big")
                 for node in found
                 for index, key in enumerate(node.keys)
-                if node.is_live(index) and len(key) == _SUMMARY_KEY_BYTES
+                if node.is_live(index) and len(key) == SUMMARY_KEY_BYTES
             }
 
     def _delete(self, name: str, keys: list[Key], payload: Payload) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 from engine.errors import FormatError, plural
+from engine.format.tuples import ENCODED_NUL
 
 Json: TypeAlias = Any
 # As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
@@ -26,7 +27,6 @@ _DEEPEST: Final = 200
 # What a record may become, in characters and values: a number for each of its bytes, and some for a short one.
 _GROWTH: Final = 64
 _LEAST_ALLOWANCE: Final = 1 << 16
-_NUL: Final = b"\xc0\x80"
 
 
 class DecodedRecord(NamedTuple):
@@ -161,7 +161,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_fin
 def modified_utf8(data: bytes) -> str:
     """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: the bytes are
     not this form."""
-    text = data.replace(_NUL, b"\0").decode("utf-8", "surrogatepass")
+    text = data.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
 

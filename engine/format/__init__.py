@@ -11,6 +11,7 @@ Also here:
 * ``codecs``: the codecs of log entries, each loaded when the first body of its kind is decoded or encoded
 * ``describe``: a record's fields in on-disk order, said once; text, JSON, CSV, XML and the Spark schema are renderers
   of this
+* ``expiration``: units of expiration times
 * ``fields``: what a record's fields are called and what they mean, said once for every renderer
 * ``lsn``: log sequence numbers: where an entry stands
 * ``sequence_record``: the record of a sequence, in a database of the application

@@ -36,7 +36,7 @@ _ONE_BYTE: Final = 119
 PREFIX_ONLY: Final = b"\xff"
 # By value; negative ones are found from the end, as indexes of lists are.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
-_LONG_BYTES: Final = 8
+LONG_BYTES: Final = 8
 # The two bytes of the values from 120 to 375.
 _TWO_BYTES: Final = [bytes((_ONE_BYTE + 1, magnitude)) for magnitude in range(256)]
 # The length byte, by number of bytes; of negative values from the end.
@@ -78,11 +78,11 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
     negative = lead > 127
     length = 256 - _ONE_BYTE - lead if negative else lead - _ONE_BYTE
     end = pos + length
-    if length > _LONG_BYTES or end > len(data):
+    if length > LONG_BYTES or end > len(data):
         raise FormatError(
             "packed integer runs past the end", expected=plural(length, "byte"), found=str(len(data) - pos)
         )
-    if length < _LONG_BYTES:
+    if length < LONG_BYTES:
         magnitude = (_little(data, pos, end) if _COMPILED else int.from_bytes(data[pos:end], "little")) + _ONE_BYTE
         return -magnitude if negative else magnitude, end
     magnitude = int.from_bytes(data[pos:end], "little") + _ONE_BYTE
@@ -114,7 +114,7 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
         FormatError: there is no such value.
     """
     # At most nine bytes from the end, turned round: a packed value like any other.
-    tail = data[: -_LONG_BYTES - 2 : -1]
+    tail = data[: -LONG_BYTES - 2 : -1]
     if not tail:
         raise FormatError("reverse-packed integer in an empty key")
     value, length = unpack(tail, 0)

@@ -25,6 +25,7 @@ from engine.format.entry import ln_content as lc
 from engine.format.entry import node as node_module
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, Slot
+from engine.format.fast.bin import NO_BASE
 from engine.format.fields import FieldValue, Shape
 
 SHAPES: Final[dict[type, Shape]] = {
@@ -70,7 +71,6 @@ _LN_FLAGGED: Final = (
     ("prior_file", "int", "prior_file", ln_module.HAS_PRIOR_FILE, 2),
 )
 # A node's base of expirations or times when no slot has one.
-_NO_BASE: Final = -1
 _LN_FLAGS2: Final = (
     ("tombstone", ln_module.TOMBSTONE),
     ("abort_tombstone", ln_module.ABORT_TOMBSTONE),
@@ -226,9 +226,9 @@ def _describe_node(record: NodeRecord, delta: bool) -> list[FieldValue]:
     optional = (
         ("prev_full_size", "int", record.prev_full_size, record.prev_full_size != 0),
         ("prev_delta_size", "int", record.prev_delta_size, record.prev_delta_size != 0),
-        ("expiration_base", "expiration", -base if hours else base, base != _NO_BASE),
-        ("creation_base", "time", record.creation_base, record.creation_base != _NO_BASE),
-        ("modification_base", "time", record.modification_base, record.modification_base != _NO_BASE),
+        ("expiration_base", "expiration", -base if hours else base, base != NO_BASE),
+        ("creation_base", "time", record.creation_base, record.creation_base != NO_BASE),
+        ("modification_base", "time", record.modification_base, record.modification_base != NO_BASE),
         ("base_file", "int", record.base_file, record.base_file is not None),
         ("key_prefix", "bytes", record.key_prefix, record.key_prefix is not None),
         ("full_bin_slots", "int", record.full_bin_entries, delta and bool(record.slots)),

@@ -26,7 +26,7 @@ _LONG_BIAS: Final = 1 << 63
 _INT_BIAS: Final = 1 << 31
 _NULL_STRING: Final = b"\xff"
 # Java writes U+0000 inside a text as two bytes, since 00 ends it.
-_NUL: Final = b"\xc0\x80"
+ENCODED_NUL: Final = b"\xc0\x80"
 
 
 def long_key(value: int) -> bytes:
@@ -124,11 +124,11 @@ def read_string(reader: ByteReader) -> str | None:
     # What stands after the text is given back.
     reader.pos -= len(rest) - end - 1
     text = rest[:end]
-    return None if text == _NULL_STRING else text.replace(_NUL, b"\0").decode("utf-8", "surrogateescape")
+    return None if text == _NULL_STRING else text.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogateescape")
 
 
 def write_string(writer: ByteWriter, value: str | None) -> ByteWriter:
     """A ``t_str``."""
     if value is None:
         return writer.raw(_NULL_STRING + b"\0")
-    return writer.raw(value.encode("utf-8", "surrogateescape").replace(b"\0", _NUL) + b"\0")
+    return writer.raw(value.encode("utf-8", "surrogateescape").replace(b"\0", ENCODED_NUL) + b"\0")

@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 from engine.contents.journals import journal_code, timestamp_of
 from engine.contents.operations import TIMESTAMPS
 from engine.events import SILENT, Listener, Progress
+from engine.format.expiration import HOUR_MS
 from engine.journals.reader import JournalReader
 
 BY_OPERATION: Final = "operation"
 BY_HOUR: Final = "hour"
 GROUPINGS: Final = (BY_OPERATION, BY_HOUR)
-_HOUR_MS: Final = 3_600_000
 # A clock that damage has set: a time after the year 9999 cannot be printed.
 _LATEST_MS: Final = 253_402_300_799_999
 _TOLD: Final = (1 << 12) - 1
@@ -55,7 +55,7 @@ def read_usage(
         if by_hour:
             time = timestamp_of(value) if group in TIMESTAMPS else None
             if time is not None and 0 <= time <= _LATEST_MS:
-                hour = time - time % _HOUR_MS
+                hour = time - time % HOUR_MS
             group = hour
         sums = found.get(group)
         if sums is None:

@@ -11,7 +11,6 @@ Modules:
 * ``interleaved``: did two processes write one log file?
 * ``latch``: re-entrant locks that report changes which ended half way
 * ``marker``: the restore marker: a file that says that an environment must not be opened
-* ``native_values``: data of records out of maps of files, in C, where the native build has it
 * ``passes``: forward and backward passes over a stretch of the log, for recovery
 * ``reader``: reading one log file forward: entries, and every stretch that is no entry
 * ``scan``: a pass over a log, declared as a value: files, range, types, direction, processes

@@ -8,7 +8,7 @@ that the damage never reaches the file. Files stay open, and their versions know
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
@@ -31,13 +31,21 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
 from engine.log.files import LogFile
-from engine.log.native_values import value_at, values_at
+from engine.native import extension
 from engine.storage.base import ReadFile, Storage
 from engine.storage.disk import map_of
 
 if TYPE_CHECKING:
     from engine.storage import file_map
 
+# The maps of log files by number, and where the log ends in each.
+_Maps = dict[int, tuple["file_map.FileMap", int]]
+# In C; None in the pure build, whose code is below.
+_mapped_values: Any = extension("engine.log.mapped_values")
+value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(_mapped_values, "value_at", None)
+values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | None]] | None = getattr(
+    _mapped_values, "values_at", None
+)
 # A node of 128 slots, as a rule.
 _FIRST_READ_BYTES: Final = 4096
 # Entries that are read together: the widest gap between two of them, and how much at most.

@@ -12,7 +12,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.txn_end import Prepare
 from engine.format.lsn import NULL_LSN
-from engine.recovery.rollback_tracker import RollbackPeriod
+from engine.recovery.rollback_tracker import FIRST_REPLICATED_TXN_ID, RollbackPeriod
 
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
 # Of a transaction's id: the place in its chunk.
@@ -88,7 +88,6 @@ class TxnLsns:
 
 FIRST_REPLICATED_NODE_ID = -9
 FIRST_REPLICATED_DB_ID = -256
-FIRST_REPLICATED_TXN_ID = -10
 
 
 class IdSequences:

@@ -51,7 +51,6 @@ from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
 from engine.rep.stream import StreamEntry, form_of
 from engine.vlsn import syncup_decision as decision
 
-DEFAULT_ROLLBACK_LIMIT: Final = 10
 _LOOKED_AT: Final = SYNC_POINTS | STREAM_MARKS
 _END_OF_LOG: Final = 1 << 64
 

@@ -40,13 +40,12 @@ from engine.log.scan import scan_log
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage import scan
 from engine.rescue.salvage.coverage import cut_short
-from engine.rescue.salvage.databases import OWN_PREFIX
 from engine.rescue.salvage.extinct import word_for
 from engine.rescue.salvage.tree_survey import TreeCatalog
 from engine.rescue.salvage.trees import LostBranch, SalvageTreeWalk, index_nodes
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN
-from engine.tree.database_state import DatabaseState
+from engine.tree.database_state import INTERNAL_PREFIX, DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.spill import is_spilled
 from engine.tree.tree import fetch_node
@@ -466,7 +465,7 @@ class _LogWalk:
 
 
 def _is_own(name: str) -> bool:
-    return name.startswith(OWN_PREFIX)
+    return name.startswith(INTERNAL_PREFIX)
 
 
 def _needed_by_recovery(storage: Storage, files: LogFiles, absent: _Absent) -> set[int]:

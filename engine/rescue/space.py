@@ -24,6 +24,7 @@ from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry_types import FILE_SUMMARY_LNS
+from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LOCK_FILE, LogFiles, list_log_files
@@ -42,7 +43,6 @@ RESERVED: Final = "reserved"
 OTHER: Final = "other"
 UNKNOWN: Final = "unknown"
 STATES: Final = (LIVE, CLEANED, RESERVED, OTHER, UNKNOWN)
-_KEY_BYTES: Final = 8
 _NOT_NEXT: Final = "enough of the log is in use, or another file comes first"
 _SET_ASIDE: Final = {
     "del": "a cleaned file that was renamed instead of deleted",
@@ -208,7 +208,11 @@ def _take_summary(item: LogEntry, found: dict[int, SpaceFile]) -> None:
         record: object = item.record()
     except (FormatError, IndexError, ValueError):
         return
-    if not isinstance(record, LN) or not isinstance(record.content, FileSummaryLN) or len(record.key) != _KEY_BYTES:
+    if (
+        not isinstance(record, LN)
+        or not isinstance(record.content, FileSummaryLN)
+        or len(record.key) != SUMMARY_KEY_BYTES
+    ):
         return
     number, counters = int.from_bytes(record.key[:4], "big"), record.content.summary
     if number in found and counters is not None:

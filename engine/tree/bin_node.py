@@ -18,6 +18,7 @@ from bisect import bisect_left
 from typing import Final, NamedTuple
 
 from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
+from engine.format.expiration import DAY_MS, HOUR_MS
 from engine.format.lsn import NULL_LSN
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -28,8 +29,6 @@ DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 BIN_HEIGHT: Final = 1
 _OF_LIVE_RECORDS: Final = PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _NODE_BYTES: Final = 600
-_DAY_MS: Final = 86_400_000
-_HOUR_MS: Final = 3_600_000
 _SLOT_BYTES: Final = 260
 _TIMES_BYTES: Final = 230
 
@@ -54,7 +53,7 @@ def times_from(modified: int, created: int) -> Times:
 
 def is_expired(expiration: int, now_ms: int) -> bool:
     """Whether a record has expired: now is after its expiration (R-CLN-50)."""
-    return bool(expiration) and now_ms > (expiration * _DAY_MS if expiration > 0 else -expiration * _HOUR_MS)
+    return bool(expiration) and now_ms > (expiration * DAY_MS if expiration > 0 else -expiration * HOUR_MS)
 
 
 class BIN(IN):

@@ -39,6 +39,7 @@ from engine.format.entry.node import (
     NodeRecord,
     Slot,
 )
+from engine.format.expiration import HOURS_A_DAY
 from engine.format.fast.bin import (
     NO_BASE,
     NO_EXPIRATION,
@@ -59,7 +60,6 @@ from engine.tree.in_node import IN, LEAST_LSN
 from engine.tree.keys import PLAIN, Key
 from engine.tree.native_nodes import read_slots
 
-_HOURS_A_DAY: Final = 24
 # compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.
 _NO_HINT: Final = -1
 
@@ -247,7 +247,7 @@ def level_base(db_id: int) -> int:
 def _in_unit(expiration: int, hours: bool) -> int:
     if not hours:
         return expiration
-    return -expiration if expiration < 0 else expiration * _HOURS_A_DAY
+    return -expiration if expiration < 0 else expiration * HOURS_A_DAY
 
 
 def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) -> None:

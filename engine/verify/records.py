@@ -45,6 +45,7 @@ from engine.format.entry_types import (
     is_valid_type,
     type_name,
 )
+from engine.format.expiration import DAY_MS, HOUR_MS
 from engine.format.fast.ln import database_of, plain_key
 from engine.format.header import (
     HEADER_BYTES,
@@ -81,8 +82,6 @@ _MOST_WAITING: Final = 0x7FFFFFFF
 _GAP_BYTES: Final = 4096
 # Enough for a header and the fields of an LN up to the database id.
 _HEAD_BYTES: Final = 64
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 _NOT_PLAIN: Final = DELETED | SLOT_EMBEDDED
 _BY_ID: Final = {MAPPING_DB_ID: MAP_LNS, NAMING_DB_ID: NAME_LNS}
 _BY_NAME: Final = {
@@ -420,4 +419,4 @@ def has_expired(expiration: int, now_ms: float) -> bool:
 
 def _expires_ms(expiration: int) -> int:
     """Days, or negative hours, since 1970 as milliseconds."""
-    return expiration * _DAY_MS if expiration >= 0 else -expiration * _HOUR_MS
+    return expiration * DAY_MS if expiration >= 0 else -expiration * HOUR_MS

@@ -30,6 +30,7 @@ from engine.format.entry.internal_db import reserved_file_of
 from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
+from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.check import FileCheck
@@ -48,7 +49,6 @@ from engine.workers.parallel import map_small
 
 UTILIZATION: Final = "_jeUtilization"
 
-_KEY_BYTES: Final = 8
 # One in this many LNs outside transactions may be counted as obsolete twice.
 _COUNTED_TWICE: Final = 20
 # A part of a file, and a size, below which uncounted obsolete bytes are not worth a note.
@@ -204,7 +204,7 @@ class SpaceCheck:
         """The first key of a file is that of its newest summary."""
         for index, key in enumerate(node.keys):
             number = int.from_bytes(key[:4], "big")
-            if len(key) != _KEY_BYTES or number in self._summaries or not node.is_live(index):
+            if len(key) != SUMMARY_KEY_BYTES or number in self._summaries or not node.is_live(index):
                 continue
             lsn = node.lsns[index]
             try:

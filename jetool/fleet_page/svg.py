@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
+from engine.format.expiration import DAY_MS
 from jetool.output.shape import time_text
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MINUTE_MS: Final = 60_000
-_DAY_MS: Final = 86_400_000
 # Steps of time axes: seconds to years.
 _TIME_STEPS: Final = tuple(
     seconds * 1000
@@ -115,7 +115,7 @@ def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 def time_label(span_ms: float) -> Callable[[float], str]:
     """How times on an axis of some length look."""
-    form = "%H:%M" if span_ms < 2 * _DAY_MS else "%d %b" if span_ms < 300 * _DAY_MS else "%b %Y"
+    form = "%H:%M" if span_ms < 2 * DAY_MS else "%d %b" if span_ms < 300 * DAY_MS else "%b %Y"
     if span_ms < 10 * _MINUTE_MS:
         form = "%H:%M:%S"
 

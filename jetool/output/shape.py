@@ -44,9 +44,9 @@ from typing import Any, Final, NamedTuple, cast
 
 from engine.fields import LISTS, Field, Row, Shaped, is_record, row_of, shape_of
 from engine.format.lsn import format_lsn, is_null
+from engine.format.vlsn import NULL_VLSN
 from engine.inspect.key_formats import show
 
-NULL_VLSN: Final = -1
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_MS: Final = 1000

@@ -193,7 +193,7 @@ def flush() -> None:
         OutputClosedError: the reader of standard output is gone.
         StorageError: standard output cannot be written (disk full).
     """
-    if sys.stdout is None or sys.stderr is None:  # closed before the start; whoever has results to print complains
+    if sys.stdout is None or sys.stderr is None:  # closed before the start: the first output fails
         return
     try:
         sys.stdout.flush()

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from engine.derby.format import btree, column, page
+from engine.derby.format.allocation import NO_PAGE
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.page import PageHeader
 from engine.derby.format.row import (
@@ -40,7 +41,7 @@ def heap_row() -> DecodedRow:
 
 def control_row() -> DecodedRow:
     descriptor = btree.encode_descriptor(INDEX, TABLE)
-    none = btree.NO_PAGE
+    none = NO_PAGE
     control = btree.ControlRow(
         btree.LEAF, left=none, right=none, parent=none, level=0, is_root=True, descriptor=descriptor
     )

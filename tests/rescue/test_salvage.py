@@ -16,6 +16,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry_types import USER_LNS
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.fates import OPEN
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.reader import FileReader
@@ -27,9 +28,9 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.scan import LogSurvey
 from engine.rescue.salvage.sorted_versions import SortedVersions
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource, look_at, sources_of
-from engine.rescue.salvage.verdict import OPEN, NewestBins, TxnFates, choose, judge
+from engine.rescue.salvage.verdict import NewestBins, TxnFates, choose, judge
 from engine.rescue.salvage.version_reader import VersionTaker
-from engine.rescue.salvage.versions import DELETED, EMBEDDED, IN_TXN, KeyVersions, Packed
+from engine.rescue.salvage.versions import DELETED, IN_SLOT, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
 from tests import corpus
 from tests.db.workload import State, contents
@@ -322,7 +323,7 @@ def test_verdicts() -> None:
     assert found.gone
     assert not found.live
     # The slot has the data.
-    found = judge(of(old, slot(200, EMBEDDED)), 0, fates, bins_of(5, 400), b"k")
+    found = judge(of(old, slot(200, IN_SLOT)), 0, fates, bins_of(5, 400), b"k")
     assert found.version is not None
     assert (found.version.kind, found.version.lsn, found.lost_lsn) == ("slot", 200, NULL_LSN)
     found = judge(of(slot(200, DELETED)), 0, fates, bins_of(5, 400), b"k")
@@ -351,7 +352,7 @@ def test_plain_records_are_judged_as_all_others() -> None:
     parts = []
     for lsn in range(1, 4000):
         ended, deleted = source.choice([None, source.randrange(1, 43)]), source.random() < 0.2
-        leading = slot(max(lsn - source.randrange(3), 1), source.choice([0, 0, EMBEDDED, DELETED]), lsn % 3, lsn)
+        leading = slot(max(lsn - source.randrange(3), 1), source.choice([0, 0, IN_SLOT, DELETED]), lsn % 3, lsn)
         version = (
             leading if source.random() < 0.2 else ln(lsn, txn=ended, vlsn=source.choice([-1, lsn]), deleted=deleted)
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.derby.format import codec, column
+from engine.derby.format.allocation import NO_PAGE
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.row import FIELD_NULL, DecodedRow, RowField
@@ -26,7 +27,6 @@ ROOT_PAGE = 1
 CONTROL_SLOT = 0
 
 DESCRIPTOR_FORMATS = (388, 466, 470)
-NO_PAGE = -1
 LEFT_FIELD = 1
 RIGHT_FIELD = 2
 _DESCRIPTOR_FIELD = 6

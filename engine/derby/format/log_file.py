@@ -20,10 +20,10 @@ import re
 import struct
 from typing import Final, NamedTuple
 
+from engine.derby.format.control import OBSOLETE_VERSION
 from engine.errors import FormatError, plural
 
 FORMAT_ID: Final = 128
-OBSOLETE_VERSION: Final = 9
 
 _HEADER: Final = struct.Struct(">iiqq")
 HEADER_SIZE: Final = _HEADER.size

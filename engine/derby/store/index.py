@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from engine.derby.containers import Container
 from engine.derby.format import btree, column, page, row
+from engine.derby.format.allocation import NO_PAGE
 from engine.derby.format.column import Location
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import RowField
@@ -91,7 +92,7 @@ class Index:
         while not rows:
             control = self.control(target)
             number = control.left if reverse else control.right
-            if number == btree.NO_PAGE:
+            if number == NO_PAGE:
                 return []
             if number in seen:
                 raise self.damaged("its leaves go in a circle")

@@ -15,6 +15,7 @@ P. The page R itself is taken by a nested transaction inside (``space.allocate``
 from __future__ import annotations
 
 from engine.derby.format import btree, row
+from engine.derby.format.allocation import NO_PAGE
 from engine.derby.format.operations import page as operations
 from engine.derby.format.row import DecodedRow, RowField
 from engine.derby.pages import LivePage
@@ -53,7 +54,7 @@ def _grow(index: Index, running: RunningXact) -> None:
     child = allocate(index.core, index.container)
     root = index.page(btree.ROOT_PAGE)
     control = index.control(root)
-    moved = control._replace(is_root=False, descriptor=None, left=btree.NO_PAGE, right=btree.NO_PAGE)
+    moved = control._replace(is_root=False, descriptor=None, left=NO_PAGE, right=NO_PAGE)
     _insert(index, running, child, btree.CONTROL_SLOT, btree.control_fields(moved), operations.INSERT_DEFAULT)
     _move(index, running, btree.ROOT_PAGE, FIRST_ROW, child)
     grown = btree.control_fields(control._replace(kind=btree.BRANCH, level=control.level + 1, leftmost_child=child))
@@ -78,7 +79,7 @@ def _split(index: Index, running: RunningXact, parent: DescentStep, step: Descen
     if control.kind == btree.BRANCH:
         fresh = fresh._replace(leftmost_child=btree.decode_page_number(target.rows[first].decoded().fields[2].data))
     _insert(index, running, number, btree.CONTROL_SLOT, btree.control_fields(fresh), operations.INSERT_DEFAULT)
-    if control.right != btree.NO_PAGE:
+    if control.right != NO_PAGE:
         _link(index, running, control.right, btree.LEFT_FIELD, number)
     _link(index, running, step.page, btree.RIGHT_FIELD, number)
     if control.kind == btree.BRANCH:

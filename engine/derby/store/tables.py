@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from engine.derby.containers import Container
 from engine.derby.format import btree, column, container, page, row
+from engine.derby.format.allocation import NO_PAGE
 from engine.derby.format.column import Location
 from engine.derby.format.container import PAGE_SIZES, ContainerHeader, ContainerKey
 from engine.derby.format.operations import container as container_operations
@@ -202,9 +203,9 @@ def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: Conta
     found = _create(core, running, key, _header(container.REUSABLE_IDS, page_bytes, _INDEX_MINIMUM))
     root = btree.ControlRow(
         kind=btree.LEAF,
-        left=btree.NO_PAGE,
-        right=btree.NO_PAGE,
-        parent=btree.NO_PAGE,
+        left=NO_PAGE,
+        right=NO_PAGE,
+        parent=NO_PAGE,
         level=0,
         is_root=True,
         descriptor=btree.encode_descriptor(key, heap),

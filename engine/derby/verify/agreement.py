@@ -32,7 +32,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.derby.format import btree, column, container, page
-from engine.derby.format.btree import NO_PAGE, ROOT_PAGE, Descriptor
+from engine.derby.format.allocation import NO_PAGE
+from engine.derby.format.btree import ROOT_PAGE, Descriptor
 from engine.derby.format.codec import FieldCursor
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.page import PageHeader

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.format.versions import LN_KEY_FIRST
 
-_KEY_BYTES: Final = 8
+SUMMARY_KEY_BYTES: Final = 8
 # Ten i32 counters (v6, v7); eleven since v8.
 _LEAST_COUNTER_BYTES: Final = 40
 
@@ -24,6 +24,6 @@ def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
     Returns:
         None since v19, where the body has to be decoded for it.
     """
-    if version >= LN_KEY_FIRST or len(body) < _KEY_BYTES:
+    if version >= LN_KEY_FIRST or len(body) < SUMMARY_KEY_BYTES:
         return None
-    return int.from_bytes(body[-_KEY_BYTES:][:4], "big"), len(body) < _LEAST_COUNTER_BYTES
+    return int.from_bytes(body[-SUMMARY_KEY_BYTES:][:4], "big"), len(body) < _LEAST_COUNTER_BYTES

@@ -23,9 +23,9 @@ from engine.rep.changes.database_names import DatabaseNames, NameChange
 from engine.rep.changes.position import CommitPoint
 from engine.rep.peers import PeerError
 from engine.rep.wire.entries import WireEntry
+from engine.tree.database_state import INTERNAL_PREFIX
 
 # Names that begin so are JE's own.
-INTERNAL_PREFIX: Final = "_je"
 INSERT: Final = "insert"
 UPDATE: Final = "update"
 DELETE: Final = "delete"

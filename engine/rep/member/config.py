@@ -10,7 +10,7 @@ from engine.rep.client.connection import Address
 from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.client.tls import TlsFiles
 from engine.rep.master.term import LeadConfig
-from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
+from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT
 
 # je.rep.maxClockDelta.
 DEFAULT_MAX_SKEW_MS: Final = 2000

@@ -28,11 +28,10 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from engine.errors import FormatError
-from engine.format.bytecursor import ByteReader, ByteWriter
+from engine.format.bytecursor import LONG_BYTES, ByteReader, ByteWriter
 
 T = TypeVar("T")
 _LENGTH_BYTES: Final = 4
-_LONG_BYTES: Final = 8
 # Names, addresses, reasons: the longest text that is believed, in bytes.
 LONGEST_TEXT: Final = 1 << 16
 _RELEASE: Final = re.compile(r"(?:\d{1,6}\.\d{1,6}\.\d{1,6}(?:\.[\w.-]{1,40})?)?", re.ASCII)
@@ -130,7 +129,7 @@ def _write_texts(writer: ByteWriter, texts: tuple[str, ...]) -> ByteWriter:
 
 
 def _read_longs(reader: ByteReader) -> tuple[int, ...]:
-    return tuple(reader.i64() for _ in range(read_count(reader, _LONG_BYTES)))
+    return tuple(reader.i64() for _ in range(read_count(reader, LONG_BYTES)))
 
 
 def _write_longs(writer: ByteWriter, numbers: tuple[int, ...]) -> ByteWriter:

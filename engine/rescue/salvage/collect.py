@@ -20,6 +20,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry_types import BINS, COMMIT, DUP_NODES, TXN_ENDS, USER_LNS
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import TWO_PART_DUPLICATES
+from engine.inspect.fates import COMMITTED
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile
 from engine.log.scan import scan_file
@@ -33,7 +34,7 @@ from engine.rescue.salvage.sorted_versions import SortedVersions
 from engine.rescue.salvage.sources import READER, SalvageNode, SalvageSource, unfinished_tasks
 from engine.rescue.salvage.tree_survey import TreeSurvey, survey_trees
 from engine.rescue.salvage.trees import EVERYTHING, BranchRanges, DatabaseBranches
-from engine.rescue.salvage.verdict import COMMITTED, NewestBins, TxnFates
+from engine.rescue.salvage.verdict import NewestBins, TxnFates
 from engine.rescue.salvage.version_reader import GENERAL, IGNORED, NEW, REMOVED, VersionTaker
 from engine.rescue.salvage.versions import LN_BYTES, NO_DATA, SINGLE, SLOT_BYTES, tree_version
 from engine.storage.disk import DiskStorage

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from engine.format.entry.db_tree import DatabaseImpl
 from engine.format.entry.ln_content import MapLN
+from engine.tree.database_state import INTERNAL_PREFIX
 
 # Two databases of the engine itself, the mapping and the naming tree.
 _LEAST_USER_DB: Final = 2
-OWN_PREFIX: Final = "_je"
 GROUP_DATABASE: Final = "_jeRepGroupDB"
 UTILIZATION_DATABASE: Final = "_jeUtilization"
 # The first replicated database of a group, that of its members.
@@ -148,8 +148,8 @@ class DatabaseLedger:
             lost.remove(GROUP_DATABASE)
         # Replicated databases have negative ids; JE has one of these.
         local = [db_id for db_id in self.nameless() if db_id > 0]
-        own = [name for name in lost if name.startswith(OWN_PREFIX) and name not in self._own_names]
-        users = [name for name in lost if not name.startswith(OWN_PREFIX)]
+        own = [name for name in lost if name.startswith(INTERNAL_PREFIX) and name not in self._own_names]
+        users = [name for name in lost if not name.startswith(INTERNAL_PREFIX)]
         if len(local) == len(self.nameless()) == len(own) + len(users):
             self._own.update(local[: len(own)])
         elif own:
@@ -170,7 +170,7 @@ class DatabaseLedger:
             _, content, is_deletion = self._maps[db_id]
             found = content.database
             name = names.get(db_id) or found.name or nameless_name(db_id)
-            if 0 <= db_id < _LEAST_USER_DB or name.startswith(OWN_PREFIX) or found.temporary or db_id in self._own:
+            if 0 <= db_id < _LEAST_USER_DB or name.startswith(INTERNAL_PREFIX) or found.temporary or db_id in self._own:
                 internal.add(db_id)
             elif content.deleted or is_deletion:
                 removed.add(db_id)
@@ -183,7 +183,7 @@ class DatabaseLedger:
                     comparator=bool(found.btree_comparator or found.duplicate_comparator),
                 )
                 used.add(name)
-        internal |= {db_id for db_id, name in names.items() if name.startswith(OWN_PREFIX)}
+        internal |= {db_id for db_id, name in names.items() if name.startswith(INTERNAL_PREFIX)}
         removed -= internal
         others = {
             db_id: f"{name} (database {db_id})" if name in used else name

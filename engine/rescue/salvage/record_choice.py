@@ -10,6 +10,7 @@ from engine.errors import FormatError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.fates import ABORTED
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.coverage import covered_from
 from engine.rescue.salvage.extinct import EXTINCT, ExtinctRange, word_for
@@ -17,7 +18,7 @@ from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged
 from engine.rescue.salvage.sorted_versions import SortedVersions
 from engine.rescue.salvage.sources import SalvageSource
 from engine.rescue.salvage.trees import DECIDED, UNPLACED, DatabaseBranches, KeyPlace
-from engine.rescue.salvage.verdict import ABORTED, TxnFates, Verdict, choose, judge
+from engine.rescue.salvage.verdict import TxnFates, Verdict, choose, judge
 from engine.rescue.salvage.version_reader import VersionTaker
 from engine.rescue.salvage.versions import (
     DELETED,

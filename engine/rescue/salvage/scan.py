@@ -65,9 +65,9 @@ from engine.rescue.salvage.databases import (
 from engine.rescue.salvage.extinct import ExtinctRange, range_of
 from engine.rescue.salvage.versions import (
     DELETED,
-    EMBEDDED,
     FOR_GOOD,
     HIDDEN,
+    IN_SLOT,
     IN_TXN,
     NO_DATA,
     SINGLE,
@@ -368,8 +368,8 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
             continue
         deleted = bool(slot.state & (KNOWN_DELETED | PENDING_DELETED))
         flags = (DELETED if deleted else 0) | (FOR_GOOD if slot.state & KNOWN_DELETED else 0)
-        flags |= EMBEDDED if slot.state & SLOT_EMBEDDED else 0
-        data = slot.data or NO_DATA if flags == EMBEDDED else NO_DATA
+        flags |= IN_SLOT if slot.state & SLOT_EMBEDDED else 0
+        data = slot.data or NO_DATA if flags == IN_SLOT else NO_DATA
         vlsn = NULL_VLSN if slot.vlsn is None else slot.vlsn
         rows.append((key, (slot.lsn, flags | single, data, vlsn, expiration_of(node, slot), node.node_id, item.lsn)))
     is_whole = item.type_number in FULL_BOTTOM_NODES and not single

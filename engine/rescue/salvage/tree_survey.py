@@ -19,10 +19,11 @@ from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import BY_SIZE_CHAIN, Damage
 from engine.log.files import LogFiles
-from engine.rescue.salvage.databases import OWN_PREFIX, nameless_name
+from engine.rescue.salvage.databases import nameless_name
 from engine.rescue.salvage.scan import Checkpoint, LogSurvey
 from engine.rescue.salvage.trees import LostBranch, SalvageTreeWalk, index_nodes
 from engine.storage.base import Storage
+from engine.tree.database_state import INTERNAL_PREFIX
 
 _MOST_DIGITS: Final = 20
 # Since v16 JE makes four databases of its own in every new environment.
@@ -227,7 +228,7 @@ class TreeCatalog:
         named = {db.name for db in log.dbs.values()} | set(log.names.values())
         # Their NameLNs are as likely gone: then the names are those that the naming tree has besides.
         names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
-        names = sorted((name for name in names if not name.startswith(OWN_PREFIX)), key=self.names.__getitem__)
+        names = sorted((name for name in names if not name.startswith(INTERNAL_PREFIX)), key=self.names.__getitem__)
         for db_id in ids:
             yield log.names.get(db_id) or (names.pop(0) if names else nameless_name(db_id))
 

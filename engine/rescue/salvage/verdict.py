@@ -35,22 +35,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.errors import FormatError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.inspect.fates import ABORTED, COMMITTED, OPEN, ROLLED_BACK
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.scan import Checkpoint
 from engine.rescue.salvage.tree_survey import TreeSurvey
 from engine.rescue.salvage.trees import DECIDED, KeyPlace
 from engine.rescue.salvage.versions import (
     DELETED,
-    EMBEDDED,
     FOR_GOOD,
     FROM_TREE,
     HIDDEN,
+    IN_SLOT,
     IN_TXN,
     SINGLE,
     VOID,
@@ -60,11 +61,6 @@ from engine.rescue.salvage.versions import (
     version_of_ln,
     version_of_slot,
 )
-
-COMMITTED: Final = "committed"
-ABORTED: Final = "aborted"
-OPEN: Final = "open"
-ROLLED_BACK: Final = "rolled-back"
 
 
 class TxnFates:
@@ -294,7 +290,7 @@ def judge(
             if slot[1] & DELETED and not (has_ended or slot[1] & FOR_GOOD or version is None):
                 # A deletion that may have been taken back.
                 lost_lsn = slot[0]
-            elif slot[1] & (DELETED | EMBEDDED) or (duplicates and not slot[1] & SINGLE):
+            elif slot[1] & (DELETED | IN_SLOT) or (duplicates and not slot[1] & SINGLE):
                 version = version_of_slot(slot)
             else:
                 lost_lsn = slot[0]

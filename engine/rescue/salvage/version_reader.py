@@ -31,8 +31,8 @@ from engine.rescue.salvage.sorted_versions import SortedVersions, Table
 from engine.rescue.salvage.verdict import NewestBins
 from engine.rescue.salvage.versions import (
     DELETED,
-    EMBEDDED,
     FOR_GOOD,
+    IN_SLOT,
     IN_TXN,
     KEY_BYTES,
     LN_BYTES,
@@ -224,7 +224,7 @@ class VersionTaker:
             state = states[at]
             flags, value = 0, NO_DATA
             if state & SLOT_EMBEDDED:
-                flags = EMBEDDED
+                flags = IN_SLOT
                 value = values[at] or NO_DATA
             if state & (KNOWN_DELETED | PENDING_DELETED):
                 flags |= DELETED | FOR_GOOD if state & KNOWN_DELETED else DELETED

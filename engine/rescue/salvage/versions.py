@@ -12,7 +12,7 @@ from engine.format.lsn import NULL_LSN
 
 # Of a version.
 DELETED: Final = 0x01
-EMBEDDED: Final = 0x02
+IN_SLOT: Final = 0x02
 IN_TXN: Final = 0x04
 # A rollback took it back.
 VOID: Final = 0x08
@@ -117,7 +117,7 @@ def version_of_ln(row: LNVersion) -> SalvagedVersion:
 def version_of_slot(row: SlotVersion) -> SalvagedVersion:
     """A slot."""
     lsn, flags, data, vlsn, expiration, node, bin_lsn = row
-    deleted, embedded = bool(flags & DELETED), bool(flags & EMBEDDED)
+    deleted, embedded = bool(flags & DELETED), bool(flags & IN_SLOT)
     return SalvagedVersion(
         kind="slot",
         lsn=lsn,

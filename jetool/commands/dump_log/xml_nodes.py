@@ -16,7 +16,7 @@ from engine.format.entry_types import (
     DIN_TYPE,
     IN_TYPE,
 )
-from engine.format.fast.bin import MOST_FILES
+from engine.format.fast.bin import MOST_FILES, NO_BASE
 from engine.format.lsn import NULL_LSN, file_of, is_null, offset_of
 from engine.format.versions import LONG_LSNS_ONLY, NODE_SIZES
 from engine.format.vlsn import NULL_VLSN
@@ -25,7 +25,6 @@ from jetool.commands.dump_log.xml_values import db_lsn, element, expires, lsn_te
 
 # Before this version a slot without an LSN can lack the state "known deleted" that it should have.
 _NULL_LSN_HAS_STATE: Final = 9
-_NO_BASE: Final = -1
 _NODE_TAGS: Final = {
     IN_TYPE: "in",
     BIN_TYPE: "bin",
@@ -56,7 +55,7 @@ def _entries(entry: LogEntry, node: NodeRecord) -> str:
     base_file = _base_file(node) if entry.version < LONG_LSNS_ONLY else None
     if base_file is not None:
         text += f' baseFileNumber="{base_file}"'
-    if node.expiration_base != _NO_BASE:
+    if node.expiration_base != NO_BASE:
         text += f' baseExpiration="{node.expiration_base}"'
     return text
 

@@ -8,12 +8,12 @@ from typing import Annotated, NamedTuple
 from engine.contents.operations import PRODUCTS
 from engine.fields import ABSENT, Absent, Bool, Choices, Float, Int, Like, Lsn, SizeBytes, Text, Time, Vlsn, record
 from engine.format.entry.checkpoint import CkptEnd
+from engine.format.vlsn import NULL_VLSN
 from engine.journals.summary import JournalSummary
 from engine.pipeline.fleet.groups import NodePair, RankedNode
 from engine.pipeline.fleet.profile import STATES, Profile, ProfilePeriod
 from engine.vlsn.compare import AHEAD, APART, BEHIND, DIVERGED, IDENTICAL, IN_STEP, PARTED
 from jetool.commands.diff.stream_rows import CommonMatchpoint, StreamSurplus, matchpoint_of, surplus_of
-from jetool.output.shape import NULL_VLSN
 
 
 @record("type")

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 from engine.errors import JetoolError
 from engine.fields import Choices, Float, Int, Text, Time, Vlsn, record
 from engine.format.entry.group_db import NODE_TYPES
+from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, NodeLook, answers, look
 from engine.rep.client.handshake import clock_difference
@@ -17,7 +18,6 @@ from engine.rep.wire.node_state import STATES
 from jetool.commands.group.rows import uuid_text
 from jetool.frame import exits
 from jetool.frame.options import Run
-from jetool.output.shape import NULL_VLSN
 
 
 @record("running_node")

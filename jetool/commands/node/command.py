@@ -14,9 +14,9 @@ from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.node import JoinedNode
-from engine.rep.syncup import DEFAULT_ROLLBACK_LIMIT
 from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage
+from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT
 from jetool.commands.node.admin import node_transfer_master
 from jetool.commands.node.events import RoleChange, StoppedNode, report
 from jetool.commands.node.peers import Peers, node

@@ -15,10 +15,10 @@ from itertools import accumulate
 from typing import Final
 
 from engine.format.lsn import file_of, format_lsn, make_lsn, offset_of
+from engine.format.vlsn import NULL_VLSN
 from engine.inspect.rollback_report import RollbackReport, matchpoint_vlsn
 from engine.log.files import LogFile
 from engine.recovery.rollback_tracker import RollbackPeriod
-from jetool.output.shape import NULL_VLSN
 
 _PIPED: Final = 80
 _WIDEST: Final = 200
