@@ -48,6 +48,7 @@ from engine.recovery.manager import Recovery
 from engine.recovery.result import RecoveryResult
 from engine.storage.base import Lock, Storage
 from engine.storage.disk import DiskStorage, allow_maps
+from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.txn.rollback import relock, set_invisible
 from engine.txn.txn import Durability, Txn, TxnState
@@ -177,20 +178,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         # Never older than what is there: versions ascend with file numbers (je-log-format.md 3.6).
         ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
-    recovery = Recovery(
-        ctx,
-        tail,
-        config.comparators,
-        listener,
-        resurrect=not config.read_only,
-        hook=None if config.read_only else HookGroup(utilization, stream),
-        refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
-        # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
-        keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
-        for_writing=not config.read_only and not config.guess_orders,
-        check_orders=True,
-        read_ahead_bytes=config.read_ahead_bytes,
-    )
+    recovery = _recovery(ctx, tail, config, listener, HookGroup(utilization, stream))
     try:
         catalog = recovery.run()
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
@@ -214,6 +202,24 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
     # Not before: recovery takes all that there is.
     allow_maps(maps_bytes(config.cache_bytes))
     return parts
+
+
+def _recovery(ctx: TreeContext, tail: Tail, config: EnvironmentConfig, listener: Listener, hook: HookGroup) -> Recovery:
+    """The recovery that a configuration asks for; the hook is told only when the environment is opened for writing."""
+    return Recovery(
+        ctx,
+        tail,
+        config.comparators,
+        listener,
+        resurrect=not config.read_only,
+        hook=None if config.read_only else hook,
+        refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
+        # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
+        keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
+        for_writing=not config.read_only and not config.guess_orders,
+        check_orders=True,
+        read_ahead_bytes=config.read_ahead_bytes,
+    )
 
 
 def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:

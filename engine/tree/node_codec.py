@@ -45,6 +45,7 @@ from engine.format.fast.bin import (
     NO_EXPIRATION,
     PERSISTENT,
     BINHead,
+    SlotColumns,
     add_children,
     add_records,
     compact_base,
@@ -164,20 +165,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
             bloom = bloom_filter(prefix, [stored[i][cut:] for i in range(len(node)) if not node.states[i] & DIRTY])
     else:
         flags |= HAS_SIZES if version >= NODE_SIZES else 0
-        slots = tuple(
-            Slot(
-                key=stored[i][cut:],
-                lsn=lsn,
-                state=0,
-                data=None,
-                log_size=node.sizes[i],
-                vlsn=None,
-                expiration=None,
-                creation_time=None,
-                modification_time=None,
-            )
-            for i, lsn in enumerate(node.lsns)
-        )
+        slots = _child_slots(node, stored, cut)
         max_entries = max(node.max_entries, count)
     # Since this version LSNs have only the long form (je-log-format.md 8.4).
     base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
@@ -190,6 +178,24 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
         full_bin_max_entries=max(node.max_entries, len(node)) if delta else 0, bloom_filter=bloom, dup_key=None,
         dup_count=None,
     )  # fmt: skip
+
+
+def _child_slots(node: IN, stored: list[bytes], cut: int) -> tuple[Slot, ...]:
+    """The slots of an upper node, whose stored keys are given, without a prefix of ``cut`` bytes."""
+    return tuple(
+        Slot(
+            key=stored[i][cut:],
+            lsn=lsn,
+            state=0,
+            data=None,
+            log_size=node.sizes[i],
+            vlsn=None,
+            expiration=None,
+            creation_time=None,
+            modification_time=None,
+        )
+        for i, lsn in enumerate(node.lsns)
+    )
 
 
 def common_prefix(keys: list[bytes]) -> bytes:
@@ -399,6 +405,7 @@ def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
         node.keys, node.lsns, node.states, node.values, node.sizes, node.expirations, node.data_bytes = found
         return min(node.lsns, default=NULL_LSN) >= LEAST_LSN
     states = bytearray()
-    node.data_bytes = read_records(body, head, node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
+    columns = SlotColumns(node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
+    node.data_bytes = read_records(body, head, columns)
     node.states = states
     return node.data_bytes >= 0 and min(node.lsns, default=NULL_LSN) >= LEAST_LSN

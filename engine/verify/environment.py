@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
@@ -114,48 +114,15 @@ def verify_environment(
         )
     )  # fmt: skip
     lost = _LostFiles(storage, files, walked, listener, is_walked="tree" in wanted)
-    report = Report((), 0, 0, 0, (), ())
-    if of_log:
-        report = verify_log(
-            storage,
-            chosen,
-            jobs=jobs,
-            listener=listener,
-            levels=of_log,
-            results=results,
-            lost=lost.in_trees,
-            lost_at_end=lost.at_end,
-        )
-    found: TreeReport | None = None
-    problem = ""
-    try:
-        if "tree" in wanted:
-            found = walked()
-        elif recovered is not None:
-            found = recover_only(storage, files, recovered, comparators=comparators, listener=listener)
-    except (RefusedError, StorageError, UnsupportedError) as error:
-        if isinstance(error, UnsupportedError):
-            report = _plus(report, _beside_unsupported(storage, files, wanted, comparators, report))
-        # What the log has shown is a result; without one the error is all there is to say.
-        if not report.count(ERROR):
-            raise
-        problem = error.what
+    report = _log_report(storage, chosen, of_log, results, lost, jobs, listener)
+    tree_levels = _TreeLevels(storage, files, wanted, comparators, listener, walked, recovered=recovered)
+    report, found, problem = tree_levels.run(report)
     if of_log and "log" not in of_log:
         if found is not None and "tree" in wanted:
             lost.learn(found)
         report = _plus(report, lost.at_end())
-    left = () if found is None else found.not_checked
-    if found is not None:
-        report = _plus(report, found.findings)
-        # Damage in the trees stops a writer too, and says more.
-        if found.recovered and "data" in wanted and not _has_damage(found):
-            if _is_open(storage):
-                left = (*left, "opening for writing (a process has the environment open for writing)")
-            else:
-                report = _plus(report, _opening_findings(storage, files, comparators, listener))
-    if found is not None and found.recovered and "tree" in wanted:
-        report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
-    elif "tree" in wanted:
+    report, left = tree_levels.joined(report, found)
+    if "tree" in wanted and (found is None or not found.recovered):
         # What could not be walked over is named below, with the reason.
         wanted = of_log
         problem = problem or ("" if left else "recovery fails")
@@ -165,6 +132,103 @@ def verify_environment(
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted, problem), *left),
     )
+
+
+def _log_report(
+    storage: Storage,
+    files: LogFiles,
+    levels: Sequence[str],
+    results: Sequence[FileResult] | None,
+    lost: _LostFiles,
+    jobs: int,
+    listener: Listener,
+) -> Report:
+    """The report of the levels of the log; an empty one when none of them is wanted."""
+    if not levels:
+        return Report((), 0, 0, 0, (), ())
+    return verify_log(
+        storage,
+        files,
+        jobs=jobs,
+        listener=listener,
+        levels=levels,
+        results=results,
+        lost=lost.in_trees,
+        lost_at_end=lost.at_end,
+    )
+
+
+class _TreeLevels(NamedTuple):
+    """The levels that recover the environment and walk over its trees.
+
+    Attributes:
+        wanted: these levels, and those of the log.
+        walked: walks over the trees.
+        recovered: as ``verify_environment`` takes it.
+    """
+
+    storage: Storage
+    files: LogFiles
+    wanted: Sequence[str]
+    comparators: Mapping[str, SortKey] | None
+    listener: Listener
+    walked: Callable[[], TreeReport]
+    recovered: Callable[[EnvironmentParts], None] | None
+
+    def run(self, report: Report) -> tuple[Report, TreeReport | None, str]:
+        """Recover and walk. The report of the log; what was found; what kept the trees from being walked over.
+
+        Raises:
+            RefusedError, StorageError, UnsupportedError: that, where the log has shown no damage.
+        """
+        try:
+            if "tree" in self.wanted:
+                return report, self.walked(), ""
+            if self.recovered is not None:
+                found = recover_only(
+                    self.storage, self.files, self.recovered, comparators=self.comparators, listener=self.listener
+                )
+                return report, found, ""
+        except (RefusedError, StorageError, UnsupportedError) as error:
+            if isinstance(error, UnsupportedError):
+                report = _plus(report, self._beside_unsupported(report))
+            # What the log has shown is a result; without one the error is all there is to say.
+            if not report.count(ERROR):
+                raise
+            return report, None, error.what
+        return report, None, ""
+
+    def _beside_unsupported(self, report: Report) -> Iterator[Finding]:
+        """Where a level comes upon a file that cannot be decoded: such files, and what the weaker levels find."""
+        if "log" not in self.wanted:
+            read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
+            yield from (one for one in unsupported_findings(self.storage, self.files) if one.file not in read)
+        found: dict[Finding, None] = {}
+        for level in trees.LEVELS:
+            if level in self.wanted:
+                with suppress(RefusedError, StorageError, UnsupportedError):
+                    walked = verify_trees(
+                        self.storage, self.files, _with_implied((level,)), comparators=self.comparators
+                    )
+                    found.update(dict.fromkeys(walked.findings))
+        yield from found
+
+    def joined(self, report: Report, found: TreeReport | None) -> tuple[Report, tuple[str, ...]]:
+        """The report with what was found, and what was not checked."""
+        if found is None:
+            return report, ()
+        left = found.not_checked
+        report = _plus(report, found.findings)
+        # Damage in the trees stops a writer too, and says more.
+        if found.recovered and "data" in self.wanted and not _has_damage(found):
+            if _is_open(self.storage):
+                left = (*left, "opening for writing (a process has the environment open for writing)")
+            else:
+                findings = _opening_findings(self.storage, self.files, self.comparators, self.listener)
+                report = _plus(report, findings)
+        if found.recovered and "tree" in self.wanted:
+            report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
+        return report, left
 
 
 class _LostFiles:
@@ -212,26 +276,6 @@ class _LostFiles:
     def at_end(self) -> Iterator[Finding]:
         """As ``engine.verify.log.LostAtEnd``."""
         return missing_findings(self._storage, self._files, self._known, listener=self._listener)
-
-
-def _beside_unsupported(
-    storage: Storage,
-    files: LogFiles,
-    wanted: Sequence[str],
-    comparators: Mapping[str, SortKey] | None,
-    report: Report,
-) -> Iterator[Finding]:
-    """Where a level comes upon a file that cannot be decoded: such files, and what the weaker levels find."""
-    if "log" not in wanted:
-        read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
-        yield from (one for one in unsupported_findings(storage, files) if one.file not in read)
-    found: dict[Finding, None] = {}
-    for level in trees.LEVELS:
-        if level in wanted:
-            with suppress(RefusedError, StorageError, UnsupportedError):
-                walked = verify_trees(storage, files, _with_implied((level,)), comparators=comparators)
-                found.update(dict.fromkeys(walked.findings))
-    yield from found
 
 
 def _is_open(storage: Storage) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.errors import FormatError
 from engine.format.bytecursor import join_two_part_key, pack
 from engine.format.entry.node import EXPIRES_IN_HOURS, HAS_SIZES
-from engine.format.fast.bin import NO_BASE, BINHead, read_records
+from engine.format.fast.bin import NO_BASE, BINHead, SlotColumns, read_records
 from tests.tools import needs
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def by_twin(body: bytes, head: BINHead) -> Answer | None:
     states, values = bytearray(), list[bytes | None]()
     sizes, expirations = list[int](), list[int]()
     try:
-        size = read_records(body, head, keys, lsns, states, values, sizes, expirations)
+        size = read_records(body, head, SlotColumns(keys, lsns, states, values, sizes, expirations))
     except (FormatError, IndexError):
         return None
     return None if size < 0 else (keys, lsns, states, values, sizes, expirations, size)

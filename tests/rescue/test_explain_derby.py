@@ -14,7 +14,8 @@ import pytest
 from engine.rescue.explanation import ExplainedMessage, explain
 from engine.rescue.messages.derby_asian import ASIAN, ASIAN_OF_SQL
 from engine.rescue.messages.derby_english import ENGLISH, OF_DERBY_ALONE, OF_SQL
-from engine.rescue.messages.derby_european import EUROPEAN, EUROPEAN_OF_SQL
+from engine.rescue.messages.derby_european import EUROPEAN
+from engine.rescue.messages.derby_european_sql import EUROPEAN_OF_SQL
 from engine.rescue.messages.record import CHECK, GOES_ON, INVALID, NODE, NONE, NOT_OPEN
 from engine.rescue.messages.table import BY_WORD, OF_DERBY
 from tests.tools import DERBY_JAR, needs

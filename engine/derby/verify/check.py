@@ -39,7 +39,7 @@ from engine.derby.verify.agreement import Agreement
 from engine.derby.verify.findings import ERROR, WARNING, DerbyFinding, finding
 from engine.derby.verify.log_checks import LogCheck, LogFacts, check_log
 from engine.derby.verify.page_checks import PageCheck, check_pages
-from engine.derby.verify.recovered import check_recovered
+from engine.derby.verify.recovered import RecoveredCheck, check_recovered
 from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
@@ -101,13 +101,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
             agreement = Agreement(_changing(facts), presence.base_columns)
     unused: set[ContainerKey] = set()
     if pages:
-        catalogue: set[int] = set()
-        # A log that ends early says too little of the catalogue.
-        if facts is not None and facts.complete and presence is not None and presence.catalogue is not None:
-            # Redo makes the pages of containers that are new in the log.
-            new = {key.container for key in facts.notes.created}
-            catalogue = presence.catalogue - new
-            unused = unused_containers(database, presence.catalogue, facts.notes)
+        catalogue, unused = _by_catalogue(database, facts, presence)
         found = check_pages(
             database, facts.versions if facts is not None else None, listener, agreement, unused, catalogue
         )
@@ -120,11 +114,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     if agreement is not None and facts is not None and presence is not None and (changing := _changing(facts)):
         after = check_recovered(database, changing, found.damaged, unused, presence.base_columns)
         uncompared += after.uncompared
-        known = {(one.code, one.container) for one in findings}
-        findings += [one for one in after.findings if (one.code, one.container) not in known]
-        # Where damage was found already, that is why recovery stops.
-        if after.stop is not None and not any(one.severity == ERROR for one in findings):
-            findings.append(after.stop)
+        findings += _new_findings(after, findings)
         not_compared = after.problem
     return DerbyReport(
         findings=tuple(findings),
@@ -134,13 +124,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         pages=found.pages,
         rows=found.rows,
         not_checked=_not_checked(
-            checked,
-            pages=pages,
-            containers=presence is not None,
-            catalogue=presence is not None and presence.catalogue is not None,
-            agreement=agreement is not None,
-            not_compared=not_compared,
-            uncompared=uncompared,
+            checked, presence, agreement, pages=pages, not_compared=not_compared, uncompared=uncompared
         ),
     )
 
@@ -183,6 +167,28 @@ def check_controls(controls: Controls) -> list[DerbyFinding]:
     return findings
 
 
+def _by_catalogue(
+    database: DerbyDatabase, facts: LogFacts | None, presence: Presence | None
+) -> tuple[set[int], set[ContainerKey]]:
+    """The containers that must have pages, and the files that are not in use; none when the log says too little."""
+    # A log that ends early says too little of the catalogue.
+    if facts is None or not facts.complete or presence is None or presence.catalogue is None:
+        return set(), set()
+    # Redo makes the pages of containers that are new in the log.
+    new = {key.container for key in facts.notes.created}
+    return presence.catalogue - new, unused_containers(database, presence.catalogue, facts.notes)
+
+
+def _new_findings(after: RecoveredCheck, findings: list[DerbyFinding]) -> list[DerbyFinding]:
+    """What recovery in memory adds to the findings."""
+    known = {(one.code, one.container) for one in findings}
+    more = [one for one in after.findings if (one.code, one.container) not in known]
+    # Where damage was found already, that is why recovery stops.
+    if after.stop is not None and not any(one.severity == ERROR for one in (*findings, *more)):
+        more.append(after.stop)
+    return more
+
+
 def _missing(missing: tuple[MissingContainer, ...]) -> list[DerbyFinding]:
     return [
         finding(
@@ -216,24 +222,23 @@ def _changing(facts: LogFacts) -> set[ContainerKey]:
 
 def _not_checked(
     checked: LogCheck,
+    presence: Presence | None,
+    agreement: Agreement | None,
     *,
     pages: bool,
-    containers: bool,
-    catalogue: bool,
-    agreement: bool,
     not_compared: str | None,
     uncompared: int,
 ) -> tuple[str, ...]:
     left_out = ["order of keys in indexes"]
-    if not agreement:
+    if agreement is None:
         left_out.append("rows of tables against their indexes")
     elif not_compared is not None:
         left_out.append(f"rows against indexes in tables that recovery changes ({not_compared})")
     if uncompared:
         left_out.append(f"values of {plural(uncompared, 'index column')} (decimals, floats, collated or long values)")
-    if not containers:
+    if presence is None:
         left_out.append(MISSING_CONTAINERS)
-    if not catalogue:
+    if presence is None or presence.catalogue is None:
         left_out.append("tables and indexes of the catalogue against their files")
     if not pages:
         left_out.append("pages of containers")

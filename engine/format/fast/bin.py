@@ -84,6 +84,21 @@ class BINHead(NamedTuple):
     expiration_base: int
 
 
+class SlotColumns(NamedTuple):
+    """The slots of a BIN by field: ``read_records`` extends all columns.
+
+    Attributes:
+        expirations: days, or negative hours, since 1970; 0 for never.
+    """
+
+    keys: list[Any]
+    lsns: list[int]
+    states: bytearray
+    values: list[bytes | None]
+    sizes: list[int]
+    expirations: list[int]
+
+
 def encode_head(
     lsns: tuple[int, int, int],
     bases: bytes,
@@ -288,20 +303,8 @@ def _word(lsn: i64, base: i64) -> i64:
     return (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base) & 0xFF
 
 
-def read_records(
-    body: bytes,
-    head: BINHead,
-    keys: list[Any],
-    lsns: list[int],
-    states: bytearray,
-    values: list[bytes | None],
-    sizes: list[int],
-    expirations: list[int],
-) -> int:
+def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
     """The slots of a full BIN.
-
-    Arguments:
-        keys, lsns, states, values, sizes, expirations: extended; expirations are days, or negative hours, since 1970.
 
     Returns:
         Bytes of embedded data; -1 when what is there is no such slots, or not all that is there.
@@ -309,15 +312,15 @@ def read_records(
     Raises:
         FormatError, IndexError: the fields do not fit the body.
     """
+    keys, lsns, states, values, sizes, expirations = columns
     prefix = head.prefix
     has_sizes = bool(head.flags & HAS_SIZES)
     expires = head.expiration_base != NO_BASE
     unit = -1 if head.flags & EXPIRES_IN_HOURS else 1
     pos: i64 = head.slots_at
     end: i64 = len(body)
-    base = head.base
-    is_whole = base is None
-    first: i64 = 0 if base is None else base
+    is_whole = head.base is None
+    first: i64 = head.base or 0
     lsn_bytes: i64 = _WHOLE_LSN_BYTES if is_whole else LSN_BYTES
     data_bytes = 0
     for _ in range(head.slots):

@@ -12,7 +12,7 @@ Nothing here reads a file: facts come from ``collect_facts``, the rest from the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -44,6 +44,20 @@ STATES: Final = (UNREADABLE, DAMAGED, ROLLING_BACK, UNCLEAN, CLEAN)
 PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
 # Why a place of damage has no bytes.
 MISSING: Final = "missing"
+
+
+# Of an environment whose end was not read.
+_NO_END: Final = EndOfLog(
+    closed=False,
+    end_lsn=NULL_LSN,
+    open_txns=(),
+    prepared_txns=(),
+    recovery_entries=0,
+    recovery_bytes=0,
+    lock_holder=None,
+    lost={},
+    recovers=True,
+)
 
 
 class TypeShare(NamedTuple):
@@ -220,17 +234,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
     last = facts.checkpoints[-1] if facts.checkpoints else None
     first_active = NULL_LSN if last is None else last.record.first_active_lsn
     obsolete, counted = _garbage(facts)
-    end = facts.end or EndOfLog(
-        closed=False,
-        end_lsn=NULL_LSN,
-        open_txns=(),
-        prepared_txns=(),
-        recovery_entries=0,
-        recovery_bytes=0,
-        lock_holder=None,
-        lost={},
-        recovers=True,
-    )
+    end = facts.end or _NO_END
     missing = _missing(files, end, file_of(max(first_active, 0)))
     problems = [file.problem for file in facts.files if file.problem]
     found = Profile(
@@ -270,13 +274,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         progress=_progress(facts.points, positions),
         damage_count=facts.damage_count + len(missing),
         damage_bytes=facts.damage_bytes,
-        damages=(
-            *(DamagePlace(make_lsn(file.number, 0), 0, file.path, MISSING) for file in missing),
-            *(
-                DamagePlace(seen.damage.lsn, seen.damage.length, seen.damage.path, seen.damage.reason)
-                for seen in facts.damages
-            ),
-        ),
+        damages=(*_missing_places(missing), *_damage_places(facts)),
         torn_tail=facts.torn_tail,
         undecodable=facts.undecodable,
         journals=end.journals,
@@ -294,6 +292,15 @@ def _missing(files: LogFiles, end: EndOfLog, first_active: int) -> tuple[Missing
     needed = [number for number in files.missing() if number >= first_active]
     lost = {number: MissingFile(number, found.records, found.nodes) for number, found in end.lost.items()}
     return tuple(lost.get(number) or MissingFile(number, 0, 0) for number in sorted({*lost, *needed}))
+
+
+def _missing_places(missing: Iterable[MissingFile]) -> Iterator[DamagePlace]:
+    return (DamagePlace(make_lsn(file.number, 0), 0, file.path, MISSING) for file in missing)
+
+
+def _damage_places(facts: Facts) -> Iterator[DamagePlace]:
+    damages = (seen.damage for seen in facts.damages)
+    return (DamagePlace(damage.lsn, damage.length, damage.path, damage.reason) for damage in damages)
 
 
 def _state(found: Profile) -> str:

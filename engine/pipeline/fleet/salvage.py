@@ -25,7 +25,7 @@ from engine.rescue.salvage.sources import SalvageNode, look_at, sources_of
 from engine.storage.disk import DiskStorage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from engine.pipeline.session import Session
 
@@ -121,6 +121,11 @@ def salvage_fleet(
         finally:
             # Persisted frames outlive the job unless they are given back.
             rows.unpersist()
+    return _report(health, counted)
+
+
+def _report(health: list[Health], counted: list[Row]) -> SalvageReport:
+    """The report, from rows ``kind, environment, from, stood_in, confirmed, count``."""
     records: dict[str, tuple[str, int]] = {}
     sums = dict.fromkeys((LOST, DOUBT, ORPHAN), 0)
     stood_in = unconfirmed = 0

@@ -99,17 +99,20 @@ def merge_into(
         error.consequence = f"{plural(state.records, 'record is', 'records are')} in the database and durable"
         error.hint = "remove the cause and run the same command with --resume"
         raise
+    return _result(state), state.refused
+
+
+def _result(state: State) -> LoadResult:
     found = state.found
-    duplicates = found.duplicates + state.duplicates
     return LoadResult(
         read=found.read,
         records=state.records,
         rejected=found.rejected,
-        duplicates=duplicates,
+        duplicates=found.duplicates + state.duplicates,
         files=0,
         size=0,
         rejects=found.rejects,
-    ), state.refused
+    )
 
 
 def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:

@@ -1,13 +1,15 @@
 """Messages of JE, Derby and the frontends of Doris and StarRocks: cause, risk, next command.
 
 * ``bare``: exceptions of Java and stack traces without a message
-* ``derby_asian``, ``derby_english``, ``derby_european``: words that show a code of Derby where the text has none
-* ``derby_log``, ``derby_start``, ``derby_store``: codes of Derby
+* ``derby_asian``, ``derby_english``, ``derby_european``, ``derby_european_sql``: words that show a code of Derby where
+  the text has none
+* ``derby_log``, ``derby_start``, ``derby_store``, ``derby_txns``: codes of Derby
 * ``frontend_texts``: lines that frontends write themselves
-* ``je_exceptions``: exceptions of JE by their classes
+* ``je_exceptions``, ``je_rep_exceptions``: exceptions of JE by their classes
 * ``je_open_texts``: why JE does not open an environment that is sound
 * ``je_reasons``: reasons of an EnvironmentFailureException
-* ``je_texts``, ``je_store_texts``, ``je_stream_texts``: texts of JE without a reason of their own
+* ``je_texts``, ``je_group_texts``, ``je_stream_texts``, ``je_syncup_texts``, ``je_store_texts``, ``je_handle_texts``:
+  texts of JE without a reason of their own
 * ``record``: what is known of a message
 * ``table``: all of them, by word and by sign
 """

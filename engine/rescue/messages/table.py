@@ -10,21 +10,30 @@ from typing import Final, NamedTuple
 from engine.rescue.messages.bare import BARE
 from engine.rescue.messages.derby_asian import ASIAN, ASIAN_OF_SQL
 from engine.rescue.messages.derby_english import ENGLISH, OF_DERBY_ALONE, OF_SQL
-from engine.rescue.messages.derby_european import EUROPEAN, EUROPEAN_OF_SQL
+from engine.rescue.messages.derby_european import EUROPEAN
+from engine.rescue.messages.derby_european_sql import EUROPEAN_OF_SQL
 from engine.rescue.messages.derby_log import LOG_CODES
 from engine.rescue.messages.derby_start import START_CODES
 from engine.rescue.messages.derby_store import STORE_CODES
+from engine.rescue.messages.derby_txns import TXN_CODES
 from engine.rescue.messages.frontend_texts import FRONTEND_TEXTS
-from engine.rescue.messages.je_exceptions import EXCEPTIONS
+from engine.rescue.messages.je_exceptions import DPL_EXCEPTIONS, EXCEPTIONS
+from engine.rescue.messages.je_group_texts import GROUP_TEXTS
+from engine.rescue.messages.je_handle_texts import HANDLE_TEXTS
 from engine.rescue.messages.je_open_texts import OPEN_TEXTS
 from engine.rescue.messages.je_reasons import REASONS
+from engine.rescue.messages.je_rep_exceptions import REP_EXCEPTIONS
 from engine.rescue.messages.je_store_texts import STORE_TEXTS
 from engine.rescue.messages.je_stream_texts import STREAM_TEXTS
+from engine.rescue.messages.je_syncup_texts import SYNCUP_TEXTS
 from engine.rescue.messages.je_texts import TEXTS
 from engine.rescue.messages.record import KnownMessage
 
-OF_JE: Final = (*REASONS, *EXCEPTIONS, *TEXTS, *STREAM_TEXTS, *STORE_TEXTS, *OPEN_TEXTS, *FRONTEND_TEXTS)
-OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES)
+OF_JE: Final = (
+    *REASONS, *EXCEPTIONS, *REP_EXCEPTIONS, *DPL_EXCEPTIONS, *TEXTS, *GROUP_TEXTS, *STREAM_TEXTS, *SYNCUP_TEXTS,
+    *STORE_TEXTS, *HANDLE_TEXTS, *OPEN_TEXTS, *FRONTEND_TEXTS,
+)  # fmt: skip
+OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES, *TXN_CODES)
 # Derby's own classes with a row; its other exceptions have a message with a code.
 DERBY_CLASSES: Final = frozenset(known.word for known in OF_DERBY if known.word.endswith("Exception"))
 DERBY_PACKAGE: Final = "org.apache.derby."

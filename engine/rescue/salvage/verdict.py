@@ -258,24 +258,10 @@ def judge(
         place: what the trees say of keys like this.
         aborted: VLSNs of versions of the record that aborted, as other nodes of the group show.
     """
-    best: LNVersion | None = None
-    doubt: LNVersion | None = None
-    newest = doubtful = NULL_LSN
-    passed: dict[str, int] = {}
-    for row in found.lns:
-        lsn, flags, _, txn, _, _ = row
-        if flags & FROM_TREE:
-            return Verdict(version_of_ln(row), False, NULL_LSN, None, passed, True)
-        fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
-        if fate == OPEN:
-            fate = newest_bins.fate_of_ended(found, lsn)
-        if fate == COMMITTED:
-            if lsn > newest:
-                best, newest = row, lsn
-        else:
-            passed[fate] = passed.get(fate, 0) + 1
-            if fate == OPEN and lsn > doubtful:
-                doubt, doubtful = row, lsn
+    best, doubt, passed = _newest_lns(found, node, fates, newest_bins)
+    if best is not None and best[1] & FROM_TREE:
+        return Verdict(version_of_ln(best), False, NULL_LSN, None, passed, True)
+    newest = NULL_LSN if best is None else best[0]
     version = None if best is None else version_of_ln(best)
     has_ended = True
     slot, lost_lsn, gone = found.slot, NULL_LSN, False
@@ -295,10 +281,8 @@ def judge(
             else:
                 lost_lsn = slot[0]
     newer = None
-    if gone and doubtful < newest_bins.tree_time:
-        doubt = None
-    if doubt is not None and (version is None or doubtful >= version.lsn):
-        newer = version_of_ln(doubt)
+    if doubt is not None and not (gone and doubt[0] < newest_bins.tree_time):
+        newer = version_of_ln(doubt) if version is None or doubt[0] >= version.lsn else None
     is_known = has_ended and lost_lsn == NULL_LSN and not (best is not None and best[1] & HIDDEN)
     confirmed = is_known and version is not None and newest_bins.confirm(found, version.lsn)
     return Verdict(
@@ -310,6 +294,35 @@ def judge(
         confirmed=confirmed,
         ended=has_ended,
     )
+
+
+def _newest_lns(
+    found: KeyVersions, node: int, fates: TxnFates, newest_bins: NewestBins
+) -> tuple[LNVersion | None, LNVersion | None, dict[str, int]]:
+    """The newest LN that counts (rule 1), the newest of a transaction without an end, and how many do not count, by
+    fate.
+
+    An LN from a tree is the first of the three, whatever else there is.
+    """
+    best: LNVersion | None = None
+    doubt: LNVersion | None = None
+    newest = doubtful = NULL_LSN
+    passed: dict[str, int] = {}
+    for row in found.lns:
+        lsn, flags, _, txn, _, _ = row
+        if flags & FROM_TREE:
+            return row, None, passed
+        fate = ROLLED_BACK if flags & VOID else fates.fate(node, txn) if flags & IN_TXN else COMMITTED
+        if fate == OPEN:
+            fate = newest_bins.fate_of_ended(found, lsn)
+        if fate == COMMITTED:
+            if lsn > newest:
+                best, newest = row, lsn
+        else:
+            passed[fate] = passed.get(fate, 0) + 1
+            if fate == OPEN and lsn > doubtful:
+                doubt, doubtful = row, lsn
+    return best, doubt, passed
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:

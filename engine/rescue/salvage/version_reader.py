@@ -14,7 +14,7 @@ from engine.errors import FormatError
 from engine.format.bytecursor import unpack
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.entry_types import BIN_TYPE, BINS, COMMIT, COMMON_LNS, DUP_NODES, TRANSACTIONAL, TXN_ENDS, USER_LNS
-from engine.format.fast.bin import NO_BASE, decode_head, read_records
+from engine.format.fast.bin import NO_BASE, SlotColumns, decode_head, read_records
 from engine.format.fast.header import PAIRS, TYPES, header_lengths, item_size
 from engine.format.fast.ln import plain_fields
 from engine.format.fast.loops import KEEP, NO_TALLIES
@@ -203,7 +203,7 @@ class VersionTaker:
         lsns: list[int] = []
         states = bytearray()
         values: list[bytes | None] = []
-        if read_records(body, head, keys, lsns, states, values, [], []) < 0:
+        if read_records(body, head, SlotColumns(keys, lsns, states, values, [], [])) < 0:
             return False
         node = head.node_id
         self.bins.take(node, lsn, keys)

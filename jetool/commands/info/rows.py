@@ -187,26 +187,10 @@ def info_of(
         open_for_writing_by=found.lock_holder,
         interrupted_repair=repair,
         restore_required=found.marker.failure_type if found.marker else None,
-        log_versions=[
-            VersionRun(
-                version=one.version,
-                je_release=JE_RELEASES[one.version],
-                first_file=_name(one.first_file),
-                last_file=_name(one.last_file),
-            )
-            for one in found.versions
-        ],
+        log_versions=_version_runs(found),
         last_checkpoint=_checkpoint(found),
         recovery=_work(found.work) if found.work is not None else None,
-        open_rollbacks=[
-            OpenRollbackRow(
-                rollback_start_lsn=one.lsn,
-                matchpoint_lsn=one.record.matchpoint_lsn,
-                matchpoint_vlsn=one.record.matchpoint_vlsn,
-                active_txns=one.record.active_txn_ids,
-            )
-            for one in found.open_rollbacks
-        ],
+        open_rollbacks=_open_rollbacks(found),
         trees=ABSENT if trees is None else [_tree(one) for one in trees],
     )
 
@@ -230,6 +214,30 @@ def log_map(found: Survey) -> str:
         else:
             shown.append("=" if all(number in there for number in numbers) else ".")
     return "".join(shown) if group == 1 else f"{''.join(shown)} ({plural(group, 'number')} each)"
+
+
+def _version_runs(found: Survey) -> list[VersionRun]:
+    return [
+        VersionRun(
+            version=one.version,
+            je_release=JE_RELEASES[one.version],
+            first_file=_name(one.first_file),
+            last_file=_name(one.last_file),
+        )
+        for one in found.versions
+    ]
+
+
+def _open_rollbacks(found: Survey) -> list[OpenRollbackRow]:
+    return [
+        OpenRollbackRow(
+            rollback_start_lsn=one.lsn,
+            matchpoint_lsn=one.record.matchpoint_lsn,
+            matchpoint_vlsn=one.record.matchpoint_vlsn,
+            active_txns=one.record.active_txn_ids,
+        )
+        for one in found.open_rollbacks
+    ]
 
 
 def _checkpoint(found: Survey) -> CheckpointRow | None:

@@ -212,7 +212,12 @@ def node_run(
         unelected=force and not join,
         tls=tls_files(run),
     )
-    running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
+    _run_until_stopped(run, JoinedNode(DiskStorage(env), joining, network_of(run), run.listener))
+    return exits.DONE
+
+
+def _run_until_stopped(run: Run, running: JoinedNode) -> None:
+    """Run a node until SIGTERM; raise what ended it before."""
     stopping = threading.Event()
     # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
@@ -226,4 +231,3 @@ def node_run(
     # The node runs in threads of its own; what ended it is raised here.
     if running.failure is not None:
         raise running.failure
-    return exits.DONE

@@ -117,6 +117,11 @@ def recover(
         from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, seen, list_log_files(seen))
+    return exits.DATA_GIVEN_UP if _warn_of_loss(run, env, done) else exits.DONE
+
+
+def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
+    """Warn of what was read as it is or given up; say whether there is any."""
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(
@@ -137,16 +142,15 @@ def recover(
             if run.dry_run
             else f"take it back: jetool undo {env}; then jetool salvage reads what stands after it",
         )
-    if not lost:
-        return exits.DATA_GIVEN_UP if changed or records else exits.DONE
-    run.messages.warning(
-        f"{plural(lost, 'committed transaction')} {_done(run, lost)} given up",
-        file=f"{env}/{done.tail.last_file.path}",
-        lsn=format_lsn(done.tail.end_lsn),
-        found=done.tail.after.in_words(),
-        consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
-    )
-    return exits.DATA_GIVEN_UP
+    if lost:
+        run.messages.warning(
+            f"{plural(lost, 'committed transaction')} {_done(run, lost)} given up",
+            file=f"{env}/{done.tail.last_file.path}",
+            lsn=format_lsn(done.tail.end_lsn),
+            found=done.tail.after.in_words(),
+            consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
+        )
+    return bool(changed or records or lost)
 
 
 def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:

@@ -10,6 +10,7 @@ from typing import Any, Final, ParamSpec
 import click
 
 from engine.backup.point_lookup import Chosen, choose
+from engine.backup.repository import Repository
 from engine.backup.restore import (
     RestorePlan,
     finish,
@@ -159,18 +160,13 @@ def restore(
     chosen = choose(repository, chosen_id(repository, made) if made is not None else None, point, run.listener)
     standing, name = _standing(chosen, standing, group)
     asked = point.text if point is not None else None
-    # A run that was killed after its last step has left what it was to leave.
-    is_there = not delta and standing != NEW and is_in_place(repository, chosen, disk)
-    if is_there:
+    if _is_there(repository, chosen, disk, standing, delta=delta):
         run.messages.notice("it stands there already, every byte of it", file=target)
-    else:
-        require_place(disk, delta=delta)
-    delta = delta or is_there
+        delta = True
     _tell(run, chosen, target)
     if run.dry_run:
         plan = plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
-        row = restored(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None)
-        run.out.document(row)
+        run.out.document(restored(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None))
         return exits.DONE
     if disk.stat() is None:
         # Before it is made: what is refused leaves no empty directory.
@@ -184,15 +180,25 @@ def restore(
             put_files(repository, plan, storage, listener=run.listener)
         # No other process opens it: the marker is there, and the reset takes the lock itself.
         if standing == NEW and address is not None:
-            config = with_orders(run, without_marker(storage), config_of(run))
-            with Environment(without_marker(storage), config, run.listener) as opened:
-                reset_group(opened, str(group), str(node), *address)
+            _reset(run, without_marker(storage), str(group), str(node), address)
         with _locked(run, disk):
             finish(storage)
-    row = restored(target, asked, plan, dry_run=False, standing=(standing, name), saved_in=saving.root)
-    run.out.document(row)
+    run.out.document(restored(target, asked, plan, dry_run=False, standing=(standing, name), saved_in=saving.root))
     _tell_standing(run, chosen, target, standing)
     return exits.DONE
+
+
+def _is_there(repository: Repository, chosen: Chosen, disk: DiskStorage, standing: str, *, delta: bool) -> bool:
+    """Whether the directory holds the whole result already.
+
+    Raises:
+        RefusedError: it holds anything else, and ``delta`` is not set.
+    """
+    # A run that was killed after its last step has left what it was to leave.
+    if not delta and standing != NEW and is_in_place(repository, chosen, disk):
+        return True
+    require_place(disk, delta=delta)
+    return False
 
 
 def _point(options: dict[str, Any]) -> Point | None:
@@ -236,6 +242,12 @@ def _tell_standing(run: Run, chosen: Chosen, target: str, standing: str) -> None
             consequence="under the name of the node that was backed up the same one: never start both",
             hint="restore it with --as new for a group of its own",
         )
+
+
+def _reset(run: Run, storage: Storage, group: str, node: str, address: tuple[str, int]) -> None:
+    """Make the environment the only member of a new group."""
+    with Environment(storage, with_orders(run, storage, config_of(run)), run.listener) as opened:
+        reset_group(opened, group, node, *address)
 
 
 def _require_consent(run: Run, target: str, plan: RestorePlan, *, delta: bool) -> None:

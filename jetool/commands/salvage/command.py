@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
-from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult
+from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult, SavedDatabase
 from jetool.commands.salvage.salvage_run import save
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
@@ -93,34 +93,8 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         # What is left goes with the process.
         gc.freeze()
         gc.enable()
+    run.out.document(_result(done, sources, result, to, kind, dry_run=run.dry_run))
     counts = done.counts
-    run.out.document(
-        SalvageResult(
-            to=to,
-            as_=kind,
-            dry_run=run.dry_run,
-            records=counts["records"] - counts["orphans"],
-            lost=counts["lost"],
-            lost_nodes=counts["lost-nodes"],
-            lost_below=counts["lost-below"],
-            lost_databases=done.lost_databases,
-            stood_in=counts["stood-in"],
-            unconfirmed=counts["unconfirmed"],
-            in_doubt=counts["in-doubt"],
-            orphans=counts["orphans"],
-            deleted=counts["deleted"],
-            expired=counts["expired"],
-            aborted=counts["aborted"],
-            open=counts["open"],
-            rolled_back=counts["rolled-back"],
-            removed=counts["removed"],
-            extinct=counts["extinct"],
-            maybe_extinct=counts["maybe-extinct"],
-            malformed=counts["malformed"],
-            databases=result,
-            environments=_environments(sources, done),
-        )
-    )
     # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
     gave_up = (
         counts["lost"]
@@ -130,6 +104,37 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         or any(node.problem for source in sources for node in source.nodes)
     )
     return exits.DATA_GIVEN_UP if gave_up else exits.DONE
+
+
+def _result(
+    done: Salvage, sources: list[SalvageSource], databases: list[SavedDatabase], to: str, kind: str, *, dry_run: bool
+) -> SalvageResult:
+    counts = done.counts
+    return SalvageResult(
+        to=to,
+        as_=kind,
+        dry_run=dry_run,
+        records=counts["records"] - counts["orphans"],
+        lost=counts["lost"],
+        lost_nodes=counts["lost-nodes"],
+        lost_below=counts["lost-below"],
+        lost_databases=done.lost_databases,
+        stood_in=counts["stood-in"],
+        unconfirmed=counts["unconfirmed"],
+        in_doubt=counts["in-doubt"],
+        orphans=counts["orphans"],
+        deleted=counts["deleted"],
+        expired=counts["expired"],
+        aborted=counts["aborted"],
+        open=counts["open"],
+        rolled_back=counts["rolled-back"],
+        removed=counts["removed"],
+        extinct=counts["extinct"],
+        maybe_extinct=counts["maybe-extinct"],
+        malformed=counts["malformed"],
+        databases=databases,
+        environments=_environments(sources, done),
+    )
 
 
 def _environments(sources: list[SalvageSource], done: Salvage) -> list[ReadEnvironment]:
