@@ -10,11 +10,11 @@ Nothing that a command prints has changed when ``diff`` finds nothing::
 ``ENVIRONMENT/COMMAND.FORMAT.messages``: ``diff -r -x '*.messages'`` leaves prose out. The program imports ``jetool``
 from the work tree in which it stands, and nothing from ``tests``, since helpers differ between revisions.
 
-The environments are those of ``tests/golden`` and of its archive, up to 400,000 bytes each, and those that ``--more``
-names. They are unpacked into a scratch directory; commands get relative paths. The clock stands still, files have one
-modification time, and a new group gets a fixed id. Values that still change from run to run (``VARYING``) and the path
-of the scratch directory are replaced by words. Names of databases, keys, LSNs and VLSNs that a command needs come from
-the environment. Commands that write run with ``--dry-run``.
+The environments are those of ``tests/golden`` and of its archive, up to 400,000 bytes each, and those in the
+directories that ``--more`` names. They are unpacked into a scratch directory; commands get relative paths. The clock
+stands still, files have one modification time, and a new group gets a fixed id. Values that still change from run to
+run (``VARYING``) and the path of the scratch directory are replaced by words. Names of databases, keys, LSNs and VLSNs
+that a command needs come from the environment. Commands that write run with ``--dry-run``.
 """
 
 from __future__ import annotations
