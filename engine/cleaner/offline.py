@@ -16,6 +16,7 @@ from engine.cleaner.file_report import FileReport
 from engine.cleaner.selection import Choice, CleaningLimits, FileUsage
 from engine.errors import StorageError, plural
 from engine.events import SILENT, Listener
+from engine.log.files import log_file_name
 
 # Beside the records of a file its nodes have to be written: no counter says how large these will be.
 _NODES_FACTOR: Final = 2
@@ -177,7 +178,7 @@ class OfflineCleaner:
             saved = " (saved bytes included; --backup-dir on another disk, or none, needs less)"
             raise StorageError(
                 "there is no room to clean the next file",
-                file=f"{facts.number:08x}.jdb",
+                file=log_file_name(facts.number),
                 expected=f"{plural(needed, 'byte')} free{saved if self._goal.copies else ''}",
                 found=plural(free, "byte"),
                 consequence="what was cleaned before is kept",

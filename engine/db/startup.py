@@ -40,7 +40,15 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
-from engine.log.files import LOCK_FILE, READERS_BYTE, WRITER_BYTE, LogFiles, list_log_files, new_file_name
+from engine.log.files import (
+    LOCK_FILE,
+    READERS_BYTE,
+    WRITER_BYTE,
+    LogFiles,
+    list_log_files,
+    log_file_name,
+    new_file_name,
+)
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
@@ -322,7 +330,7 @@ def _clear_after(access: LogAccess, tail: Tail, files: LogFiles) -> None:
         # Out of the way: the next file that is begun gets this number.
         storage.rename(path, bad_name(storage, path))
     # JE would write on before a stub, and later use it with its old pointer to the file before (R-LOG-16).
-    unfinished = new_file_name(f"{tail.last_file.number + 1:08x}.jdb")
+    unfinished = new_file_name(log_file_name(tail.last_file.number + 1))
     stale = [*tail.stubs, *(path for path in files.set_aside if path.endswith(unfinished))]
     for path in stale:
         storage.remove(path)

@@ -5,6 +5,7 @@ leave is made on storages that the caller hands in.
 
 Modules:
 
+* ``checkpoint_interval``: the log from a checkpoint on: what follows it, and what recovery would read
 * ``common_log``: how far two logs are the same, byte for byte: what two copies of one environment have in common
 * ``contents``: an environment as kinds of contents look at it
 * ``crash_matrix``: the crash matrix: crash at many points of a log, recover, compare with a model

@@ -14,6 +14,7 @@ from engine.format.header import Provisional, provisional_of
 from engine.inspect.selection import Selection, db_of, txn_of
 from engine.log.check import DamagedStretch, FileCheck, PairTotals
 from engine.log.entry import Damage, LogEntry
+from engine.log.files import log_file_name
 from engine.log.scan import LogScan
 
 BY = ("type", "file", "db", "txn")
@@ -103,7 +104,7 @@ def group_name(by: str, group: Group) -> str:
         return "none"
     if by == "type":
         return type_name(group)
-    return f"{group:08x}.jdb" if by == "file" else str(group)
+    return log_file_name(group) if by == "file" else str(group)
 
 
 def _from_check(check: FileCheck, by: str) -> dict[Group, Totals]:

@@ -30,7 +30,7 @@ from engine.format.header import (
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
-from engine.log.files import LogFile
+from engine.log.files import LogFile, log_file_name
 from engine.native import extension
 from engine.storage.base import ReadFile, Storage
 from engine.storage.disk import map_of
@@ -305,7 +305,7 @@ class LogAccess:
             handle = self._storage.open(file.path)
         except NotFoundError:
             raise DamageError(
-                f"log file {number:08x}.jdb is missing",
+                f"log file {log_file_name(number)} is missing",
                 lsn=None if lsn is None else format_lsn(lsn),
                 consequence="a live record or tree node refers to it",
                 hint="restore the file from a backup; jetool verify says what else is damaged",
@@ -379,7 +379,7 @@ class LogAccess:
 
     def _name(self, number: int) -> str:
         file = self._files.get(number)
-        return f"{self._storage.root}/{file.path if file is not None else f'{number:08x}.jdb'}"
+        return f"{self._storage.root}/{file.path if file is not None else f'{log_file_name(number)}'}"
 
 
 def is_user_entry(data: bytes, size: int, version: int) -> bool:

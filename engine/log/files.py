@@ -152,6 +152,11 @@ def new_file_name(path: str) -> str:
     return f"{path.removesuffix('.jdb')}.tmp"
 
 
+def log_file_name(number: int) -> str:
+    """The name of a log file: 00000005.jdb."""
+    return f"{number:08x}.jdb"
+
+
 def log_file_number(name: str) -> int | None:
     """The number of a log file by its name, None when it is no log file."""
     matched = _LOG_FILE.fullmatch(name)

@@ -26,7 +26,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.check import check_file
 from engine.log.entry import Damage
-from engine.log.files import LogFile
+from engine.log.files import LogFile, log_file_name
 from engine.log.reader import FileReader
 from engine.workers.process import MOST_NUMBERS
 
@@ -306,7 +306,7 @@ def require_end(access: LogAccess, last_file: int) -> None:
 
 def _missing(access: LogAccess, number: int) -> DamageError:
     return DamageError(
-        f"log file {number:08x}.jdb is missing",
+        f"log file {log_file_name(number)} is missing",
         file=access.storage.root,
         lsn=format_lsn(number << 32),
         consequence="recovery needs every file from the checkpoint's first active LSN on",
@@ -339,7 +339,7 @@ def _named_end(access: LogAccess, file: LogFile) -> int:
 def _lost_end(access: LogAccess, number: int, last_offset: int, named: int) -> DamageError:
     return DamageError(
         "a log file has lost entries at its end",
-        file=f"{access.storage.root}/{number:08x}.jdb",
+        file=f"{access.storage.root}/{log_file_name(number)}",
         lsn=format_lsn((number << 32) + max(last_offset, 0)),
         expected=f"a last entry at 0x{named:x}, which the next file names",
         found=f"one at 0x{last_offset:x}",

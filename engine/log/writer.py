@@ -38,7 +38,7 @@ from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.files import LogFile, new_file_name
+from engine.log.files import LogFile, log_file_name, new_file_name
 from engine.log.group_commit import UNGROUPED, GroupCommit, GroupSettings
 from engine.log.latch import Latch, is_unexpected
 from engine.storage.base import WriteFile
@@ -437,7 +437,7 @@ class LogWriter:
 
     def _begin_file(self, number: int, last_offset: int) -> None:
         directory = f"data{number % self._data_directories + 1:03d}/" if self._data_directories else ""
-        self._to_make = f"{directory}{number:08x}.jdb"
+        self._to_make = f"{directory}{log_file_name(number)}"
         header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
         self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False

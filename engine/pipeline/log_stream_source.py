@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from engine.errors import DamageError, UsageError
 from engine.format.lsn import make_lsn
 from engine.inspect.follow import end_of_last
-from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.files import LogFile, LogFiles, list_log_files, log_file_name
 from engine.log.scan import scan_file
 from engine.pipeline.decoded_columns import decoder_option
 from engine.pipeline.log_rows import LogRows, environments_of
@@ -135,7 +135,7 @@ def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str
         DamageError: naming the file.
     """
     file = files.find(start[_FILE])
-    place = f"{start[_FILE]:08x}.jdb"
+    place = log_file_name(start[_FILE])
     if (end[_FILE], end[_AT]) < (start[_FILE], start[_AT]) or (file is not None and file.size_bytes < start[_AT]):
         what, found = "the log was cut before the place that the stream has come to", "it is shorter now"
     elif file is None and end[_FILE] > start[_FILE]:

@@ -46,6 +46,7 @@ from engine.format.header import is_invisible
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
+from engine.log.files import log_file_name
 from engine.log.passes import LogRange, RawEntry, backward
 from engine.rep.rollback import MatchpointLocation, RollbackProhibitedError
 from engine.rep.stream import StreamEntry, form_of
@@ -299,7 +300,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
         found=f"transaction {earliest.txn_id} of {earliest.time_ms} ms since 1970 is the earliest",
         consequence="it has not joined the group; nothing was changed",
         hint=f"save what is worth saving, then cut the log: file {matchpoint.lsn >> 32:#x}"
-        f" ({matchpoint.lsn >> 32:08x}.jdb), offset {matchpoint.lsn & 0xFFFFFFFF:#x}",
+        f" ({log_file_name(matchpoint.lsn >> 32)}), offset {matchpoint.lsn & 0xFFFFFFFF:#x}",
     )
 
 

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, plural
 from engine.format.lsn import file_of, format_lsn, make_lsn
+from engine.log.files import log_file_name
 from engine.rescue.messages.bare import FRAMES, ILLEGAL_STATE, JAVA_IN_DERBY, JAVA_IN_JE, TRACE
 from engine.rescue.messages.record import INVALID, NOT_OPEN, KnownMessage
 from engine.rescue.messages.table import (
@@ -361,7 +362,7 @@ def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> li
     for lsn in dict.fromkeys(lsn for one in messages for lsn in one.lsns):
         number = file_of(lsn)
         if files.find(number) is None:
-            looks.append(PlaceLook(lsn, False, f"{number:08x}.jdb is not there"))
+            looks.append(PlaceLook(lsn, False, f"{log_file_name(number)} is not there"))
             continue
         try:
             entry = reader.entry_at(lsn)

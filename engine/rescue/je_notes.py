@@ -24,7 +24,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
-from engine.log.files import LogFiles
+from engine.log.files import LogFiles, log_file_name
 from engine.log.scan import scan_file
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.base import Storage
@@ -134,7 +134,7 @@ def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn
     if refused:
         entry = refused[0]
         message = f"{entry.type_name} at {format_lsn(entry.lsn)}"
-        yield finding(PRE_UPGRADE, message, lsn=entry.lsn, file=f"{file_of(entry.lsn):08x}.jdb")
+        yield finding(PRE_UPGRADE, message, lsn=entry.lsn, file=log_file_name(file_of(entry.lsn)))
 
 
 def _classes(databases: dict[int, DatabaseImpl]) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ from engine.format.entry_types import ABORT, COMMIT, MAP_LNS, TXN_ENDS, USER_LNS
 from engine.format.lsn import file_of, format_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
-from engine.log.files import LogFile, LogFiles, list_log_files
+from engine.log.files import LogFile, LogFiles, list_log_files, log_file_name
 from engine.log.scan import scan_log
 from engine.rescue.history import lost_at
 from engine.rescue.points import Cut, Point, as_of, find_cut
@@ -195,7 +195,7 @@ def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
             f"{plural(len(lost), 'log file has', 'log files have')} been deleted since that were in use at that point",
             file=view.root,
             lsn=format_lsn(cut.end_lsn),
-            found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {number:08x}.jdb",
+            found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {log_file_name(number)}",
             consequence="what would be left is not whole; nothing was changed",
             hint="name a later point; a backup that has those files can be restored to this one",
         )

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null
-from engine.log.files import LogFiles
+from engine.log.files import LogFiles, log_file_name
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.verify.report import ERROR, Finding, Rule, finding
@@ -101,7 +101,7 @@ class Collector:
         return [made for _, made in self._part.kept] + more
 
     def _path(self, lsn: int) -> str:
-        return "" if is_null(lsn) else self._paths.get(file_of(lsn), f"{file_of(lsn):08x}.jdb")
+        return "" if is_null(lsn) else self._paths.get(file_of(lsn), log_file_name(file_of(lsn)))
 
 
 def stored_key(db: DatabaseState, key: Key) -> bytes:

@@ -52,14 +52,14 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, LoggedFileState, check_file
 from engine.log.damage import is_damaged_header, is_full, was_durable
 from engine.log.entry import REASONS, LogEntry
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LogFile, LogFiles, log_file_name
 from engine.log.interleaved import find_interleaved
 from engine.log.reader import FileReader
 from engine.log.scan import scan_file
 from engine.log.tail import find_end
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
-from engine.verify.missing_file_refs import LostFile
+from engine.verify.missing_file_refs import LostFile, lost_finding, needed_finding
 from engine.verify.report import ERROR, Finding, Report, Rule, finding
 from engine.workers.parallel import map_small
 
@@ -379,11 +379,9 @@ def _pair_findings(
 
 
 def _is_entry(storage: Storage, check: FileCheck, offset: int) -> bool:
-    """Whether an entry of a file begins at an offset."""
-    for item in scan_file(storage, check.file, is_last=False).entries():
-        if offset_of(item.lsn) >= offset:
-            return offset_of(item.lsn) == offset
-    return False
+    """Whether an entry of a file, or damage, begins at an offset."""
+    lsn = make_lsn(check.file.number, offset)
+    return scan_file(storage, check.file, is_last=False).place_after(lsn) == lsn
 
 
 def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
@@ -416,8 +414,7 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
         lsn = make_lsn(check.file.number, offset)
         stored = int.from_bytes(entry[:CHECKSUM_BYTES], "little")
         # The eraser leaves the checksum too: the type that it fits is the one that was there.
-        old = _type_that_fits(entry, stored, check.version)
-        if old:
+        if old := _type_that_fits(entry, stored, check.version):
             message = f"its checksum is that of a {type_name(old)}"
             yield finding(rules.ERASED_TYPE, message, lsn=lsn, file=check.file.path)
         else:
@@ -472,35 +469,24 @@ def _missing_findings(
     # Without a place it is a file that recovery reads, and the log may say from where on.
     told = {number for number, one in at_end.items() if number not in needed or one.lsn != NULL_LSN}
     yield from (at_end[number] for number in sorted(told))
-    for number in (number for number in needed if number not in told):
-        start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
-        yield finding(rules.MISSING_NEEDED, f"{_name(number)}; recovery reads from {start} on", file=_name(number))
-    for number, what in sorted((found or {}).items()):
-        if number not in needed and number not in told:
-            yield _lost_finding(number, what)
+    start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"
+    yield from (needed_finding(number, start) for number in needed if number not in told)
+    known = told.union(needed)
+    yield from (lost_finding(number, what) for number, what in sorted((found or {}).items()) if number not in known)
     if unclear and found is None:
         # Recovery fails, so it is unknown what the trees refer to.
         for number in sorted(unclear - told):
-            word = words.get(number)
+            word, name = words.get(number), log_file_name(number)
             if word is None:
-                yield finding(rules.MISSING_UNKNOWN, _name(number), file=_name(number))
+                yield finding(rules.MISSING_UNKNOWN, name, file=name)
             else:
-                message = f"{_name(number)}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
-                yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=_name(number))
+                message = f"{name}; the FileSummaryLN at {format_lsn(word.lsn)} counts it as in use"
+                yield finding(rules.MISSING_NEEDED, message, lsn=word.lsn, file=name)
     explained = gaps.difference(needed, told, found or (), unclear if found is None else ())
     if explained:
-        names = [_name(number) for number in sorted(explained)]
+        names = [log_file_name(number) for number in sorted(explained)]
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         yield finding(rules.MISSING_CLEANED, shown)
-
-
-def _lost_finding(number: int, what: LostFile) -> Finding:
-    message = f"{_name(number)}; in it {what.in_words()}, the first of {what.first_db}"
-    return finding(rules.MISSING_NEEDED, message, lsn=what.first_lsn, file=_name(number), db=what.first_db)
-
-
-def _name(number: int) -> str:
-    return f"{number:08x}.jdb"
 
 
 def _directory_findings(files: LogFiles) -> Iterator[Finding]:

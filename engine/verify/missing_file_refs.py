@@ -18,11 +18,14 @@ from engine.errors import plural
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import file_of, is_null
 from engine.log.access import LogAccess
+from engine.log.files import log_file_name
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
+from engine.verify.log_rules import MISSING_NEEDED
 from engine.verify.records import has_expired
+from engine.verify.report import Finding, finding
 
 # Stands for a database where recovery itself came upon the missing file.
 OF_RECOVERY: Final = "what recovery reads"
@@ -73,6 +76,21 @@ def lost_slots(
         and not has_expired(node.expirations[index], now_ms)
         and not (may_be_gone is not None and may_be_gone(db, node.keys[index]))
     ]
+
+
+def needed_finding(number: int, start: str) -> Finding:
+    """A missing file in the range that recovery reads, which begins at ``start``."""
+    name = log_file_name(number)
+    return finding(MISSING_NEEDED, f"{name}; recovery reads from {start} on", file=name)
+
+
+def lost_finding(number: int, what: LostFile) -> Finding:
+    """A missing file that the trees lead into, or that recovery reads."""
+    name = log_file_name(number)
+    if what.first_db == OF_RECOVERY:
+        return finding(MISSING_NEEDED, f"{name}; recovery reads it", file=name)
+    message = f"{name}; in it {what.in_words()}, the first of {what.first_db}"
+    return finding(MISSING_NEEDED, message, lsn=what.first_lsn, file=name, db=what.first_db)
 
 
 class LostFiles:

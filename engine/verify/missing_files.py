@@ -25,10 +25,9 @@ from engine.log.files import LogFiles
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.base import Storage
 from engine.tree.context import TreeContext
-from engine.verify.log_rules import MISSING_NEEDED
-from engine.verify.missing_file_refs import OF_RECOVERY, LostFile
+from engine.verify.missing_file_refs import LostFile, lost_finding, needed_finding
 from engine.verify.obsolete import next_summary
-from engine.verify.report import Finding, finding
+from engine.verify.report import Finding
 from engine.verify.space import UTILIZATION
 from engine.verify.trees import lost_files
 
@@ -57,7 +56,7 @@ def missing_findings(
     needed = _needed(files, known.end) if known.is_found else []
     for number in needed:
         start = "the start of the log" if known.end is None else format_lsn(known.end.first_active_lsn)
-        yield finding(MISSING_NEEDED, f"{name_of(number)}; recovery reads from {start} on", file=name_of(number))
+        yield needed_finding(number, start)
     if lost is None and known.is_suspicious:
         try:
             lost = lost_files(storage, files._replace(marker=None), listener=listener)
@@ -67,19 +66,6 @@ def missing_findings(
     for number, what in sorted((lost or {}).items()):
         if number not in needed:
             yield lost_finding(number, what)
-
-
-def lost_finding(number: int, what: LostFile) -> Finding:
-    """A missing file that the trees lead into, or that recovery reads."""
-    if what.first_db == OF_RECOVERY:
-        return finding(MISSING_NEEDED, f"{name_of(number)}; recovery reads it", file=name_of(number))
-    message = f"{name_of(number)}; in it {what.in_words()}, the first of {what.first_db}"
-    return finding(MISSING_NEEDED, message, lsn=what.first_lsn, file=name_of(number), db=what.first_db)
-
-
-def name_of(number: int) -> str:
-    """The name of a log file."""
-    return f"{number:08x}.jdb"
 
 
 def _needed(files: LogFiles, end: CkptEnd | None) -> list[int]:

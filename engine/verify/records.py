@@ -61,6 +61,7 @@ from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess, is_user_entry
 from engine.log.entry import LogEntry
+from engine.log.files import log_file_name
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -322,7 +323,7 @@ class RecordCheck:
         """The header at an LSN, or what is wrong there."""
         number, offset = file_of(lsn), offset_of(lsn)
         if not self._access.has_file(number):
-            return rules.NO_FILE, f"{number:08x}.jdb"
+            return rules.NO_FILE, log_file_name(number)
         if lsn >= self._end_lsn:
             return rules.NO_ENTRY, "it is after the end of the log"
         try:

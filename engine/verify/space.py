@@ -34,7 +34,7 @@ from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.check import FileCheck
-from engine.log.files import LogFile, LogFiles
+from engine.log.files import LogFile, LogFiles, log_file_name
 from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.tree.bin_node import BIN, DELETED
@@ -210,7 +210,7 @@ class SpaceCheck:
             try:
                 content = read_ln(self._ctx, db, lsn).content
             except (DamageError, FormatError) as error:
-                self._findings.add(rules.BAD_SUMMARY, f"{number:08x}.jdb: {error.what}", lsn=lsn, db=db, key=key)
+                self._findings.add(rules.BAD_SUMMARY, f"{log_file_name(number)}: {error.what}", lsn=lsn, db=db, key=key)
                 continue
             if isinstance(content, FileSummaryLN) and content.summary is not None:
                 self._summaries[number] = _Summary(lsn, content.summary)

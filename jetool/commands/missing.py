@@ -12,6 +12,7 @@ import click
 from engine.errors import UsageError, plural
 from engine.fields import Bool, Choices, Int, Key, Lsn, Row, Text, record, shape_of
 from engine.format.lsn import NULL_LSN
+from engine.log.files import log_file_name
 from engine.rescue.missing_files import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
@@ -197,7 +198,7 @@ def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
 
 def _absent(file: AbsentFile) -> MissingFileRow:
     return MissingFileRow(
-        file=f"{file.number:08x}.jdb",
+        file=log_file_name(file.number),
         state=file.state,
         in_recovery=file.in_recovery,
         nodes=file.nodes,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError, plural
 from engine.format.lsn import format_lsn
 from engine.log.entry import REASONS, Damage
+from engine.log.files import log_file_name
 from jetool.frame import exits
 from jetool.frame.options import Run
 
@@ -56,7 +57,7 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
     for number, what in sorted(lost.items())[:_MOST_NAMED]:
         run.messages.warning(
             "log file missing that the trees lead into",
-            file=f"{number:08x}.jdb",
+            file=log_file_name(number),
             found=f"{plural(what.records, 'record')}, {plural(what.nodes, 'node')}, the first of {what.first_db}",
             consequence="they cannot be read",
             hint=f"put the file back from a backup; jetool verify {storage.root}",

@@ -10,7 +10,8 @@ import pytest
 
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.survey import RecoveryWork, Survey, survey
+from engine.inspect.checkpoint_interval import RecoveryWork
+from engine.inspect.survey import Survey, survey
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage

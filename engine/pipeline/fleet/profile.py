@@ -20,7 +20,7 @@ from engine.format.entry_types import ABORT, COMMIT, type_name
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
 from engine.format.vlsn import NULL_VLSN
 from engine.journals.summary import JournalSummary
-from engine.log.files import LogFiles
+from engine.log.files import LogFiles, log_file_name
 from engine.pipeline.fleet.log_facts import (
     CkptEndFacts,
     EndOfLog,
@@ -114,7 +114,7 @@ class MissingFile(NamedTuple):
     @property
     def path(self) -> str:
         """Its name."""
-        return f"{self.number:08x}.jdb"
+        return log_file_name(self.number)
 
 
 class Profile(NamedTuple):

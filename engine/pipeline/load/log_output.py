@@ -26,6 +26,7 @@ from engine.format.entry_types import BIN_TYPE, FILE_HEADER
 from engine.format.fast.header import sealed
 from engine.format.header import HEADER_BYTES, PROVISIONAL
 from engine.format.versions import WRITTEN_VERSION
+from engine.log.files import log_file_name
 from engine.pipeline.load.blocks import BINBlock, LNBlock
 from engine.pipeline.load.plan import IDS_A_FILE, StagedFile, Target, TaskOutput
 from engine.pipeline.load.runs import Binary, Merge
@@ -147,7 +148,7 @@ class LogOutput:
             self._next_number += 1
             try:
                 # O_EXCL is what claims the number, also over a shared file system.
-                handle = os.open(directory / f"{number:08x}.jdb", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+                handle = os.open(directory / log_file_name(number), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
             except FileExistsError:
                 continue
             self._file = _File(number, handle)

@@ -14,6 +14,7 @@ from engine.backup.retention import PrunePlan
 from engine.fields import Bool, Choices, DurationMs, Int, Lsn, SizeBytes, Text, Time, Vlsn, record
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
+from engine.log.files import log_file_name
 from engine.rep.wire.node_state import STATES
 
 
@@ -163,7 +164,7 @@ def lost_text(taken: Taken) -> str | None:
     if taken.lost is None:
         return None
     first, last = taken.lost
-    return f"{first:08x}.jdb" if first == last else f"{first:08x}.jdb to {last:08x}.jdb"
+    return log_file_name(first) if first == last else f"{log_file_name(first)} to {log_file_name(last)}"
 
 
 def pruned_backups(dest: str, keep: str, done: PrunePlan, *, dry_run: bool) -> PrunedBackups:

@@ -11,6 +11,7 @@ import click
 from engine.cleaner.cleaner import Cleaner
 from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaner
 from engine.cleaner.selection import CleaningLimits
+from engine.log.files import log_file_name
 from jetool.commands.clean.rows import CleaningRun, cleaning_run
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
@@ -75,7 +76,7 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
         cleaning_run(report, kept, backup=repair.backup, saved_bytes=repair.saved_bytes, dry_run=run.dry_run)
     )
     for number, reason in unusable.items():
-        run.messages.warning(f"file {number:08x}.jdb was left alone: {reason}", file=env)
+        run.messages.warning(f"file {log_file_name(number)} was left alone: {reason}", file=env)
     if report.why == STOPPED:
         return exits.INTERRUPTED
     return exits.FINDINGS if unusable else exits.DONE

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 from engine.cleaner.cleaner import KeptFile
 from engine.cleaner.offline import CleanedFile, OfflineReport
 from engine.fields import Bool, Int, SizeBytes, Text, record
+from engine.log.files import log_file_name
 
 
 @record()
@@ -83,7 +84,7 @@ def cleaning_run(
 def _cleaned(found: CleanedFile, deleted: bool) -> CleanedLogFile:
     facts, report = found
     return CleanedLogFile(
-        file=f"{report.number:08x}.jdb",
+        file=log_file_name(report.number),
         size_bytes=report.total_bytes,
         utilization=facts.average_utilization,
         needed_bytes=report.live_bytes,
@@ -97,7 +98,7 @@ def _cleaned(found: CleanedFile, deleted: bool) -> CleanedLogFile:
 
 def _kept(one: KeptFile) -> KeptLogFile:
     return KeptLogFile(
-        file=f"{one.file.number:08x}.jdb",
+        file=log_file_name(one.file.number),
         size_bytes=one.size_bytes,
         utilization=None if one.facts is None else one.facts.average_utilization,
         state="live" if one.state is None else one.state.value,

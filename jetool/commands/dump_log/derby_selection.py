@@ -10,6 +10,7 @@ from engine.derby.format.operations import names, registry
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_walk import RecordSelection
 from engine.errors import NotFoundError
+from engine.log.files import log_file_name
 from jetool.commands.derby_log_ends import LogBounds
 from jetool.frame import kinds
 from jetool.frame.params import Address
@@ -45,7 +46,7 @@ def refuse_foreign(options: dict[str, Any], form: str) -> None:
         wrong.append("--format xml")
     words = (word for types in options["types"] for word in types.words)
     wrong += [f"--type {word}" for word in words if not names.named(word.lower())]
-    wrong += [f"--file with {file.number:08x}.jdb" for file in options["numbers"] if file.kind == kinds.JE]
+    wrong += [f"--file with {log_file_name(file.number)}" for file in options["numbers"] if file.kind == kinds.JE]
     if wrong:
         raise kinds.not_for(kinds.DERBY, ", ".join(wrong))
 

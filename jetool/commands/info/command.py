@@ -10,7 +10,7 @@ import click
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LogFiles, list_log_files, log_file_name
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.verify.repairs import interrupted
@@ -97,7 +97,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     for lsn in found.lost_ends[:_MOST_WARNINGS]:
         run.messages.warning(
             "a log file has lost its end: the next one names a last entry that is not there",
-            file=f"{file_of(lsn):08x}.jdb",
+            file=log_file_name(file_of(lsn)),
             lsn=format_lsn(lsn),
             consequence="what stood there is lost",
             hint=f"jetool verify {env}",
@@ -110,7 +110,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(
             "log file missing that recovery reads",
-            file=f"{number:08x}.jdb",
+            file=log_file_name(number),
             consequence="JE refuses to open the environment, or loses what the file held",
             hint=f"jetool verify {env}",
         )

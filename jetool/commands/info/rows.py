@@ -10,7 +10,9 @@ from engine.fields import ABSENT, Absent, Bool, Int, Lsn, SizeBytes, Text, Time,
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE
 from engine.format.lsn import file_of
 from engine.format.versions import JE_RELEASES
-from engine.inspect.survey import RecoveryWork, Survey
+from engine.inspect.checkpoint_interval import RecoveryWork
+from engine.inspect.survey import Survey
+from engine.log.files import log_file_name
 
 if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeProfile
@@ -289,4 +291,4 @@ def _tree(one: TreeProfile) -> TreeStatistics:
 
 
 def _name(number: int) -> str:
-    return f"{number:08x}.jdb"
+    return log_file_name(number)

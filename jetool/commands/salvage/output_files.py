@@ -25,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from engine.fields import named_row
 from engine.format.lsn import NULL_LSN, file_of
 from engine.log.entry import REASONS, Damage
+from engine.log.files import log_file_name
 from engine.rescue.salvage.results import DoubtfulVersion, LostVersion, Salvaged, SalvagedDatabase, SalvagedRecord
 from engine.rescue.salvage.target import NewEnvironment
 from engine.storage.disk import DiskStorage
@@ -192,7 +193,7 @@ class SourceFiles:
             db=database.db.name,
             key_hex=one.key,
             environment=one.env,
-            file="-" if one.lsn == NULL_LSN else f"{file_of(one.lsn):08x}.jdb",
+            file="-" if one.lsn == NULL_LSN else log_file_name(file_of(one.lsn)),
             lsn=one.lsn,
         )
 

@@ -12,6 +12,7 @@ from typing import Final
 from engine.fields import shape_of
 from engine.format.lsn import NULL_LSN, file_of
 from engine.format.vlsn import NULL_VLSN
+from engine.log.files import log_file_name
 from engine.rescue.salvage.results import SalvagedRecord
 from jetool.commands.salvage.rows import Provenance
 from jetool.output import jsonl
@@ -81,4 +82,4 @@ class ProvenanceLines:
         if lsn == NULL_LSN:
             return f'","environment":{environment},"file":"-","lsn":'
         number = file_of(lsn)
-        return f'","environment":{environment},"file":"{number:08x}.jdb","lsn":"{number:#x}/'
+        return f'","environment":{environment},"file":"{log_file_name(number)}","lsn":"{number:#x}/'

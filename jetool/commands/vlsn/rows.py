@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 from engine.fields import ABSENT, Absent, Bool, Choices, FieldName, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
+from engine.log.files import log_file_name
 from engine.vlsn.ghost import Bucket, GhostBucket
 from engine.vlsn.vlsn_range import VLSNRange
 
@@ -132,7 +133,7 @@ def index_bucket(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> Ind
     return IndexBucket(
         first_vlsn=bucket.first,
         last_vlsn=bucket.last,
-        file=paths.get(bucket.file_number, f"{bucket.file_number:08x}.jdb"),
+        file=paths.get(bucket.file_number, log_file_name(bucket.file_number)),
         stride=bucket.record().stride,
         mappings=len(mappings),
         first_lsn=mappings[0][1],

@@ -11,6 +11,7 @@ from engine.db.vlsn_view import IndexView, read_index
 from engine.errors import DamageError, FormatError
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
+from engine.log.files import log_file_name
 from engine.rep.group import DATABASE_NAME as GROUP_DATABASE
 from engine.verify.rep import IndexState, check_group, check_index, check_stream
 from engine.verify.rep_rules import UNREADABLE
@@ -76,7 +77,7 @@ def _with_file(one: Finding, paths: Mapping[int, str]) -> Finding:
     if one.file or one.lsn == NULL_LSN:
         return one
     number = file_of(one.lsn)
-    return one._replace(file=paths.get(number, f"{number:08x}.jdb"))
+    return one._replace(file=paths.get(number, log_file_name(number)))
 
 
 def _group_findings(node: StreamNode, parts: EnvironmentParts) -> list[Finding]:
