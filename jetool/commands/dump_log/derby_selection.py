@@ -12,7 +12,7 @@ from engine.derby.log_walk import RecordSelection
 from engine.errors import NotFoundError
 from jetool.commands.derby_log_ends import LogBounds
 from jetool.frame import kinds
-from jetool.frame.params import Address
+from jetool.frame.param_types.places import Address
 
 # Parameters that mean nothing here, and how the user writes them.
 _ONLY_JE: Final = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
 from jetool.frame import exits
-from jetool.frame.command import group
 from jetool.frame.environments import READ_EXITS
+from jetool.frame.groups import group
 from jetool.frame.node_stream import StreamNode
 from jetool.frame.options import Run
 
