@@ -108,6 +108,7 @@ NATIVE = (
     "engine/tree/split.py",
     "engine/tree/tree.py",
     "engine/txn/bulk_append.py",
+    "engine/txn/ln_body.py",
     "engine/txn/lock_entry.py",
     "engine/txn/locks.py",
     "engine/txn/manager.py",
