@@ -42,6 +42,7 @@ NATIVE = (
     "engine/cleaner/file_processor.py",
     "engine/cleaner/migration_candidates.py",
     "engine/cleaner/tracker.py",
+    "engine/db/record_keys.py",
     "engine/db/scan.py",
     "engine/derby/cache.py",
     "engine/derby/format/codec.py",
