@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from jetool.frame import cli, exits, schemas, table
-from jetool.frame.command import Command, CommandGroup
+from jetool.frame.command import Command
+from jetool.frame.groups import CommandGroup
 from jetool.output.shape import record_schema
 from tests import corpus
 from tests.support.waiting import PATIENCE_S

@@ -16,7 +16,7 @@ from engine.backup.repository import Repository, pieces_of
 from engine.backup.view import BackupView
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.vlsn_view import read_index
+from engine.db.vlsn_index.view import read_index
 from engine.errors import DamageError, JetoolError
 from engine.events import SILENT, Listener
 from engine.format.lsn import format_lsn

@@ -37,7 +37,7 @@ from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import file_of, make_lsn, offset_of
 from engine.format.versions import INVISIBLE_BIT
 from engine.format.vlsn import NULL_VLSN
-from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, log_file_name, new_file_name
+from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, log_file_path, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.scan import scan_file
 from engine.storage.base import Storage
@@ -332,5 +332,4 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     body = encode_trace(Trace(now_ms, f"restored from backup {chosen.manifest.id}"), version)
     content += encode_entry(EntryHeader(0, TRACE, flags, 0, len(body), NULL_VLSN), body, version)
     directories = {one.path.rpartition("/")[0] for one in chosen.manifest.files} - {""}
-    directory = f"data{number % len(directories) + 1:03d}/" if directories else ""
-    return b"", NewFile(f"{directory}{log_file_name(number)}", content)
+    return b"", NewFile(log_file_path(number, len(directories)), content)

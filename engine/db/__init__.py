@@ -14,16 +14,17 @@ Modules:
 * ``memory``: how much memory there is, and how much of it the cache of an environment takes by default
 * ``startup``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
-* ``scan``: walking records in key order, under locks or without; keys and records as applications know them
+* ``record_keys``: keys and records as applications know them, and as trees compare them
+* ``scan``: walking records in key order, under locks or without
 * ``secondary``: records of a primary, found by other keys; foreign keys
 * ``secondary_cursor``: a cursor over a secondary; joins
 * ``sequence``: numbers that are given out once, in JE's record
 * ``stream``: the replication stream of an open environment
 * ``stream_replay``: the replication stream of a part of the log, told to a listener
 * ``transaction``: the handle of a transaction
-* ``vlsn_head``: the head of the VLSN index where reserved files are missing
-* ``vlsn_store``: the VLSN index of a replicated environment in its database, and what recovery tells it
-* ``vlsn_view``: the VLSN index of an environment open for reading
+* ``txn_ends``: what waits for the end of a transaction
+* ``vlsn_index``: the VLSN index of an open environment, in its database
 * ``whole_tree``: what goes over the whole tree of a database: counting, loading, scanning in disk order
+* ``write_operation``: one writing operation: in the transaction of the caller, in one of its own, or without one
 * ``writes``: writing records, with the secondaries and foreign keys that hang on them
 """

@@ -19,16 +19,10 @@ from __future__ import annotations
 from typing import Final
 
 from engine.db.arguments import bytes_of, check_record
-from engine.db.scan import (
-    RecordWalker,
-    ScannedRecord,
-    comparable_key,
-    key_and_data,
-    key_bounds,
-    range_key,
-    walker_of,
-)
+from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
+from engine.db.scan import RecordWalker, ScannedRecord, walker_of
 from engine.db.transaction import Transaction, inner_of
+from engine.db.write_operation import write_operation
 from engine.db.writes import Handle
 from engine.errors import RefusedError
 from engine.tree.keys import Key
@@ -198,7 +192,7 @@ class Cursor:
         check_record(key, data, expiration, mode)
         wanted = comparable_key(self._state, key, data)
         payload = user_payload(b"" if self._state.duplicates else data, expiration, update_expiration)
-        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
+        with write_operation(self._engine, inner_of(self._txn), db=self._state) as locker:
             if not self._handle.writer.put(wanted, payload, locker, mode):
                 return False
         self.give_back()
@@ -230,7 +224,7 @@ class Cursor:
                     "a data item cannot be replaced by one that is not equal under the order of data items",
                     hint="delete it and insert the other one",
                 )
-        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
+        with write_operation(self._engine, inner_of(self._txn), db=self._state) as locker:
             payload = user_payload(kept, expiration, update_expiration)
             done = self._handle.writer.put(wanted, payload, locker, PutMode.UPDATE_ONLY)
         if not done:
@@ -242,7 +236,7 @@ class Cursor:
         self._handle.check()
         if self._at is None:
             raise self._nowhere()
-        with self._engine.operation(inner_of(self._txn), db=self._state) as locker:
+        with write_operation(self._engine, inner_of(self._txn), db=self._state) as locker:
             return self._handle.writer.delete(self._at.key, locker)
 
     def reads_uncommitted(self, lock: LockMode) -> bool:

@@ -13,21 +13,12 @@ from typing import Final
 from engine.db.arguments import bytes_of, check_record
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.scan import (
-    LiveSlots,
-    comparable_key,
-    data_at,
-    has_whole_slots,
-    key_and_data,
-    key_bounds,
-    live_slots,
-    lock_of,
-    range_key,
-    records_between,
-)
+from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
+from engine.db.scan import LiveSlots, data_at, has_whole_slots, live_slots, lock_of, records_between
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
 from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
+from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, UnknownOrderError
@@ -189,7 +180,7 @@ class Database:
             return done
         self._check()
         payload = user_payload(stored, expiration, update_expiration)
-        with engine.operation(inner_of(txn), db=state) as locker:
+        with write_operation(engine, inner_of(txn), db=state) as locker:
             return self._writer.put(wanted, payload, locker, mode)
 
     def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
@@ -206,7 +197,7 @@ class Database:
             between = records_between(self._engine, self.state, low, high, locker=inner_of(txn))
             keys = [record.key for found in between for record in found]
         removed = 0
-        with self._engine.operation(inner_of(txn), db=self.state) as locker:
+        with write_operation(self._engine, inner_of(txn), db=self.state) as locker:
             for wanted in keys:
                 removed += self._writer.delete(wanted, locker)
         return removed

@@ -7,21 +7,17 @@ Handles of databases and transactions are made by the Environment; they work on 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from engine.catalog.name_replay import await_end
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
 from engine.db.startup import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
-from engine.errors import RefusedError, UnsupportedError, UsageError, plural
+from engine.db.txn_ends import TxnEnds
+from engine.errors import RefusedError, UnsupportedError, plural
 from engine.events import Listener
-from engine.format.bytecursor import sorted_unpack
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
-from engine.format.entry.ln import LN
-from engine.format.entry_types import EXTINCT_SCAN_LNS
-from engine.format.lsn import NULL_LSN, format_lsn
+from engine.format.lsn import format_lsn
 from engine.format.vlsn import NEXT_VLSN
 from engine.log.access import LogAccess
 from engine.log.files import LogFile
@@ -55,17 +51,6 @@ class EnvironmentStats(NamedTuple):
     checkpoints: int
 
 
-def _nothing() -> None:
-    """What most naming operations have to do at one of the two ends."""
-
-
-class _AtEnd(NamedTuple):
-    """What a naming operation does when its transaction has ended."""
-
-    committed: Callable[[], None]
-    aborted: Callable[[], None]
-
-
 class Engine:
     """The connected parts of an open environment, and the operations on them.
 
@@ -82,6 +67,7 @@ class Engine:
         recovery, tail: what recovery found, and the end of the log as it was; ``tail`` is None in a new environment.
         writer, cleaner: None in a read-only environment.
         vlsn_index: of a replicated environment that is open for writing.
+        daemons, ends: its threads; what waits for the ends of transactions.
         stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew.
 
     Raises:
@@ -94,7 +80,6 @@ class Engine:
         self.config = config.with_params(read_properties(storage)) if is_directory(storage) else config
         self._lock: WriterLock | Lock | None = None
         self.stopped = False
-        self._ends: dict[int, list[_AtEnd]] = {}
         try:
             # Before anybody looks which files there are.
             self._lock = lock_for_reading(storage) if self.config.read_only else lock_for_writing(storage, self.config)
@@ -116,6 +101,7 @@ class Engine:
         # Whether records may be written here without asking a replication group.
         self._on_its_own = not self.config.read_only and not self.replicated
         self.daemons = Daemons(self.config, parts)
+        self.ends = TxnEnds(parts, self.daemons)
         self._limited = bool(self.config.max_disk or self.config.free_disk)
         self._flips = -1
         # Last: from here on other threads use the parts.
@@ -234,7 +220,7 @@ class Engine:
         for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
             # Recovery has noted nothing; without this a database that the transaction made would stay.
-            self.restore_actions(txn)
+            self.ends.restore(txn)
             self.abort(txn)
 
     def follow(self) -> None:
@@ -342,29 +328,6 @@ class Engine:
             self.writer.close()
         self._release()
 
-    def operation(
-        self, txn: Txn | None, *, db: DatabaseState | None = None, transactional: bool | None = None
-    ) -> WriteOperation:
-        """One writing operation, as a context whose value is its locker: see ``WriteOperation``.
-
-        Arguments:
-            db: what is written to; None for a naming operation.
-            transactional: whether there is a transaction of its own; when None, as the database says.
-
-        Raises:
-            UsageError: a transaction for a deferred-write database.
-            RefusedError: nothing can be written here.
-        """
-        self.check_writes()
-        if txn is not None:
-            if db is not None and db.deferred:
-                raise UsageError(f"database {db.label} is deferred-write and takes no transactions")
-            return WriteOperation(self, txn, given=True)
-        if transactional is None:
-            transactional = db is None or db.transactional
-        locker = self.txns.begin(transactional=transactional or self.replicated, replicated=self.replicated)
-        return WriteOperation(self, locker, given=False)
-
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
         """Commit and run what waits for the commit."""
         finished = False
@@ -373,8 +336,8 @@ class Engine:
                 return self.txns.commit(locker, durability)
             finally:
                 # A group that has not acknowledged it is told to the caller; it is committed here all the same.
-                if self._ends and locker.state is TxnState.COMMITTED:
-                    self._run_committed(self._ends.pop(locker.id, []))
+                if self.ends.waiting and locker.state is TxnState.COMMITTED:
+                    self.ends.committed(locker)
                 finished = True
         except BaseException as error:
             if not finished:
@@ -382,51 +345,16 @@ class Engine:
                 self.ctx.fail(error)
             raise
 
-    def _run_committed(self, actions: list[_AtEnd]) -> None:
-        # After a failure recovery does it, and what has happened must stay the error that is raised.
-        if self.writer is None or not self.writer.failed:
-            for action in actions:
-                action.committed()
-
     def commit_nothing(self) -> int:
         """A Commit without an LN, for the DTVLSN in it; for a master. Returns its VLSN."""
         vlsn = self.txns.commit_nothing()
         self.after_write()
         return vlsn
 
-    def at_end(
-        self, locker: Txn, *, committed: Callable[[], None] = _nothing, aborted: Callable[[], None] = _nothing
-    ) -> None:
-        """Run an action when a transaction has committed, or when it has been aborted."""
-        self._ends.setdefault(locker.id, []).append(_AtEnd(committed, aborted))
-
-    def restore_actions(self, locker: Txn) -> None:
-        """Note again what waits for the end of a transaction that recovery or a rollback has left open."""
-        self._ends.pop(locker.id, None)
-        lsn = locker.last_lsn
-        while lsn != NULL_LSN:
-            with self.latch:
-                entry = self.access.read(lsn)
-                record = entry.record()
-            assert isinstance(record, LN)
-            if entry.type_number in EXTINCT_SCAN_LNS:
-                self.await_discard(record.key, locker)
-            await_end(self.naming, record, locker, self.at_end)
-            lsn = record.last_lsn
-
-    def await_discard(self, key: bytes, locker: Txn) -> None:
-        """A transaction of a master has written the task of this key: when it commits, discard the records here too."""
-        extinctions = self.parts.extinctions
-        assert extinctions is not None
-        extinctions.note(sorted_unpack(key)[0])
-        # The replay of the stream does not wait for the scan where there is a thread to do it.
-        cleaning = self.daemons.cleaner
-        self.at_end(locker, committed=extinctions.run if cleaning is None else cleaning.wake)
-
     def abort(self, locker: Txn) -> None:
         """Abort a transaction, and run what waits for that."""
         try:
-            actions = self._ends.pop(locker.id, [])
+            actions = self.ends.take(locker)
             self.txns.abort(locker)
             # After a failed write nothing was taken back, and nothing may be finished.
             if self.writer is not None and not self.writer.failed:
@@ -551,58 +479,3 @@ class Engine:
             self.ctx.spill.close()
         if self._lock is not None:
             self._lock.release()
-
-
-class WriteOperation:
-    """One writing operation, a context whose value is its locker (R-TXN-34).
-
-    The locker is the transaction that the caller gave, which goes on afterwards; or a transaction of the operation's
-    own, which is committed when it ends well and aborted when it does not; or, in a database that is not transactional,
-    a locker that writes without a transaction id and gives its locks back at the end.
-
-    A class and not a generator: every put and delete goes through one, and this costs a third.
-
-    Arguments:
-        engine: where it works.
-        locker: what takes the locks.
-        given: it is the caller's transaction.
-    """
-
-    __slots__ = ("_engine", "_given", "_locker")
-
-    def __init__(self, engine: Engine, locker: Txn, *, given: bool) -> None:
-        self._engine = engine
-        self._locker = locker
-        self._given = given
-
-    def __enter__(self) -> Txn:
-        return self._locker
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._given:
-            if kind is None:
-                self._engine.keep_budget()
-        elif kind is None:
-            self._succeed()
-        else:
-            self._fail()
-
-    def _succeed(self) -> None:
-        engine, locker = self._engine, self._locker
-        if locker.transactional:
-            try:
-                engine.commit(locker)
-            finally:
-                if locker.state is TxnState.OPEN:
-                    engine.abort(locker)  # The group has refused the commit: nothing of it was logged.
-        else:
-            if locker.deleted:
-                engine.compressor.add(locker)
-            engine.txns.end_operation(locker)
-        engine.after_write()
-
-    def _fail(self) -> None:
-        if self._locker.transactional:
-            self._engine.abort(self._locker)
-        else:
-            self._engine.txns.end_operation(self._locker)

@@ -28,6 +28,7 @@ from engine.db.extinction import DATABASE_NAME as EXTINCT_SCANS
 from engine.db.extinction import Extinctions
 from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
+from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents
 from engine.errors import ArgumentError, JetoolError, NotFoundError, UsageError
 from engine.events import SILENT, Listener
@@ -158,10 +159,10 @@ class Environment:
         if options.temporary and txn is not None:
             raise UsageError(f"database {name} is temporary and takes no transactions")
         # The name of a temporary database has none either: recovery removes the database by its name (R-REC-60).
-        with engine.operation(inner_of(txn), transactional=not options.temporary) as locker:
+        with write_operation(engine, inner_of(txn), transactional=not options.temporary) as locker:
             state = engine.naming.create(name, options, locker)
             # The MapLN is not transactional: an abort takes back the name only (R-TREE-4).
-            engine.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
+            engine.ends.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
         return self._handle(name, state)
 
     def open_secondary(
@@ -206,25 +207,25 @@ class Environment:
         """Remove a database and its records."""
         engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
-        with engine.operation(inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
             # Only with the commit: until then an abort must find the records again.
-            engine.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
+            engine.ends.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
         """Give a database another name."""
         engine, old, new = self.engine, name_of(old), name_of(new)
-        with engine.operation(inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn)) as locker:
             state = engine.naming.rename(old, new, locker)
-            engine.at_end(locker, committed=lambda: engine.naming.finish_rename(state, new))
+            engine.ends.at_end(locker, committed=lambda: engine.naming.finish_rename(state, new))
 
     def truncate_database(self, name: str, txn: Transaction | None = None) -> None:
         """Remove all records of a database."""
         engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
-        with engine.operation(inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn)) as locker:
             old, new = engine.naming.truncate(name, locker)
-            engine.at_end(
+            engine.ends.at_end(
                 locker,
                 committed=lambda: engine.naming.finish_removal(old),
                 aborted=lambda: engine.naming.finish_removal(new),
@@ -279,7 +280,7 @@ class Environment:
         begin, end = (None if bound is None else bytes_of(bound, "bound") for bound in (begin, end))
         for name in databases:
             self._prepare_extinction(name_of(name))
-        with engine.operation(inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn)) as locker:
             db_ids = []
             for name in databases:
                 with self.open_database(name, txn) as db:
@@ -299,7 +300,7 @@ class Environment:
                 flushed_key=None,
             )
             task_id = extinctions.add(found, locker)
-            engine.at_end(locker, committed=extinctions.run)
+            engine.ends.at_end(locker, committed=extinctions.run)
         return task_id
 
     def extinctions(self) -> dict[int, RecordExtinction]:
@@ -372,7 +373,7 @@ class Environment:
         if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
             return
         # In a transaction of its own, as JE's masters make it, whatever becomes of the removal.
-        with engine.operation(None) as locker:
+        with write_operation(engine, None) as locker:
             engine.naming.create(EXTINCT_SCANS, DatabaseOptions(), locker, internal=True)
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:

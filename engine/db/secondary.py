@@ -28,17 +28,11 @@ from functools import partial
 
 from engine.db.arguments import bytes_of
 from engine.db.database import Database
-from engine.db.scan import (
-    RecordWalker,
-    comparable_key,
-    key_and_data,
-    key_bounds,
-    lock_type_of,
-    range_key,
-    records_between,
-)
+from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
+from engine.db.scan import RecordWalker, lock_type_of, records_between
 from engine.db.secondary_cursor import EntryReader, SecondaryCursor, SecondaryRecord
 from engine.db.transaction import Transaction, inner_of
+from engine.db.write_operation import write_operation
 from engine.db.writes import Handle, PrimaryChange, expiration_of
 from engine.errors import DamageError, RefusedError, UsageError
 from engine.tree.keys import Key
@@ -186,7 +180,7 @@ class SecondaryDatabase:
         self._db.handle.check()
         key = bytes_of(key, "key")
         removed = 0
-        with self._engine.operation(inner_of(txn), db=self._primary.state) as locker:
+        with write_operation(self._engine, inner_of(txn), db=self._primary.state) as locker:
             for primary_key in self._primary_keys(key, locker):
                 removed += self._primary.handle.writer.delete(comparable_key(self._primary.state, primary_key), locker)
         return removed
@@ -204,7 +198,7 @@ class SecondaryDatabase:
         replica = engine.replicated and not engine.leads
         wanted = self._config.populate and not engine.read_only and not replica and _creates(self._config)
         if wanted and next(iter(self._db.items(txn=txn)), None) is None:
-            with engine.operation(inner_of(txn), db=self._state) as locker:
+            with write_operation(engine, inner_of(txn), db=self._state) as locker:
                 for found in records_between(engine, self._primary.state, None, None, locker=locker):
                     for record in found:
                         self._populate_from(record.key, record.data, locker)

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from engine.db.cursor import Cursor, Record
-from engine.db.scan import comparable_key, walker_of
+from engine.db.record_keys import comparable_key
+from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
+from engine.db.write_operation import write_operation
 from engine.db.writes import Handle
 from engine.errors import DamageError, RefusedError, UsageError
 from engine.txn.txn import Isolation, LockMode
@@ -167,7 +169,7 @@ class SecondaryCursor:
             raise RefusedError("the cursor stands on no record", hint="move it first")
         self._reader.entries.check()
         primary = self._reader.primary
-        with primary.engine.operation(inner_of(self._txn), db=primary.state) as locker:
+        with write_operation(primary.engine, inner_of(self._txn), db=primary.state) as locker:
             return primary.writer.delete(comparable_key(primary.state, self._at.primary_key), locker)
 
     def close(self) -> None:

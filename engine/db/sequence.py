@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.db.engine import Engine
-from engine.db.scan import comparable_key, walker_of
+from engine.db.record_keys import comparable_key
+from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
+from engine.db.write_operation import write_operation
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.format.sequence_record import SequenceRecord, decode_sequence, encode_sequence
 from engine.tree.database_state import DatabaseState
@@ -157,7 +159,7 @@ class Sequence:
             exhausted=False,
         )
         engine = self._engine
-        with engine.operation(inner_of(txn), db=self._state) as locker:
+        with write_operation(engine, inner_of(txn), db=self._state) as locker:
             self._relax(locker, txn)
             payload = user_payload(encode_sequence(record), 0)
             if engine.records.put(self._state, self._at, payload, locker, PutMode.INSERT_ONLY):
@@ -172,7 +174,7 @@ class Sequence:
     def _take(self, delta: int, txn: Transaction | None) -> None:
         """Take numbers from the record, as many as the cache wants."""
         engine = self._engine
-        with engine.operation(inner_of(txn), db=self._state) as locker:
+        with write_operation(engine, inner_of(txn), db=self._state) as locker:
             self._relax(locker, txn)
             record = self._locked(locker)
             if record.exhausted:

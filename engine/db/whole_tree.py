@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
-from engine.db.scan import key_and_data
+from engine.db.record_keys import key_and_data
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.tree.bin_node import BIN, DELETED, is_expired
 from engine.tree.database_state import DatabaseState

@@ -17,7 +17,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from engine.db.engine import Engine
-from engine.db.scan import RecordWalker, key_and_data, key_bounds, records_between
+from engine.db.record_keys import key_and_data, key_bounds
+from engine.db.scan import RecordWalker, records_between
 from engine.errors import JetoolError, RefusedError
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key

@@ -78,6 +78,11 @@ class Provisional(Enum):
     BEFORE_CKPT_END = "before_ckpt_end"
 
 
+PROVISIONAL_FLAGS: Final = {
+    Provisional.NO: 0,
+    Provisional.YES: PROVISIONAL,
+    Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
+}
 # How DbPrintLog spells them.
 JE_PROVISIONAL: Final = {
     Provisional.NO: "NO",

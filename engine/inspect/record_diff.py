@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.db.scan import LiveSlots, key_and_data
+from engine.db.record_keys import key_and_data
+from engine.db.scan import LiveSlots
 from engine.events import SILENT, Listener, counted_in_parts
 from engine.inspect.common_log import SharedLog
 from engine.inspect.key_ranges import WHOLE, KeyRange, can_share, in_ranges, worthwhile_ranges

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from engine.contents.journals import EPOCHS, FAMILIES, KEY_BYTES, journal_id, journal_name
 from engine.db.engine import Engine
 from engine.db.environment import Environment
-from engine.db.scan import key_and_data, live_slots
+from engine.db.record_keys import key_and_data
+from engine.db.scan import live_slots
 from engine.errors import NotFoundError
 from engine.tree.database_state import DatabaseState
 

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from engine.contents.journals import KEY_BYTES, Journal, decode_journal, journal_id, journal_key, timestamp_of
 from engine.db.environment import Environment
-from engine.db.scan import comparable_key, key_and_data, records_between
+from engine.db.record_keys import comparable_key, key_and_data
+from engine.db.scan import records_between
 from engine.errors import DamageError, FormatError, JetoolError, NotFoundError
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd

@@ -157,6 +157,33 @@ def log_file_name(number: int) -> str:
     return f"{number:08x}.jdb"
 
 
+def log_file_path(number: int, data_directories: int) -> str:
+    """The path of a new log file.
+
+    Arguments:
+        data_directories: how many directories take files in turn; 0 for none.
+    """
+    directory = f"data{number % data_directories + 1:03d}/" if data_directories else ""
+    return f"{directory}{log_file_name(number)}"
+
+
+def make_file(storage: Storage, path: str, data: bytes) -> None:
+    """Put the first bytes of a file on disk: header and first entry together, or neither (R-LOG-16)."""
+    temporary = new_file_name(path)
+    file = storage.open_rw(temporary, create=True)
+    try:
+        # A crash may have left one.
+        file.truncate(0)
+        file.write(0, data)
+        # Before it has the name of a log file: a crash leaves no log file whose first sectors are lost.
+        file.sync()
+    finally:
+        file.close()
+    storage.rename(temporary, path)
+    # An fsync of the file does not cover its name, without which a commit in it would be lost.
+    storage.sync_directory(path.rpartition("/")[0])
+
+
 def log_file_number(name: str) -> int | None:
     """The number of a log file by its name, None when it is no log file."""
     matched = _LOG_FILE.fullmatch(name)

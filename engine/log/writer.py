@@ -33,12 +33,12 @@ from engine.errors import JetoolError, RefusedError, caused_by
 from engine.format.entry.file_header import FILE_HEADER_BYTES, FileHeader, encode_file_header
 from engine.format.entry_types import FILE_HEADER
 from engine.format.fast.header import sealed
-from engine.format.header import BEFORE_CKPT_END, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, PROVISIONAL, Provisional
-from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
+from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES, PROVISIONAL_FLAGS, Provisional
+from engine.format.lsn import NULL_LSN, make_lsn
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NEXT_VLSN, NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.files import LogFile, log_file_name, new_file_name
+from engine.log.files import LogFile, log_file_path, make_file
 from engine.log.group_commit import UNGROUPED, GroupCommit, GroupSettings
 from engine.log.latch import Latch, is_unexpected
 from engine.storage.base import WriteFile
@@ -46,11 +46,6 @@ from engine.storage.base import WriteFile
 DEFAULT_FILE_MAX_BYTES: Final = 10_000_000
 DEFAULT_BUFFER_BYTES: Final = 1 << 20
 DEFAULT_QUEUE_BYTES: Final = 1 << 20
-_FLAGS: Final = {
-    Provisional.NO: 0,
-    Provisional.YES: PROVISIONAL,
-    Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
-}
 
 Marshal = Callable[[], bytes]
 Clock = Callable[[], int]
@@ -97,10 +92,9 @@ class LogWriter:
         queue_bytes: je.log.writeQueueSize; 0 without je.log.useWriteQueue.
         data_directories: je.log.nDataDirectories: files go to ``data001`` and so on in turn; 0 for none.
         clock: milliseconds since 1970, for file headers.
-        version: of the files that are begun, and of every entry.
-
-    Attributes:
-        version: the same, for callers that encode an entry.
+        version: log version of new files and of every entry; callers that encode an entry read it.
+        observer: counts what is logged.
+        group: how commits share an fsync.
     """
 
     def __init__(
@@ -218,7 +212,7 @@ class LogWriter:
             if observer is not None and not isinstance(body, bytes):
                 data = body()
             # Most entries are not provisional, and asking an Enum for its hash takes as long as all the rest.
-            flags = 0 if provisional is Provisional.NO else _FLAGS[provisional]
+            flags = 0 if provisional is Provisional.NO else PROVISIONAL_FLAGS[provisional]
             self._take(type_number, flags, data, vlsn, lsn)
             return lsn
 
@@ -436,8 +430,7 @@ class LogWriter:
             file.close()
 
     def _begin_file(self, number: int, last_offset: int) -> None:
-        directory = f"data{number % self._data_directories + 1:03d}/" if self._data_directories else ""
-        self._to_make = f"{directory}{log_file_name(number)}"
+        self._to_make = log_file_path(number, self._data_directories)
         header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
         self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False
@@ -447,24 +440,6 @@ class LogWriter:
         self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
         # The first entry names the header, whatever its own pointer to the file before says (R-LOG-9).
         self._prev_offset = 0
-
-    def _make_file(self, path: str, data: bytes) -> None:
-        """Put the first bytes of a file on disk: header and first entry together, or neither (R-LOG-16)."""
-        storage, temporary = self._access.storage, new_file_name(path)
-        file = storage.open_rw(temporary, create=True)
-        try:
-            # A crash may have left one.
-            file.truncate(0)
-            file.write(0, data)
-            # Before it has the name of a log file: a crash leaves no log file whose first sectors are lost.
-            file.sync()
-        finally:
-            file.close()
-        storage.rename(temporary, path)
-        # An fsync of the file does not cover its name, without which a commit in it would be lost.
-        storage.sync_directory(path.rpartition("/")[0])
-        self._access.add(LogFile(self._number, path, len(data)), self.version)
-        self._to_make = None
 
     def _open(self) -> WriteFile:
         if self._file is None:
@@ -478,7 +453,9 @@ class LogWriter:
         data = b"".join(self._entries)
         try:
             if self._to_make is not None:
-                self._make_file(self._to_make, data)
+                make_file(self._access.storage, self._to_make, data)
+                self._access.add(LogFile(self._number, self._to_make, len(data)), self.version)
+                self._to_make = None
             else:
                 self._open().write(self._buffer_start, data)
         except JetoolError as error:
@@ -521,7 +498,3 @@ class LogWriter:
         with self.latch:
             if self._failure is None and not self._syncing and self._offset - self._buffer_start >= self._buffer_bytes:
                 self._write_out()
-
-    def describe(self) -> str:
-        """Position and counters, for messages."""
-        return f"next {format_lsn(self.next_lsn)}, entries {self.entries}, flips {self.flips}"

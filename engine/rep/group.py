@@ -23,6 +23,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.stream import AloneGate
+from engine.db.write_operation import write_operation
 from engine.errors import DamageError, FormatError, RefusedError, UsageError, plural
 from engine.format.entry.group_db import (
     GROUP_KEY,
@@ -116,7 +117,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     engine.lead(AloneGate(engine.vlsn_index, FIRST_ID))
     if engine.catalog.by_name(DATABASE_NAME) is None:
         # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
-        with engine.operation(None) as locker:
+        with write_operation(engine, None) as locker:
             engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     none_yet = new_group(group, 0, _FIRST_LEAST_VERSION)
     of_one = none_yet._replace(change_version=1, last_node_id=FIRST_ID)

@@ -81,7 +81,7 @@ class Replay:
         self._unsynced = False
         for txn in engine.open_transactions():
             if txn.id < 0:
-                engine.restore_actions(txn)
+                engine.ends.restore(txn)
 
     @property
     def next_vlsn(self) -> int:
@@ -140,7 +140,7 @@ class Replay:
         kind = _KINDS[entry.type_number]
         if isinstance(record.content, NameLN):
             self._check_unlocked(entry, engine.catalog.naming, record.key, txn)
-            applied = replay_name(engine.naming, record, record.content, txn, engine.at_end)
+            applied = replay_name(engine.naming, record, record.content, txn, engine.ends.at_end)
         else:
             with engine.latch:
                 state = engine.catalog.by_id(record.db_id)
@@ -154,7 +154,7 @@ class Replay:
             else:
                 applied = engine.records.put(state, key, payload, txn, PutMode.OVERWRITE)
             if entry.type_number in EXTINCT_SCAN_LNS:
-                engine.await_discard(record.key, txn)
+                engine.ends.await_discard(record.key, txn)
         if not applied:
             raise self._parted(entry, "the record that it changes is not there, or is there already")
 

@@ -160,7 +160,7 @@ class SoftRollback:
         engine = self._engine
         if not chain.remaining_lsns:
             txn.last_lsn = NULL_LSN
-            engine.restore_actions(txn)
+            engine.ends.restore(txn)
             engine.txns.forget(txn)
             return
         # New locks before the old ones go: no reader may come between two versions.
@@ -177,7 +177,7 @@ class SoftRollback:
                 seen.add((db.id, record.key))
                 relock(engine.locks, txn, db, record, lsn)
         engine.locks.release_many([lsn for lsn in held if lsn not in txn.locks], txn)
-        engine.restore_actions(txn)
+        engine.ends.restore(txn)
 
     def _step(self, name: str) -> None:
         self._listener.step(f"rollback {name}", 0, 0)

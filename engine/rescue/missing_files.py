@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.scan import key_and_data
+from engine.db.record_keys import key_and_data
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
 from engine.events import PARTS, SILENT, Listener
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID, DatabaseImpl

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.vlsn_view import read_index
+from engine.db.vlsn_index.view import read_index
 from engine.errors import DamageError, FormatError, RefusedError, plural
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN

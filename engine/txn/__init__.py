@@ -8,6 +8,7 @@ Also here:
 
 * ``bulk_append``: records in the order of their keys, to the end of a database without other users
 * ``chain``: the chain of one transaction's LNs
+* ``ln_body``: the LN of a write: its type, its flags and fields, its body
 * ``lock_errors``: errors of locking
 * ``manager``: all transactions of an environment: ids, registration, commit, abort, prepare
 * ``payload``: what a put or a deletion writes, and the entry types of each kind of record

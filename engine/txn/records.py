@@ -4,9 +4,6 @@ A write, under the latch: find the slot (splitting on the way), lock its version
 lock to the new LSN, change the slot. A lock that is not to be had at once is waited for without the latch; then the
 slot is looked up again, since it may have changed.
 
-What an LN says of the past: *abort* fields describe the version before the transaction, *prior* fields the size of the
-version that it replaces (je-log-format.md 7.3).
-
 Since v19 an LN says when it was written, unless it is a duplicate; since v26 an update and a deletion also repeat when
 the record was made, which costs a read of the old LN where it is not embedded (as in JE). A put makes no creation time.
 """
@@ -18,28 +15,24 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.errors import RefusedError
-from engine.format.codecs import encode_body
-from engine.format.entry import ln as ln_codec
-from engine.format.entry.ln import Content
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
-from engine.format.fast.ln import encode_rare, encode_user_fields
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
-from engine.tree.apply import RecordVersion, record_version
+from engine.tree.apply import RecordVersion
 from engine.tree.bin_node import BIN, DELETED, UNTIMED, Times, is_expired, times_from
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import find_bin, next_bin, read_ln, slot_data
+from engine.txn.ln_body import marks_of, marshalled, record_of, type_of, user_body, version_before, with_times
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.payload import USER, Payload, PutMode, user_payload
 from engine.txn.txn import GapLocker, Txn, note_lock
 
-_NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
 _END_MARKERS: Final = -(1 << 40)
 _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
 # Looked up once: every request for a lock needs them.
@@ -205,24 +198,24 @@ class Records:
         old_state = node.states[index] if exact else KNOWN_DELETED
         # Abort information is that of the transaction's first write of the record (R-TXN-32).
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
-        before = mine[1] if mine is not None else _before(node, index, exact)
+        before = mine[1] if mine is not None else version_before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
         exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
         # Such an LN is never read by its LSN (R-CLN-5).
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
-        number = _type_of(payload, exists, locker)
-        marks = _marks(node, index, exact, payload, locker, before, embedded)
+        number = type_of(payload, exists, locker)
+        marks = marks_of(node, index, exact, payload, locker, before, embedded)
         marshal: Callable[[], bytes] | None = None
         timed = writer.version >= LN_KEY_FIRST
         times = self._times(node, index, exists, payload) if timed else UNTIMED
         if payload.kind is USER and not timed:
-            body = _user_body(db, key, payload, locker, before, marks)
+            body = user_body(db, key, payload, locker, before, marks)
         else:
-            record = _record(db, key, payload, locker, before, marks)
+            record = record_of(db, key, payload, locker, before, marks)
             if timed:
-                record = _with_times(record, number, writer.version, times, before)
-            body, marshal = _marshalled(number, writer.version, record, payload.refresh)
+                record = with_times(record, number, writer.version, times, before)
+            body, marshal = marshalled(number, writer.version, record, payload.refresh)
         # A version from before the transaction counts at commit only: an abort needs it (R-CLN-6).
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
         # The entry is logged before the slot changes, under one latch: no BIN without its LN (R-TXN-35).
@@ -378,94 +371,6 @@ class Records:
         return len(data) <= self._ctx.max_embedded and not db.duplicates and not db.internal
 
 
-# What an LN's flags and flags2 say, and the size and file of the version that it replaces (0 and -1: not said).
-_Marks = tuple[int, int, int, int]
-
-
-def _marks(
-    node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, before: RecordVersion, embedded: bool
-) -> _Marks:
-    if not exact and not payload.expiration and before.lsn == NULL_LSN:
-        # The insertion of a record that never was.
-        return ln_codec.EMBEDDED if embedded else 0, 0, 0, -1
-    old_lsn = node.lsns[index] if exact else NULL_LSN
-    old_state = node.states[index] if exact else KNOWN_DELETED
-    was_embedded = bool(old_state & SLOT_EMBEDDED)
-    flags = ln_codec.EMBEDDED if embedded or (payload.data is None and was_embedded) else 0
-    flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
-    flags2 = 0
-    prior_size = node.sizes[index] if exact else 0
-    # Who redoes this LN counts the prior version obsolete by size and file (R-REC-57).
-    if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
-        flags2 |= ln_codec.HAS_PRIOR_SIZE
-        # When the prior version is the abort version its file is that of the abort LSN.
-        if not locker.transactional or before.lsn != old_lsn:
-            flags2 |= ln_codec.HAS_PRIOR_FILE
-    if locker.transactional:
-        flags |= ln_codec.ABORT_KNOWN_DELETED if before.known_deleted else 0
-        flags |= ln_codec.HAS_ABORT_LSN if before.lsn != NULL_LSN else 0
-        flags |= ln_codec.HAS_ABORT_DATA if before.data is not None else 0
-        flags |= ln_codec.HAS_ABORT_EXPIRATION if before.expiration else 0
-    return flags, flags2, prior_size, file_of(old_lsn) if flags2 & ln_codec.HAS_PRIOR_FILE else -1
-
-
-def _user_body(
-    db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
-) -> bytes:
-    """The LN of a user record, encoded without making the record."""
-    flags, flags2, prior_size, prior_file = marks
-    rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
-    txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
-    return encode_user_fields(flags, flags2, db.id, txn, rare, payload.data, db.order.unwrap(key))
-
-
-def _record(
-    db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: _Marks
-) -> ln_codec.LN:
-    flags, flags2, prior_size, prior_file = marks
-    return ln_codec.LN(
-        flags=flags, flags2=flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
-        txn_id=locker.id if locker.transactional else None, last_lsn=locker.last_lsn, abort_key=None,
-        abort_data=before.data, abort_vlsn=NULL_VLSN, abort_expiration=before.expiration, abort_modification_time=0,
-        abort_creation_time=0, expiration=payload.expiration, modification_time=0, creation_time=0,
-        prior_size=prior_size, prior_file=prior_file, node_id=None, data=payload.data,
-        content=payload.content, key=db.order.unwrap(key), tail=payload.tail,
-    )  # fmt: skip
-
-
-def _with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: RecordVersion) -> ln_codec.LN:
-    """An LN with what v19 and v26 add: its own times, and those of the version before the transaction."""
-    flags2, flags3 = record.flags2, 0
-    if record.txn_id is not None:
-        flags2 |= ln_codec.HAS_ABORT_MODIFICATION_TIME if before.times.modified else 0
-        flags2 |= ln_codec.ABORT_TOMBSTONE if before.tombstone else 0
-    if version >= CREATION_TIMES:
-        flags2 |= ln_codec.HAS_ABORT_CREATION_TIME if record.txn_id is not None and before.times.created else 0
-        flags3 = ln_codec.creation_flag(number, times.modified, times.created)
-    return record._replace(
-        flags2=flags2,
-        flags3=flags3,
-        abort_modification_time=before.times.modified,
-        abort_creation_time=before.times.created,
-        modification_time=times.modified,
-        creation_time=times.created,
-    )
-
-
-def _marshalled(
-    number: int, version: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
-) -> tuple[bytes, Callable[[], bytes] | None]:
-    """The body now; and, of content that counts the entry itself, what encodes it when it is logged."""
-    if refresh is None:
-        return encode_body(number, version, record), None
-
-    def marshal() -> bytes:
-        return encode_body(number, version, record._replace(content=refresh()))
-
-    # Encoded now for the size; under the latch the content is up to date.
-    return marshal(), marshal
-
-
 def end_marker(db: DatabaseState) -> int:
     """The made-up LSN that stands for the end of a database in range locks (R-TXN-20)."""
     return _END_MARKERS - db.id
@@ -488,32 +393,3 @@ def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
         raise RefusedError("the environment is read-only", hint="open it for writing")
     if db.order.learned is not None:
         raise UnknownOrderError(db.order.learned)
-
-
-def _before(node: BIN, index: int, exact: bool) -> RecordVersion:
-    """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
-    # No abort LSN: undo makes the slot known deleted (R-TXN-33).
-    if not exact or node.lsns[index] == NULL_LSN:
-        return _NO_RECORD
-    state = node.states[index]
-    deleted = bool(state & DELETED)
-    # Its data goes into the LN, since its own entry may be cleaned before an abort (R-TREE-42).
-    embedded = bool(state & SLOT_EMBEDDED) and not deleted
-    return record_version(
-        lsn=node.lsns[index],
-        size=node.sizes[index],
-        data=(node.values[index] or b"") if embedded else None,
-        expiration=0 if deleted else node.expirations[index],
-        known_deleted=deleted,
-        times=node.times_of(index),
-        tombstone=bool(state & SLOT_TOMBSTONE),
-    )
-
-
-def _type_of(payload: Payload, exists: bool, locker: Txn) -> int:
-    kind = payload.kind
-    if payload.data is None:
-        return kind.delete_tx if locker.transactional else kind.delete
-    if exists:
-        return kind.update_tx if locker.transactional else kind.update
-    return kind.insert_tx if locker.transactional else kind.insert

@@ -2,14 +2,12 @@
 
 Modules:
 
-* ``catalogue``: checking the catalogue: the naming tree against the mapping tree
 * ``collector``: findings as they come in, bounded
 * ``environment``: checking an environment on all levels that were asked for, in one report
 * ``log``: checking the log itself: every entry of every file, and how the files hang together
 * ``log_rules``: the rules that ``verify --log --tail`` checks
 * ``missing_file_refs``: references of the trees into missing log files
 * ``missing_files``: files that are missing and lost, as the end of the log shows it
-* ``node_reader``: reading nodes of trees that may be damaged
 * ``obsolete``: which offsets of each log file are on record as obsolete: all offset lists of its FileSummaryLNs
 * ``record_rules``: the rules that ``verify --refs`` (JE-REF), ``--data`` (JE-DATA) and ``--secondary`` (JE-SEC) check
 * ``records``: checking what the slots of bottom nodes lead to
@@ -26,4 +24,5 @@ Modules:
 * ``tree_rules``: the rules that ``verify --tree`` checks
 * ``tree_stats``: counts of the tree of every database: what JE's DbStat prints, for all databases in one walk
 * ``trees``: checking trees, references, data and utilization
+* ``walk``: walking over the trees of an environment that may be damaged
 """

@@ -40,7 +40,8 @@ from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
 from engine.verify.report import ERROR, Finding, Report, Rule, finding
 from engine.verify.tree import ShareOfTrees
-from engine.verify.trees import TreeReport, recover_only, verify_trees, walk_share
+from engine.verify.trees import recover_only, verify_trees, walk_share
+from engine.verify.walk.check import TreeReport
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)

@@ -1,7 +1,7 @@
 """The replicated side of an environment, checked against its log: index, stream, group.
 
 The log decides. Its facts come from one pass over all entries (``engine.inspect.log_stream``); the index is given as it
-is stored and as opening for writing would leave it (``engine.db.vlsn_view``), since what follows the checkpoint
+is stored and as opening for writing would leave it (``engine.db.vlsn_index.view``), since what follows the checkpoint
 belongs into it only then.
 
 * Every mapping of the merged index must be the visible entry of its VLSN. One header is read for each.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.db.environment import Environment
-from engine.db.scan import comparable_key, key_and_data
+from engine.db.record_keys import comparable_key, key_and_data
 from engine.errors import NotFoundError, UsageError
 from engine.events import SILENT, Listener, counted
 from engine.log.files import list_log_files

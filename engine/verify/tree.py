@@ -32,8 +32,8 @@ from engine.tree.spill import is_spilled
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector, FoundPart, at
 from engine.verify.missing_file_refs import LostFile
-from engine.verify.node_reader import NodeReader
 from engine.verify.space import SpaceTally
+from engine.verify.walk.node_reader import NodeReader
 
 Visitor = Callable[[DatabaseState, IN], None]
 

@@ -14,8 +14,9 @@ from engine.events import Listener
 from engine.fields import Choices, Int, Json, Row, Text, record, shape_of
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
 from jetool.frame import exits
-from jetool.frame.command import Outputs, command, environment, group
+from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
+from jetool.frame.groups import group
 from jetool.frame.options import Run
 from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
 from jetool.output.shape import Style, to_text

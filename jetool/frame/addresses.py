@@ -12,7 +12,7 @@ from engine.format.lsn import format_lsn
 from engine.inspect.survey import survey
 from engine.log.files import LogFiles
 from engine.storage.base import Storage
-from jetool.frame.params import Address
+from jetool.frame.param_types.places import Address
 from jetool.output.shape import instant_text
 
 _LIST: Final = "list"

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeGuard
 
 import click
 
-from jetool.frame import command, exits, options, table
+from jetool.frame import command, exits, groups, options, table
 from jetool.output import sink
 
 # The completion script sets it when it asks for completions.
@@ -28,7 +28,7 @@ _HELP = """Administration toolkit for Berkeley DB Java Edition logs, without a J
 ENV is the directory of an environment. Results go to standard output, messages to standard error."""
 
 
-class Root(command.CommandGroup):
+class Root(groups.CommandGroup):
     """The program: commands by table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
@@ -89,7 +89,7 @@ def commands() -> Iterator[tuple[str, command.Command]]:
     """All commands with the words that call them (``vlsn map``), in the order of the help. Loads every module."""
     for row in table.COMMANDS:
         found = load(row)
-        if isinstance(found, command.CommandGroup):
+        if isinstance(found, groups.CommandGroup):
             yield from ((f"{row.name} {name}", one) for name, one in found.commands.items() if _is_ours(one))
         elif _is_ours(found):
             yield row.name, found

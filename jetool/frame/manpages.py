@@ -19,7 +19,8 @@ import click
 
 from engine.version import VERSION
 from jetool.frame import cli, exits, manual, table
-from jetool.frame.command import Command, CommandGroup
+from jetool.frame.command import Command
+from jetool.frame.groups import CommandGroup
 from jetool.frame.manual import escape
 from jetool.output.messages import Messages
 

@@ -13,7 +13,8 @@ import click
 from engine import errors
 from engine.fields import Bool, Int, Key, Lsn, SizeBytes, Text, Vlsn, named_row, record
 from jetool.frame import cli, exits, params, table
-from jetool.frame.command import Outputs, command, environment, group
+from jetool.frame.command import Outputs, command, environment
+from jetool.frame.groups import group
 from jetool.frame.options import FORMATS, Run
 from jetool.output.sink import OutputClosedError
 

@@ -11,7 +11,8 @@ import jsonschema_rs
 import pytest
 
 from jetool.frame import cli, exits, schemas, table
-from jetool.frame.command import Command, CommandGroup
+from jetool.frame.command import Command
+from jetool.frame.groups import CommandGroup
 from tests.harness import REPOSITORY, run
 
 COMMANDS = dict(cli.commands())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jetool.frame.shell_completion import database_names
+from jetool.frame.param_types.shell_completion import database_names
 from tests import harness
 from tests.harness import run
 from tests.support.waiting import PATIENCE_S

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.format.lsn import format_lsn
 from jetool.frame import params
-from jetool.frame.params import Address, AddressRange, VlsnRange
+from jetool.frame.param_types.places import Address, AddressRange, VlsnRange
 
 
 def refused(kind: click.ParamType[Any], text: str) -> str:

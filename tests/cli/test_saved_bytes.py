@@ -19,7 +19,7 @@ from engine.db.environment import Environment as Engine
 from engine.storage import journal
 from engine.storage.disk import DiskStorage
 from jetool.frame import cli, exits, table
-from jetool.frame.command import CommandGroup
+from jetool.frame.groups import CommandGroup
 from tests.cli.derby_databases import FIVE, extract
 from tests.cli.fixtures import copy_of, expected_dumps, state_of
 from tests.harness import assert_valid, environment, run

@@ -10,7 +10,7 @@ import pytest
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.vlsn_view import read_index
+from engine.db.vlsn_index.view import read_index
 from engine.format.lsn import format_lsn, make_lsn, parse_lsn
 from engine.format.tuples import long_key
 from engine.inspect.vlsn_find import find_vlsn

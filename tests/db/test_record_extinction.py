@@ -165,7 +165,7 @@ def test_files_that_are_gone_with_a_range() -> None:
             db.put(b"%04d" % key, VALUE, txn)
         task = env.discard_extinct(["d"], end=b"0250", txn=txn)
         # As if the process had ended with the commit.
-        env.engine._ends.clear()
+        env.engine.ends.waiting.clear()
     env.checkpoint(force=True, minimize=True)
     env.engine.crash()
     storage.remove("00000003.jdb")

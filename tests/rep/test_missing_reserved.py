@@ -7,7 +7,7 @@ import pytest
 from engine.catalog.name_operations import DatabaseOptions
 from engine.cleaner.file_records import RESERVED_FILES
 from engine.db.environment import Environment
-from engine.db.vlsn_view import read_index
+from engine.db.vlsn_index.view import read_index
 from engine.format.entry.internal_db import ReservedFile, encode_reserved_file
 from engine.format.tuples import long_key
 from engine.log.files import list_log_files

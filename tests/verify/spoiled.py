@@ -23,7 +23,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, child_of, root_of
 from engine.verify.report import Finding
-from engine.verify.trees import TreeReport, verify_trees
+from engine.verify.trees import verify_trees
+from engine.verify.walk.check import TreeReport
 
 ALL = ("tree", "refs", "data", "space")
 RECORDS = 200

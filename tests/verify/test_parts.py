@@ -13,11 +13,12 @@ from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.database_state import DatabaseState
-from engine.verify import trees
 from engine.verify.collector import Collector
 from engine.verify.tree import Ids, Part, PendingChild
 from engine.verify.tree_rules import KEY_RANGE, TOO_FULL
-from engine.verify.trees import LEVELS, TreeReport, verify_trees, walk_share
+from engine.verify.trees import LEVELS, verify_trees, walk_share
+from engine.verify.walk import check as tree_check
+from engine.verify.walk.check import TreeReport
 from tests.db.workload import SMALL
 
 _RECORDS = 900
@@ -59,17 +60,20 @@ def in_shares(files: dict[str, bytes], count: int) -> TreeReport:
 @pytest.mark.parametrize("seed", range(8))
 def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = []
-    in_parts = trees._Check._in_parts
+    in_parts = tree_check.TreeCheck._in_parts
 
     def noted(
-        check: trees._Check, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
+        check: tree_check.TreeCheck,
+        db: DatabaseState,
+        branches: list[PendingChild],
+        given: Mapping[int, Part] | None = None,
     ) -> bool | None:
         shared.append((db.name, bool(given)))
         return in_parts(check, db, branches, given)
 
-    monkeypatch.setattr(trees._Check, "_in_parts", noted)
+    monkeypatch.setattr(tree_check.TreeCheck, "_in_parts", noted)
     # So that the children of the root are shared, or theirs.
-    monkeypatch.setattr(trees, "_SHARED_BRANCHES", (2, 100)[seed // 2 % 2])
+    monkeypatch.setattr(tree_check, "_SHARED_BRANCHES", (2, 100)[seed // 2 % 2])
     files = environment(seed)
     whole = verified(files, 2)
     assert whole == verified(files, 1)
@@ -94,7 +98,7 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_shares_of_another_log_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trees, "_SHARED_BRANCHES", 2)
+    monkeypatch.setattr(tree_check, "_SHARED_BRANCHES", 2)
     storage = MemoryStorage(environment(1))
     before = list_log_files(storage)
     shares = [walk_share(storage, before, LEVELS, number, 2) for number in range(2)]

@@ -10,10 +10,11 @@ from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.database_state import DatabaseState
-from engine.verify import trees
 from engine.verify.records import RecordCheck
 from engine.verify.report import ERROR
-from engine.verify.trees import LEVELS, TreeReport, verify_trees
+from engine.verify.trees import LEVELS, verify_trees
+from engine.verify.walk import check as tree_check
+from engine.verify.walk.check import TreeReport
 from engine.workers.spill_file import SpillFile
 from tests.db.workload import SMALL
 from tests.verify.test_parts import environment
@@ -27,13 +28,13 @@ def verified(files: dict[str, bytes], jobs: int = 1) -> TreeReport:
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, bool]]:
     """Filled with the databases whose slots have waited, and whether all of them were right."""
     heard = []
-    are_right = trees._Check._are_right
+    are_right = tree_check.TreeCheck._are_right
 
-    def noted(check: trees._Check, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
+    def noted(check: tree_check.TreeCheck, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
         heard.append((db.name, are_right(check, db, records, spill)))
         return heard[-1][1]
 
-    monkeypatch.setattr(trees._Check, "_are_right", noted)
+    monkeypatch.setattr(tree_check.TreeCheck, "_are_right", noted)
     return heard
 
 
@@ -56,7 +57,7 @@ def test_what_is_wrong_is_reported_as_if_none_had_waited(seed: int, jobs: int, m
     # Where the log was not closed recovery meets the damage first.
     assert seed % 2 == 0 or ("many", False) in heard
     assert later[0] == whole
-    monkeypatch.setattr(trees._Check, "_are_right", lambda *_: False)
+    monkeypatch.setattr(tree_check.TreeCheck, "_are_right", lambda *_: False)
     assert later == [verified(damaged, jobs) for damaged in damages]
     assert any(finding.severity == ERROR for report in later for finding in report.findings)
 
@@ -84,6 +85,6 @@ def test_without_a_place_for_what_waits_each_is_looked_at_at_once(monkeypatch: p
     whole = verified(files)
     heard = answers(monkeypatch)
     monkeypatch.setattr(SpillFile, "share", lambda _: False)
-    monkeypatch.setattr(trees, "_TOLD_NODES", 4)
+    monkeypatch.setattr(tree_check, "_TOLD_NODES", 4)
     assert verified(files, 2) == whole
     assert heard == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.db.vlsn_store import StoredIndex
+from engine.db.vlsn_index.store import StoredIndex
 from engine.format.entry.internal_db import (
     RANGE_KEY,
     VLSNBucketRecord,

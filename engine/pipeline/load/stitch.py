@@ -18,7 +18,7 @@ from engine.format.fast.bin import compact_base
 from engine.format.header import Provisional
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import WRITTEN_VERSION
-from engine.log.files import LogFile, list_log_files, log_file_name
+from engine.log.files import LogFile, list_log_files, log_file_name, log_file_path
 from engine.log.writer import LogWriter
 from engine.pipeline.load import stage
 from engine.pipeline.load.log_output import REFERENCE, file_header
@@ -45,15 +45,15 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     files = sorted(file for part in parts for file in part.files)
     before = list_log_files(storage)
     directories = before.data_directories
-    paths = {_path(file.number, directories): f"{DIRECTORY}/{log_file_name(file.number)}" for file in files}
+    paths = {log_file_path(file.number, directories): f"{DIRECTORY}/{log_file_name(file.number)}" for file in files}
     last_offset = _link(storage, files, session.last_offset)
     # From here on the engine sees the files in place, and nothing that it writes reaches the disk.
     overlay = session.divert(_StagedView(storage, paths))
     try:
-        tail_files = [LogFile(f.number, _path(f.number, directories), f.size) for f in files]
+        tail_files = [LogFile(f.number, log_file_path(f.number, directories), f.size) for f in files]
         _log(session, parts, files, tail_files, last_offset)
         made = sorted(path for path in overlay.changed() if path not in paths)
-        moves = [Move(log_file_name(file.number), _path(file.number, directories), file.size) for file in files]
+        moves = [Move(log_file_name(file.number), log_file_path(file.number, directories), file.size) for file in files]
         moves += [_written(storage, overlay.open(path), path) for path in made]
         # Names in the staging directory first: the renames of the commit start from them.
         storage.sync_directory(DIRECTORY)
@@ -240,8 +240,3 @@ def _written(storage: Storage, file: ReadFile, path: str) -> Move:
     copy.sync()
     copy.close()
     return Move(name, path, size)
-
-
-def _path(number: int, directories: int) -> str:
-    name = log_file_name(number)
-    return f"data{number % directories + 1:03d}/{name}" if directories else name

@@ -8,4 +8,5 @@
 * ``node``: the node: looks for the master, syncs up, replays, and begins again when the master has gone
 * ``network_restore``: network restore from a node of JE
 * ``master_search``: finding the master of the group, and the handshake with it
+* ``replica_stream``: the stream of a master on a replica: replayed, made durable, acknowledged
 """

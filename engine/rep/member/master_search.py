@@ -110,6 +110,16 @@ class Seeker:
     def _others(self, addresses: list[Address]) -> list[Address]:
         return [address for address in dict.fromkeys(addresses) if address != self._config.listen]
 
+    def check_followers(self, found: GroupLook) -> None:
+        """Refuse an election while another member follows a master, though that cannot be reached from here.
+
+        Raises:
+            DisconnectedError: one does.
+        """
+        for node in found.nodes:
+            if node.said is not None and node.state == "REPLICA" and node.name != self._config.name:
+                raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
+
     def learned(self, address: Address, master: str) -> MasterAnswer | None:
         """The result of the election of a master, as it names itself; others will ask this node for it."""
         try:

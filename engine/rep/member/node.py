@@ -30,10 +30,9 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.events import SILENT, Listener
-from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.group_state import GroupLook, check_group
+from engine.rep.client.group_state import check_group
 from engine.rep.client.tls import server_context
 from engine.rep.group import check_name, committed_members
 from engine.rep.master.election import Herald, Vote, running_master
@@ -45,6 +44,7 @@ from engine.rep.member.home import Home
 from engine.rep.member.link import MasterLink
 from engine.rep.member.master_search import Seeker
 from engine.rep.member.monitors import Monitors
+from engine.rep.member.replica_stream import SYNC_INTERVAL_S, ReplicaStream
 from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback
@@ -55,7 +55,6 @@ from engine.rep.services.record_requests import RecordRequests
 from engine.rep.status import NodeStatus, Role
 from engine.rep.syncup import Action, find_plan
 from engine.rep.wire.election_lines import MasterAnswer, Result, Suggestion
-from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.rep.wire.group_lines import Members
 from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
@@ -65,7 +64,6 @@ _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
 # A member without a master stops the group.
 _VOTER_PAUSE_S: Final = 1.0
-_SYNC_INTERVAL_S: Final = 0.05
 _WATCH_S: Final = 2.0
 # The master has gone, or is not master yet: another round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
@@ -197,7 +195,7 @@ class JoinedNode:
             elif self.role is Role.MASTER and self.stream_range().last >= vlsn:
                 return True
             else:
-                self.await_end(min(left, _SYNC_INTERVAL_S))
+                self.await_end(min(left, SYNC_INTERVAL_S))
         return False
 
     def status(self) -> NodeStatus:
@@ -362,7 +360,7 @@ class JoinedNode:
         address = found.master_address
         master = next((node for node in found.nodes if node.address == address), None)
         if address is None or master is None:
-            self._leave_to_others(found)
+            self._seeker.check_followers(found)
             self._elect()
             return
         answer = self._seeker.learned(address, master.name)
@@ -413,12 +411,6 @@ class JoinedNode:
             yield
         finally:
             self._settled = True
-
-    def _leave_to_others(self, found: GroupLook) -> None:
-        """Hold no election while another member follows a master, though that cannot be reached from here."""
-        for node in found.nodes:
-            if node.said is not None and node.state == "REPLICA" and node.name != self.config.name:
-                raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
 
     def _elect(self) -> None:
         """Hold an election, if this node has a vote."""
@@ -480,36 +472,16 @@ class JoinedNode:
 
     def _follow(self, env: Environment, link: MasterLink, replay: Replay) -> None:
         """Replay until the master is gone."""
-        synced, voter, writer = 0.0, self._voter, env.engine.writer
-        assert writer is not None
+        stream = ReplicaStream(env.engine, link, replay, self._voter, self._master_name)
         self._become(Role.REPLICA)
-        if voter is not None:
-            voter.has_met_master()
+        if self._voter is not None:
+            self._voter.has_met_master()
         while not self._stopping:
-            heard = link.heartbeats
-            for entry in link.receive():
-                if voter is None or entry.type_number != COMMIT:
-                    replay.redo(entry)
-                    continue
-                with voter.acceptor.committing():
-                    voter.check(self._master_name)
-                    replay.redo(entry)
-            replay.master_vlsn = self._master_vlsn = link.master_vlsn
-            now = time.monotonic()
-            asked = min((policy for _, policy in link.awaited), default=NO_SYNC)
-            # One fsync for everything received; entries without a waiter are acknowledged with the next heartbeat.
-            if asked == SYNC or now - synced > _SYNC_INTERVAL_S or link.heartbeats > heard:
-                replay.sync()
-                synced = now
-            elif asked == WRITE_NO_SYNC and link.awaited:
-                writer.flush(sync=False)
-            link.acknowledge()
-            if link.heartbeats > heard:
-                here = env.engine.stream_range
-                link.report(max(here.last_txn_end, 0))
-                if here.last_txn_end >= self._master_vlsn:
-                    # Only now it is sure to know who the monitors are.
-                    self._monitors.joined()
+            stream.receive()
+            self._master_vlsn = link.master_vlsn
+            if stream.acknowledge():
+                # Only now it is sure to know who the monitors are.
+                self._monitors.joined()
 
     def _leave(self) -> None:
         if self._link is not None:

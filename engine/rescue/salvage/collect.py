@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from engine.db.environment import Environment
-from engine.db.scan import key_and_data
+from engine.db.record_keys import key_and_data
 from engine.events import SILENT, Listener, heard
 from engine.format.bytecursor import join_two_part_key
 from engine.format.entry.ln import LN

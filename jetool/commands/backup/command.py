@@ -6,7 +6,7 @@ from jetool.commands.backup.backup_list import backup_list
 from jetool.commands.backup.prune import backup_prune
 from jetool.commands.backup.take import backup_take
 from jetool.commands.backup.verify import backup_verify
-from jetool.frame.command import group
+from jetool.frame.groups import group
 
 backup = group(
     "backup",

@@ -28,7 +28,7 @@ from jetool.frame.decode_option import decode_option
 from jetool.frame.environments import as_of_option
 from jetool.frame.node_stream import StreamNode, require_one_group
 from jetool.frame.options import Run
-from jetool.frame.params import Address
+from jetool.frame.param_types.places import Address
 
 
 @record("difference")

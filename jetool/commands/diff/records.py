@@ -26,7 +26,7 @@ from jetool.frame.addresses import resolve
 from jetool.frame.decode_option import decoding_for
 from jetool.frame.environments import config_of, open_to_read, with_orders
 from jetool.frame.options import Run
-from jetool.frame.params import Address
+from jetool.frame.param_types.places import Address
 
 
 class ComparedEnvironment(NamedTuple):

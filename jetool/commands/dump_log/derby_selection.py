@@ -13,7 +13,7 @@ from engine.errors import NotFoundError
 from engine.log.files import log_file_name
 from jetool.commands.derby_log_ends import LogBounds
 from jetool.frame import kinds
-from jetool.frame.params import Address
+from jetool.frame.param_types.places import Address
 
 # Parameters that mean nothing here, and how the user writes them.
 _ONLY_JE: Final = {

@@ -6,7 +6,7 @@ from jetool.commands.fleet.compare import compare
 from jetool.commands.fleet.report import report
 from jetool.commands.fleet.salvage import salvage
 from jetool.commands.fleet.verify import verify
-from jetool.frame.command import group
+from jetool.frame.groups import group
 
 fleet = group(
     "fleet",

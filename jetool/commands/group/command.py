@@ -16,8 +16,8 @@ from jetool.commands.group.live_group import LiveGroupOptions, RunningGroup, sho
 from jetool.commands.group.rows import NewGroup, StoredGroup, identity_of, members_of
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment, environment_or
-from jetool.frame.command import group as command_group
 from jetool.frame.environments import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
+from jetool.frame.groups import group as command_group
 from jetool.frame.networks import network_of, refuse_tls
 from jetool.frame.options import Run
 from jetool.frame.repairs import repairing

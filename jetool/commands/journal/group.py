@@ -21,8 +21,8 @@ from engine.journals.metadata import read_metadata
 from engine.journals.reader import JournalReader
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from jetool.frame.command import group
 from jetool.frame.environments import READ_EXITS, open_to_read
+from jetool.frame.groups import group
 from jetool.frame.options import Run
 
 P = ParamSpec("P")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from jetool.frame import params
-from jetool.frame.command import group
+from jetool.frame.groups import group
 
 node = group(
     "node",

@@ -72,7 +72,7 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
         note_stand_alone(run, env)
         run.out.document(_side_by_side(by_log, None, []))
         return exits.DONE
-    from engine.db.vlsn_view import read_index
+    from engine.db.vlsn_index.view import read_index
 
     with open_to_read(run, env) as opened:
         view, code = read_index(opened.engine.parts), reading_code(opened)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import UsageError
 from engine.format.vlsn import NULL_VLSN
 from jetool.frame import exits
-from jetool.frame.command import group
 from jetool.frame.environments import READ_EXITS
+from jetool.frame.groups import group
 from jetool.frame.node_stream import StreamNode
 from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.db.environment import Environment
-    from engine.db.vlsn_view import IndexView
+    from engine.db.vlsn_index.view import IndexView
     from engine.vlsn.index import VLSNIndex
 
 LOG_EXITS: Final = {
@@ -43,7 +43,7 @@ def index_of(run: Run, env: Environment) -> VLSNIndex:
     Raises:
         DamageError: opening the environment for writing would fail.
     """
-    from engine.db.vlsn_view import read_index
+    from engine.db.vlsn_index.view import read_index
     from engine.vlsn.index import VLSNIndex
     from engine.vlsn.memory_index import MemoryIndex
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
-from engine.db.vlsn_store import StoredIndex
-from engine.db.vlsn_view import IndexView, read_index
+from engine.db.vlsn_index.store import StoredIndex
+from engine.db.vlsn_index.view import IndexView, read_index
 from engine.errors import DamageError, FormatError
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN

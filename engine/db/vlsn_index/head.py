@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from engine.cleaner.file_records import RESERVED_FILES
 from engine.db.parts import EnvironmentParts
-from engine.db.vlsn_store import StoredIndex
+from engine.db.vlsn_index.store import StoredIndex
 from engine.errors import FormatError
 from engine.format.entry.internal_db import reserved_file_of
 from engine.format.vlsn import NULL_VLSN

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
 from engine.db.stream_replay import tell_stream
-from engine.db.vlsn_head import cut_missing
-from engine.db.vlsn_store import StoredIndex
+from engine.db.vlsn_index.head import cut_missing
+from engine.db.vlsn_index.store import StoredIndex
 from engine.errors import DamageError
 from engine.log.passes import LogRange
 from engine.vlsn.database import DATABASE_NAME

@@ -1,0 +1,6 @@
+"""Walking over the trees of an environment that may be damaged.
+
+* ``catalogue``: checking the catalogue: the naming tree against the mapping tree
+* ``check``: one walk over the trees of a recovered environment, with everything that looks on
+* ``node_reader``: reading nodes of trees that may be damaged
+"""

@@ -1,0 +1,399 @@
+"""One walk over the trees of a recovered environment, with everything that looks on.
+
+Branches of a large tree are walked over apart from each other, in processes of their own or as a share, and what was
+seen in each is joined in their order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from engine.catalog.catalog import Catalog
+from engine.db.extinction import ExtinctRecords
+from engine.errors import DamageError, FormatError
+from engine.events import Listener, counted_in_parts
+from engine.format.entry.node import LEVEL_MASK
+from engine.log.check import FileCheck
+from engine.log.files import LogFiles
+from engine.recovery.manager import Recovery
+from engine.tree.context import TreeContext
+from engine.tree.database_state import DatabaseState
+from engine.tree.in_node import IN
+from engine.verify.collector import Collector, FoundPart
+from engine.verify.missing_file_refs import LostFile, LostFiles
+from engine.verify.obsolete import ObsoleteOffsets, next_summary
+from engine.verify.records import RecordCheck
+from engine.verify.report import Finding
+from engine.verify.space import UTILIZATION, SpaceCheck
+from engine.verify.tree import NOTHING_WALKED, Ids, Part, PendingChild, Seen, ShareOfTrees, TreeWalk, Visitor
+from engine.verify.walk.catalogue import DatabaseCatalog
+from engine.verify.walk.node_reader import NodeReader
+from engine.workers.parallel import map_small
+from engine.workers.spill_file import SpillFile
+
+# Nodes between two reports of progress.
+_TOLD_NODES: Final = 256
+# A tree of two levels with fewer branches is not worth the start of a process.
+_SHARED_BRANCHES: Final = 16
+_LOW: Final = 2
+# Of fewer nodes the records are looked at in one process; before them the walk takes so much of the time.
+_SHARED_NODES: Final = 200
+_WALK_PART: Final = 0.7
+Walked = TypeVar("Walked")
+
+
+class Observer(Protocol):
+    """Looks on while trees are walked over."""
+
+    def begin(self, db: DatabaseState) -> None:
+        """The tree of a database follows; it may be empty."""
+
+    def visit(self, db: DatabaseState, node: IN) -> None:
+        """A node of it, parents first."""
+
+
+class TreeReport(NamedTuple):
+    """What was found in the trees.
+
+    Attributes:
+        recovered: False when recovery failed, so that nothing could be walked.
+        databases, nodes, records: what was walked over.
+        not_checked: databases that could not be checked completely, with the reason.
+        lost: what the trees hold in log files that are not there, by file number.
+    """
+
+    findings: tuple[Finding, ...]
+    recovered: bool
+    databases: int
+    nodes: int
+    records: int
+    not_checked: tuple[str, ...]
+    lost: Mapping[int, LostFile]
+
+
+def unwalked(
+    *, findings: tuple[Finding, ...] = (), not_checked: tuple[str, ...] = (), lost: Mapping[int, LostFile] | None = None
+) -> TreeReport:
+    """The report where no tree was walked over."""
+    return TreeReport(
+        findings=findings, recovered=False, databases=0, nodes=0, records=0, not_checked=not_checked, lost=lost or {}
+    )
+
+
+class TreeCheck:
+    """One check of one recovered environment.
+
+    Arguments:
+        ctx, catalog, recovery: the environment.
+        findings: takes what is found.
+
+    Attributes:
+        share: number of the share of the branches that is walked over, and number of shares; None for everything.
+        jobs: processes that walk over large trees and read the log.
+        observers: told of databases and nodes.
+    """
+
+    def __init__(self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector) -> None:
+        result = recovery.result
+        self._ctx = ctx
+        self._end_lsn = result.end_lsn
+        self._catalog = catalog
+        self._findings = findings
+        self._catalogue = DatabaseCatalog(ctx, catalog, result.renamed, findings)
+        self._may_be_gone = ExtinctRecords(ctx, catalog).may_be_gone
+        self._lost = LostFiles(ctx.access, self._may_be_gone)
+        self._ids = Ids(result.ids.node)
+        reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
+        self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
+        self._told: Callable[[int, float], None] = _report_nothing
+        # Of the tree that is walked over.
+        self._share = 0.0
+        self._at_rest = result.last_entry_is_ckpt_end
+        self._space: SpaceCheck | None = None
+        self._log: tuple[LogFiles, Mapping[int, FileCheck | None]] | None = None
+        self._records: RecordCheck | None = None
+        self._spill: SpillFile | None = None
+        self._is_flushed = True
+        self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
+        self._suspects: tuple[Sequence[int], int] | None = None
+        # By database what others have seen below all of its branches.
+        self._given: dict[int, dict[int, Part]] = {}
+        self._shared: dict[int, dict[int, Part]] = {}
+        self.share: tuple[int, int] | None = None
+        self.jobs = 1
+        self.observers: list[Observer] = []
+
+    def only_for(self, gaps: Sequence[int], before: int) -> None:
+        """Walk over nothing unless one of these files has a summary, or one of a lower number than ``before``."""
+        self._suspects = gaps, before
+
+    def follow_references(self, *, data: bool) -> None:
+        """Check what the slots lead to as well."""
+        obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
+        records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, self._may_be_gone, data=data)
+        self._visitors.append(records.visit)
+        self._records = records
+
+    def compare_space(self, files: LogFiles, checks: Mapping[int, FileCheck | None]) -> None:
+        """Compare the utilization summaries with the log and the trees as well."""
+        space = SpaceCheck(self._ctx, self._findings)
+        self._space, self._log = space, (files, checks)
+        self._visitors.append(space.visit)
+
+    def take_over(self, shares: Sequence[ShareOfTrees]) -> None:
+        """Use what others have seen, where all shares are of this log."""
+        count = len(shares)
+        # One of another end saw other trees, and without one of them a part of each is not known.
+        if sorted((one.number, one.of, one.end_lsn) for one in shares) != [
+            (number, count, self._end_lsn) for number in range(count)
+        ]:
+            return
+        for one in shares:
+            for db_id, parts in one.parts.items():
+                self._given.setdefault(db_id, {}).update(parts)
+
+    def run_share(self) -> ShareOfTrees:
+        """Walk over the branches of a share."""
+        assert self.share is not None
+        for db in self._databases():
+            if not db.old_duplicates:
+                self._walk_one(db)
+        return ShareOfTrees(*self.share, self._end_lsn, self._shared)
+
+    def _databases(self) -> list[DatabaseState]:
+        """All databases but the two that say which there are; those are walked over."""
+        share, self.share = self.share, None
+        for db in (self._catalog.naming, self._catalog.mapping):
+            self._walk_one(db)
+        self.share = share
+        # Recovery removes temporary ones (R-REC-60).
+        return [db for db in self._catalogue.databases() if not db.temporary]
+
+    def run(self, listener: Listener) -> TreeReport:
+        """Walk over everything."""
+        if self._suspects is not None and not self._is_suspicious(*self._suspects):
+            return unwalked()._replace(recovered=True)
+        databases = self._databases()
+        skipped = []
+        for done, db in enumerate(databases):
+
+            def told(records: int, share: float, done: int = done) -> None:
+                counted_in_parts(listener, "trees", done + share, len(databases), records)
+
+            self._told, self._share = told, 0.0
+            told(self._walk.records, 0.0)
+            if db.old_duplicates:
+                skipped.append(f"database {db.label} (duplicates in the form of JE 3 and 4)")
+            else:
+                self._walk_one(db)
+        counted_in_parts(listener, "trees", len(databases), len(databases), self._walk.records)
+        if self._space is not None and self._log is not None:
+            files, checks = self._log
+            self._space.compare(files, jobs=self.jobs, at_rest=self._at_rest, checks=checks)
+        skipped += [f"key order of {name} (its comparator is a Java class)" for name in sorted(self._walk.unordered)]
+        walk = self._walk
+        return TreeReport(
+            findings=tuple(self._findings.all()),
+            recovered=True,
+            databases=len(databases) + 2,
+            nodes=walk.nodes,
+            records=walk.records,
+            not_checked=tuple(skipped),
+            lost=self._lost.found,
+        )
+
+    def _is_suspicious(self, gaps: Sequence[int], before: int) -> bool:
+        utilization = _utilization(self._catalog)
+        if utilization is None:
+            return True
+        try:
+            first = next_summary(self._ctx, utilization, 0)
+            if first is not None and first < before:
+                return True
+            return any(next_summary(self._ctx, utilization, number) == number for number in gaps)
+        except (DamageError, FormatError):
+            # It may lie in the file that is missing.
+            return True
+
+    def _walk_one(self, db: DatabaseState) -> None:
+        for observer in self.observers:
+            observer.begin(db)
+        if self._records is None or self.observers or not self._records.may_wait(db):
+            self._walk_over(db)
+            return
+        ids, told, before = self._ids.copy(), self._told, self._swap()
+        # Records are counted on.
+        self._walk.swap(before.tally)
+        self._told = lambda records, share: told(records, share * _WALK_PART)
+        self._spill, self._is_flushed = SpillFile(), True
+        try:
+            self._records.wait_in(self._spill.waiting)
+            is_flushed = self._walk_over(db)
+            self._told = told
+            is_right = is_flushed and self._are_right(db, self._records, self._spill)
+        finally:
+            self._records.wait_in(None)
+            self._spill.close()
+            self._spill = None
+        seen = self._swap(before)
+        if self.share is not None:
+            parts = self._shared.get(db.id, {})
+            self._shared[db.id] = {place: part._replace(is_flushed=is_right) for place, part in parts.items()}
+        elif is_right:
+            self._walk.swap()
+            self._join(seen)
+        else:
+            # Once more, and each slot at once, so that what is wrong is reported in its place.
+            self._ids.go_back(ids)
+            self._walk_over(db)
+
+    def _swap(self, seen: Seen | None = None) -> Seen:
+        """Go on from something else that was seen, from nothing by default; what was seen until now."""
+        found, tally, lost, space = seen or Seen(None, NOTHING_WALKED, None, None)
+        return Seen(
+            self._findings.swap(found),
+            self._walk.swap(tally),
+            self._lost.swap(lost),
+            None if self._space is None else self._space.swap(space),
+        )
+
+    def _join(self, seen: Seen) -> None:
+        """Add what was seen later in the walk."""
+        self._findings.join(seen.found or FoundPart([], Counter()))
+        self._walk.join(seen.tally)
+        self._lost.join(seen.lost or {})
+        if self._space is not None and seen.space is not None:
+            self._space.join(seen.space)
+
+    def _are_right(self, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
+        """Whether all slots that have waited lead to what they should."""
+        names = spill.names()
+
+        def is_right(name: int) -> bool:
+            return records.are_right(db, name, spill.take(name))
+
+        # Of a small database all are looked at in less time than a process takes to start.
+        jobs = self.jobs if self._walk.nodes >= _SHARED_NODES else 1
+        with closing(map_small(is_right, names, jobs)) as answers:
+            for done, answer in enumerate(answers, 1):
+                if not answer:
+                    return False
+                self._told(self._walk.records, _WALK_PART + (1 - _WALK_PART) * done / len(names))
+        return True
+
+    def _flush(self) -> bool:
+        """Flush waiting slots to the shared spill file; False after a flush has failed."""
+        self._is_flushed = self._is_flushed and (self._spill is None or self._spill.flush())
+        return self._is_flushed
+
+    def _walk_over(self, db: DatabaseState) -> bool:
+        """Walk over a tree; False when slots that wait were lost."""
+        branches = self._walk.top(db, self._visit)
+        # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
+        # counts in another: not an order that is learned from the keys, not JE's own records.
+        is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
+        shared = is_tall or len(branches) >= _SHARED_BRANCHES
+        shared = shared and not db.internal and db.order.comparator is None and not self.observers
+        if self.share is not None:
+            return not shared or bool(self._in_parts(db, branches))
+        # What others have seen counts once: where it is not enough, this process looks at everything.
+        given = self._given.pop(db.id, {})
+        if shared and (self.jobs > 1 or given):
+            is_flushed = self._in_parts(db, branches, given)
+            if is_flushed is not None:
+                return is_flushed
+            if self._spill is not None:
+                self._spill.clear()
+        # From the last to the first, as a stack has them.
+        for done, branch in enumerate(reversed(branches)):
+            below = self._walk.node(db, branch, self._visit)
+            for at, child in enumerate(reversed(below)):
+                self._share = (done + at / len(below)) / len(branches)
+                self._walk.below(db, [child], self._visit)
+        return self._is_flushed
+
+    def _in_parts(
+        self, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
+    ) -> bool | None:
+        """Walk over the branches of a tree in several processes, or over those of a share.
+
+        Arguments:
+            given: what others have seen below each branch.
+
+        Returns:
+            Whether all waiting slots were put; None if several walks find less than one.
+        """
+        # One file for all processes.
+        if self._spill is not None and not self._spill.share():
+            return None
+        steps: list[PendingChild | Part] = []
+        for branch in reversed(branches):
+            if len(branches) >= _SHARED_BRANCHES:
+                steps.append(branch)
+                continue
+            # A root of few children: theirs are shared.
+            part, below = self._apart(partial(self._walk.node, db, branch, self._visit))
+            steps += [part, *reversed(below)]
+        shares = [step for step in steps if isinstance(step, PendingChild)]
+        if self.share is not None:
+            mine = range(self.share[0], len(shares), self.share[1])
+            self._shared[db.id] = {place: self._part(db, shares[place]) for place in mine}
+            return self._flush()
+        walked: Iterator[Part]
+        if given and sorted(given) == list(range(len(shares))):
+            walked = (given[place] for place in range(len(shares)))
+        else:
+            walked = map_small(partial(self._part, db), shares, self.jobs)
+        parts: list[Part] = []
+        records = self._walk.records
+        for step in steps:
+            parts.append(next(walked) if isinstance(step, PendingChild) else step)
+            records += parts[-1].seen.tally.records
+            self._told(records, len(parts) / len(steps))
+        # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
+        if not self._ids.join([part.ids for part in parts]):
+            return None
+        for part in parts:
+            self._join(part.seen)
+        return all(part.is_flushed for part in parts)
+
+    def _part(self, db: DatabaseState, branch: PendingChild) -> Part:
+        """Walk over all that hangs on one branch."""
+        return self._apart(partial(self._walk.below, db, [branch], self._visit))[0]
+
+    def _apart(self, walk: Callable[[], Walked]) -> tuple[Part, Walked]:
+        """Walk, and hand over what was seen apart from everything else."""
+        # The parts together are told, by the process that asked for them.
+        told, self._told = self._told, _report_nothing
+        before = self._swap()
+        self._ids.begin_part()
+        result = walk()
+        part = Part(self._swap(before), self._ids.end_part(), self._flush())
+        self._told = told
+        return part, result
+
+    def _visit(self, db: DatabaseState, node: IN) -> None:
+        if self._walk.nodes % _TOLD_NODES == 0:
+            self._told(self._walk.records, self._share)
+            # What waits in memory is bounded.
+            self._flush()
+        for visitor in self._visitors:
+            visitor(db, node)
+        for observer in self.observers:
+            observer.visit(db, node)
+
+
+def _report_nothing(records: int, share: float) -> None:
+    """Ignore progress: the records walked over, and their share of the database."""
+
+
+def _utilization(catalog: Catalog) -> DatabaseState | None:
+    try:
+        return catalog.by_name(UTILIZATION)
+    except (DamageError, FormatError):
+        # The walk over the catalogue says what is damaged.
+        return None

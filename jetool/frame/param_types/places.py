@@ -1,0 +1,234 @@
+"""Places in a log: LSNs and instants, VLSNs, points, files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+import click
+
+from jetool.frame.param_types.times import TIME
+
+_FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
+_DERBY_FILE: Final = re.compile(r"log([0-9]{1,10})\.dat")
+_INSTANT: Final = re.compile(r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?")
+_MAX_LOG_FILE: Final = (1 << 31) - 1
+_MAX_POSITION: Final = (1 << 32) - 1
+_SYMBOLS: Final = ("ckpt", "first-active", "end")
+_MAX_VLSN: Final = (1 << 63) - 1
+_POINTS: Final = ("lsn:0xFILE/0xOFFSET", "vlsn:N", "time:TIME", "txn:ID", "commits:-N", "matchpoint")
+
+
+class Address(NamedTuple):
+    """A place in the log: one of the two is set.
+
+    Attributes:
+        lsn: a 64-bit LSN, file number in the upper half.
+        symbol: ``ckpt`` (start of the last checkpoint), ``first-active`` (its firstActiveLsn) or ``end``.
+        is_instant: whether it was written as an instant of a Derby log, packed like an LSN.
+    """
+
+    lsn: int | None
+    symbol: str | None
+    is_instant: bool = False
+
+
+class FileNumber(NamedTuple):
+    """A log file.
+
+    Attributes:
+        number: its number.
+        kind: ``je`` or ``derby`` where the way it is written tells, else None.
+    """
+
+    number: int
+    kind: str | None
+
+
+class AddressRange(NamedTuple):
+    """Places from ``first`` to ``last``, both included; None where an end was left out."""
+
+    first: Address | None
+    last: Address | None
+
+
+class VlsnRange(NamedTuple):
+    """VLSNs from ``first`` to ``last``, both included; None where an end was left out."""
+
+    first: int | None
+    last: int | None
+
+
+class LsnType(click.ParamType[Address]):
+    """One place in the log."""
+
+    name = "LSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """The place that a text names. Raises BadParameter."""
+        if isinstance(value, Address):
+            return value
+        text = str(value).strip()
+        if text.lower() in _SYMBOLS:
+            return Address(None, text.lower())
+        from engine.errors import UsageError
+        from engine.format.lsn import parse_lsn
+
+        try:
+            return Address(parse_lsn(text), None)
+        except UsageError:
+            self.fail(f"{value!r} is not an LSN; {_lsn_hint(text)}", param, ctx)
+
+
+LSN: Final = LsnType()
+
+
+class PlaceType(LsnType):
+    """One place in the log of a JE environment or of a Derby database."""
+
+    name = "PLACE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        """The place that a text names. Raises BadParameter."""
+        found = _INSTANT.fullmatch(str(value).strip()) if isinstance(value, str) else None
+        if found is None:
+            return super().convert(value, param, ctx)
+        number, position = int(found[1]), int(found[2])
+        # Beyond these the packed instant would name another place.
+        if number > _MAX_LOG_FILE or position > _MAX_POSITION:
+            self.fail(f"{value!r} is no log instant: the file or the position is too large", param, ctx)
+        return Address(number << 32 | position, None, is_instant=True)
+
+
+def _lsn_hint(text: str) -> str:
+    decimal = re.fullmatch(r"(\d{1,10})(?:/(\d{1,10}))?", text)
+    if decimal is None:
+        return "write 0xFILE/0xOFFSET, or one of " + ", ".join(_SYMBOLS)
+    if decimal[2] is None:
+        return (
+            "a bare decimal does not say which file and offset is meant: write 0xFILE/0xOFFSET "
+            f"(offset {decimal[1]} of file 0 is 0x0/{int(decimal[1]):#x})"
+        )
+    return f"write both parts in hexadecimal with 0x; in decimal this is {int(decimal[1]):#x}/{int(decimal[2]):#x}"
+
+
+class PointType(click.ParamType[Any]):
+    """A point of a log: by LSN, VLSN, time, transaction, Commits from the end, or the last matchpoint."""
+
+    name = "POINT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The point that a text names, as ``engine.rescue.points.Point``. Raises BadParameter."""
+        from engine.rescue import points
+        from engine.rescue.points import Point
+
+        if isinstance(value, Point):
+            return value
+        text = str(value).strip()
+        kind, _, rest = text.partition(":")
+        if text == points.MATCHPOINT:
+            return Point(points.MATCHPOINT, 0, text)
+        if kind not in points.KINDS or kind == points.MATCHPOINT or not rest:
+            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+        if kind == points.LSN:
+            place = LSN.convert(rest, param, ctx)
+            if place.lsn is None:
+                self.fail(f"{rest!r} is no LSN; write lsn:0xFILE/0xOFFSET", param, ctx)
+            return Point(points.LSN, place.lsn, text)
+        if kind == points.VLSN:
+            return Point(points.VLSN, VLSN.convert(rest, param, ctx), text)
+        if kind == points.TIME:
+            return Point(points.TIME, TIME.convert(rest, param, ctx), text)
+        if re.fullmatch(r"-?[0-9]{1,18}", rest) is None or (kind == points.COMMITS and int(rest) >= 0):
+            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+        return Point(kind, abs(int(rest)) if kind == points.COMMITS else int(rest), text)
+
+
+class LsnRangeType(click.ParamType[AddressRange]):
+    """A range of places."""
+
+    name = "LSN..LSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AddressRange:
+        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        if isinstance(value, AddressRange):
+            return value
+        first, last = (LSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
+        if first and last and first.lsn is not None and last.lsn is not None and first.lsn > last.lsn:
+            self.fail(f"{value!r} ends before it starts", param, ctx)
+        return AddressRange(first, last)
+
+
+class VlsnType(click.ParamType[int]):
+    """One VLSN, a plain integer from 1."""
+
+    name = "VLSN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The VLSN that a text names. Raises BadParameter."""
+        text = str(value).strip()
+        # ``int`` alone would take signs, underscores and digits of other scripts.
+        if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not 1 <= int(text) <= _MAX_VLSN:
+            self.fail(f"{value!r} is not a VLSN; write a plain integer from 1", param, ctx)
+        return int(text)
+
+
+class VlsnRangeType(click.ParamType[VlsnRange]):
+    """A range of VLSNs."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VlsnRange:
+        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        if isinstance(value, VlsnRange):
+            return value
+        first, last = (VLSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
+        if first is not None and last is not None and first > last:
+            self.fail(f"{value!r} ends before it starts", param, ctx)
+        return VlsnRange(first, last)
+
+
+VLSN: Final = VlsnType()
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """The two ends of ``A..B``; a single ``A`` is both."""
+    first, dots, last = text.strip().partition("..")
+    return (first, last) if dots else (first, first)
+
+
+class FileType(click.ParamType[int]):
+    """The number of a log file."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number that a file name or ``0x1f`` names. Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        found = _FILE.fullmatch(str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} names no log file; write 0x1f or 0000001f.jdb", param, ctx)
+        return int(found[1] or found[2], 16)
+
+
+FILE: Final = FileType()
+
+
+class AnyFileType(click.ParamType[FileNumber]):
+    """A log file of a JE environment or of a Derby database."""
+
+    name = "FILE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FileNumber:
+        """The file that a name or ``0x1f`` names. Raises BadParameter."""
+        if isinstance(value, FileNumber):
+            return value
+        text = str(value).strip()
+        found = _DERBY_FILE.fullmatch(text)
+        if found is not None:
+            return FileNumber(int(found[1]), "derby")
+        if _FILE.fullmatch(text) is None:
+            self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
+        # ``0x1f`` is a number for either kind; a bare name of eight digits is JE's.
+        return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
