@@ -3,9 +3,9 @@
 Packages, bottom up (a package imports only from those above it in this list; ARCHITECTURE.md walks through them):
 
 * ``engine.errors``, ``engine.events``, ``engine.version``: the error tree, the progress listener, the version.
-* ``engine.native``: whether the native build is here.
-* ``engine.fields``: results as records whose fields say their kind, unit and help once.
-* ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
+* ``engine.errors``, ``engine.events``, ``engine.version``: the error classes, the progress listener, the version.
+* ``engine.native``: tells whether the native build is installed.
+* ``engine.fields``: results as records; each field declares its kind, unit and help.
 * ``engine.storage``: the one seam through which files are read and written.
 * ``engine.workers``: forked worker processes, their queue and spill file.
 * ``engine.contents``: what records mean to the applications that wrote them; no I/O.
@@ -13,20 +13,21 @@ Packages, bottom up (a package imports only from those above it in this list; AR
 * ``engine.tree``: B+trees in memory, splits, deltas, redo and undo of one record.
 * ``engine.txn``: transactions, locks, chains of a transaction's entries.
 * ``engine.catalog``: databases by id and by name.
-* ``engine.checkpoint``, ``engine.recovery``: bounding recovery, and recovering.
-* ``engine.cleaner``, ``engine.evictor``, ``engine.vlsn``: utilization; the cache's budget; the VLSN index.
-* ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for insiders.
-* ``engine.inspect``: what only tools look at: surveys, selections, fates, crash points.
+* ``engine.checkpoint``, ``engine.recovery``: checkpoints, which bound the work of recovery, and recovery itself.
+* ``engine.cleaner``, ``engine.evictor``, ``engine.vlsn``: log cleaning, the cache budget, the VLSN index.
+* ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for code that needs the internals.
+* ``engine.inspect``: analyses for tools only: surveys, selections, fates, crash points.
 * ``engine.journals``: the journals of Doris and StarRocks frontends.
 * ``engine.verify``: checks that collect findings.
-* ``engine.rescue``: points of a log, cutting it there, salvage; recovery and other repairs that can be undone.
+* ``engine.rescue``: truncating a log at a chosen point, salvage, and recovery and other repairs that can be undone.
 * ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
-* ``engine.derby``: beside the others, the page store on Apache Derby's files; imports storage, errors and events only.
+* ``engine.derby``: the page store for Apache Derby's files; apart from the packages above, it imports only storage,
+  errors and events.
 
-The public names below are imported when first used, so that a dump of a log does not load the engine. Nothing here
-prints, and nothing here knows the command line.
+The public names below are imported on first use, so that dumping a log does not load the engine. No module of this
+package prints or depends on the command line.
 
 Example::
 
@@ -36,12 +37,12 @@ Example::
         with env.create_database("orders") as orders, env.begin() as txn:
             orders.put(b"4711", b"three crates", txn)
 
-Beside that: cursors (``engine.db.cursor``), secondaries with foreign keys and joins (``engine.db.secondary``),
+Also available: cursors (``engine.db.cursor``), secondaries with foreign keys and joins (``engine.db.secondary``),
 sequences (``engine.db.sequence``), scans in disk order, preloading and statistics (``engine.db.whole_tree``), and
-databases in the order of a Java class (``EnvironmentConfig.comparators``). What JE has of these is stored as JE does.
+databases ordered by a Java class (``EnvironmentConfig.comparators``). All of them are stored in JE's format.
 
-A process that stays opens its environment with ``EnvironmentConfig(...).with_background()``: checkpoints, cleaning,
-eviction, compression and flushing then have threads of their own (``engine.db.daemons``).
+A long-running process opens its environment with ``EnvironmentConfig(...).with_background()``: then checkpoints,
+cleaning, eviction, compression and flushing run in background threads (``engine.db.daemons``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The error tree: few kinds, each with fields and one exit code.
+"""The error classes: a few kinds, each with fields and one exit code.
 
-A kind says what an operator can do about it, not where it was raised:
+A kind tells what an operator can do about the error, not where it was raised:
 
 =====================  ====  =====================================================
 kind                   code  meaning
@@ -14,11 +14,11 @@ StorageError           7     the operating system refused a read or a write
 JobError               7     Spark did not start, or one of its jobs failed
 =====================  ====  =====================================================
 
-Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and go
-on. The kinds here are raised only where nothing sensible can follow.
+Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and
+continue. The kinds here are raised only where the operation cannot sensibly continue.
 
-The message is built from the fields: what, where (file, LSN), expected and found, consequence, next command. Counts in
-it are spelled by ``plural``.
+The message is built from the fields: what, where (file, LSN), expected and found, consequence, next command. ``plural``
+formats the counts in it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JetoolError(Exception):
         found: what was there.
         consequence: what this means for the data or for the run.
         hint: the next command or action.
-        figures: what the words say in numbers, for programs: further keys of ``fields``.
+        figures: the numbers in the message, for programs; they become further keys of ``fields``.
     """
 
     exit_code: ClassVar[int] = 70
@@ -96,18 +96,18 @@ class JetoolError(Exception):
 
 
 class UsageError(JetoolError):
-    """The request makes no sense: an address in no known form, options that exclude each other."""
+    """The request makes no sense: an unknown form of address, or options that exclude each other."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ArgumentError(UsageError, TypeError):
-    """An argument of a call is of a type, or of a size, that it cannot have."""
+    """An argument of a call has an invalid type or size."""
 
 
 class RefusedError(JetoolError):
-    """A lock is held by somebody else, or a safety interlock stops the step."""
+    """Another process or transaction holds a lock, or a safety interlock prevents the step."""
 
     exit_code = 3
     kind = "refused"
@@ -121,14 +121,14 @@ class NotFoundError(JetoolError):
 
 
 class UnsupportedError(JetoolError):
-    """A log version above or below what this program reads, or a foreign file."""
+    """A log version above or below what this program reads, or a file that is not a JE log."""
 
     exit_code = 5
     kind = "unsupported"
 
 
 class DamageError(JetoolError):
-    """Bytes are not what the format says, where the caller asked to stop at the first such place."""
+    """Bytes do not match the format, and the caller asked to stop at the first such place."""
 
     exit_code = 7
     kind = "damage"
@@ -142,14 +142,14 @@ class StorageError(JetoolError):
 
 
 class JobError(JetoolError):
-    """Spark did not start, or a job of it failed."""
+    """Spark did not start, or one of its jobs failed."""
 
     exit_code = 7
     kind = "job"
 
 
 class FormatError(JetoolError):
-    """A body or a scalar that cannot be decoded. Codecs raise it; readers turn it into damage with a place."""
+    """A body or a scalar that cannot be decoded. Codecs raise it; readers report it as damage with its position."""
 
     exit_code = 7
     kind = "damage"
@@ -158,12 +158,12 @@ class FormatError(JetoolError):
 def plural(number: int, noun: str, nouns: str | None = None) -> str:
     """A number with its noun: ``1 file``, ``2 files``; ``3 entries`` or ``2 records are`` where the plural is given.
 
-    Every count in a message is spelled here, so that none says "1 files".
+    Every count in a message is formatted here, so that no message says "1 files".
     """
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def caused_by(error: E, cause: BaseException | None) -> E:
-    """An error with its cause. For modules that are compiled: there ``raise error from cause`` loses the cause."""
+    """An error with its cause set. For compiled modules, where ``raise error from cause`` loses the cause."""
     error.__cause__ = cause
     return error

@@ -1,7 +1,7 @@
-"""Named progress steps and the listener that hears them.
+"""Named progress steps, and the listener that receives them.
 
-The engine reports what it is doing through one small protocol; the command line draws a progress bar from it, crash
-simulation raises from it, tests count it. Events never carry data that the result does not carry too.
+The engine reports its progress through one small protocol: the command line draws a progress bar from it, the crash
+simulation raises from it, tests count the calls. Events never carry data that the result lacks.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-# For a unit that takes long, such as a database, a step tells this number of parts.
+# Number of reported parts in a unit that takes long, such as a database.
 PARTS: Final = 1000
 Item = TypeVar("Item")
 
 
 class Listener(Protocol):
-    """Hears the steps of a long operation."""
+    """Receives the steps of a long operation."""
 
     def step(self, name: str, done: int, total: int) -> None:
         """A step has advanced.
@@ -23,37 +23,37 @@ class Listener(Protocol):
         Arguments:
             name: the step, stable text such as ``scan`` or ``file``.
             done: units finished so far (bytes for scans).
-            total: units in all, or 0 when not known.
+            total: total number of units, or 0 when it is not known.
         """
 
 
 @runtime_checkable
 class RecordCountListener(Protocol):
-    """A listener that shows the records of a step beside its units, where a step counts both."""
+    """A listener that also shows the number of records, for steps that count both units and records."""
 
     def count(self, name: str, records: int) -> None:
-        """So many records so far; heard before the ``step`` that it belongs to."""
+        """Report the number of records so far; called before the ``step`` that it belongs to."""
 
 
 def counted(listener: Listener, name: str, done: int, total: int, records: int) -> None:
-    """Tell a step that counts records too; see ``Listener.step``."""
+    """Report a step that counts records too; see ``Listener.step``."""
     if isinstance(listener, RecordCountListener):
         listener.count(name, records)
     listener.step(name, done, total)
 
 
 def counted_in_parts(listener: Listener, name: str, done: float, total: int, records: int) -> None:
-    """The same where one unit takes long: of it a share is done."""
+    """Like ``counted``, for units that take long: ``done`` may be a fraction of a unit."""
     counted(listener, name, int(done * PARTS), total * PARTS, records)
 
 
 class Progress:
-    """A step that is told by what is done of it, often but not always.
+    """Reports the progress of one step, at most once in ``every`` units.
 
     Arguments:
-        listener: hears it.
+        listener: receives the reports.
         name: the step.
-        total: units in all, bytes mostly.
+        total: total number of units, usually bytes.
         every: units between two reports.
     """
 
@@ -63,7 +63,7 @@ class Progress:
         listener.step(name, 0, total)
 
     def add(self, units: int) -> None:
-        """So many more are done."""
+        """Count this number of further units as done."""
         self._done += units
         if self._done - self._told >= self._every:
             self._told = self._done
@@ -71,7 +71,7 @@ class Progress:
 
 
 def heard(items: Iterable[Item], listener: Listener, name: str, every: int = 1024) -> Iterator[Item]:
-    """The items as they are, and a step that tells how many there were; how many will come is not known."""
+    """Pass the items through, and report how many there were so far; the total is not known."""
     for number, item in enumerate(items, 1):
         yield item
         if not number % every:

@@ -1,7 +1,7 @@
-"""Results as records: a frozen class whose fields say once what they hold, and everything that is printed follows.
+"""Results as records: a frozen class whose fields declare what they hold; all forms of output derive from it.
 
-A result is a named tuple, built by keyword. The annotation of a field has its kind and one clause of help with its
-unit; headings, columns, JSON, NDJSON, CSV, JSON Schemas and the datasets of fleets come from there (``shape_of``).
+A result is a named tuple, built by keyword. The annotation of a field holds its kind and one clause of help with its
+unit; headings, columns, JSON, NDJSON, CSV, JSON Schemas and the datasets of fleets are derived from it (``shape_of``).
 
     @record("file")
     class FileSpace(NamedTuple):
@@ -57,25 +57,25 @@ from typing import (
 
 
 class Kind(NamedTuple):
-    """The type of a value, by which renderers choose how it looks."""
+    """The type of a value; renderers choose its presentation by it."""
 
     name: str
 
 
 class Choices(NamedTuple):
-    """The only texts of a field."""
+    """The only texts that a field may hold."""
 
     texts: tuple[str, ...]
 
 
 class Like(NamedTuple):
-    """Help and choices are those of the field of the same name in another record class."""
+    """Takes help and choices from the field of the same name in another record class."""
 
     record: type
 
 
 class FieldName(NamedTuple):
-    """The name that a field has in output, where Python does not allow it."""
+    """The name of a field in output, where Python does not allow it as an identifier."""
 
     name: str
 
@@ -91,7 +91,7 @@ ABSENT: Final = Absent.ABSENT
 Int: TypeAlias = Annotated[int, Kind("int")]
 Float: TypeAlias = Annotated[float, Kind("float")]
 Hex: TypeAlias = Annotated[int, Kind("hex")]
-# A level of a tree with its bits.
+# A level of a tree, with the flag bits of the stored level.
 Level: TypeAlias = Annotated[int, Kind("level")]
 Bool: TypeAlias = Annotated[bool, Kind("bool")]
 Text: TypeAlias = Annotated[str, Kind("text")]
@@ -99,12 +99,12 @@ Bytes: TypeAlias = Annotated[bytes, Kind("bytes")]
 Key: TypeAlias = Annotated[bytes, Kind("key")]
 Data: TypeAlias = Annotated[bytes, Kind("data")]
 Lsn: TypeAlias = Annotated[int, Kind("lsn")]
-# Of a Derby log.
+# A position in a Derby log.
 Instant: TypeAlias = Annotated[int, Kind("instant")]
 Vlsn: TypeAlias = Annotated[int, Kind("vlsn")]
 # Milliseconds since 1970-01-01 UTC.
 Time: TypeAlias = Annotated[int, Kind("time")]
-# Days since 1970, or hours when it is negative; 0: never.
+# Days since 1970, or hours if negative; 0: never.
 Expiration: TypeAlias = Annotated[int, Kind("expiration")]
 DurationMs: TypeAlias = Annotated[int, Kind("duration_ms")]
 SizeBytes: TypeAlias = Annotated[int, Kind("size_bytes")]
@@ -112,7 +112,7 @@ Json: TypeAlias = Annotated[Any, Kind("json")]
 Record: TypeAlias = Annotated[Any, Kind("record")]
 Records: TypeAlias = Annotated[Sequence[Any], Kind("records")]
 
-# Kinds of lists, and the kind of their items.
+# Kinds of lists, each with the kind of its items.
 LISTS: Final = {
     "ints": "int",
     "offsets": "hex",
@@ -134,10 +134,10 @@ class Field(NamedTuple):
     Attributes:
         name: the JSON key.
         kind: name of a kind, or of a kind of lists.
-        help: what it says, with units.
+        help: its meaning, with units.
         null: whether it can be null.
         optional: whether it can be left out.
-        fields: the fields of a nested ``record`` or of each of ``records``; none where they differ.
+        fields: the fields of a nested ``record`` or of each of ``records``; empty where they vary.
         choices: the only texts that occur, for kind ``text``.
     """
 
@@ -151,12 +151,12 @@ class Field(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a record class says of its output.
+    """Describes the output of a record class.
 
     Attributes:
-        rec: value of the key ``rec`` in NDJSON; empty for records that only occur in others.
+        rec: value of the key ``rec`` in NDJSON; empty for records that occur only inside others.
         help: one sentence.
-        fields: the fields, in the order of printing.
+        fields: the fields, in output order.
     """
 
     rec: str
@@ -168,7 +168,7 @@ class Shape(NamedTuple):
         return [field.name for field in self.fields]
 
 
-# A record class, or the shape that a command has made of one.
+# A record class, or the shape that a command derived from one.
 Shaped = type | Shape
 
 _REC: Final = "__rec__"
@@ -176,10 +176,10 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def record(rec: str = "") -> Callable[[_Class], _Class]:
-    """Make a named tuple a record that can be printed.
+    """Class decorator: make a named tuple a record that can be printed.
 
     Arguments:
-        rec: its name in NDJSON; left out for records that only occur in others.
+        rec: its name in NDJSON; omit it for records that occur only inside others.
     """
 
     def declare(cls: _Class) -> _Class:
@@ -195,10 +195,10 @@ def is_record(value: object) -> bool:
 
 
 def shape_of(of: Shaped) -> Shape:
-    """The shape of a record class; a shape that was made of one stays as it is.
+    """The shape of a record class; a shape is returned unchanged.
 
     Raises:
-        TypeError: an annotation is not one of those that the head of this module lists.
+        TypeError: an annotation is not one of those listed at the head of this module.
     """
     return of if isinstance(of, Shape) else _declared(of)
 
@@ -210,7 +210,7 @@ def row_of(value: Any) -> Row:
 
 
 def as_row(value: Any) -> Row:
-    """A record as a row; a row stays as it is."""
+    """A record as a row; a row is returned unchanged."""
     return row_of(value) if is_record(value) else cast(Row, value)
 
 
@@ -254,7 +254,7 @@ def _field(cls: type, name: str, hint: Any) -> Field:
 
 
 def _type(cls: type, name: str, hint: Any) -> tuple[str, bool, bool, tuple[Field, ...]]:
-    """Kind, whether null, whether optional, and nested fields."""
+    """Kind, whether it can be null, whether it is optional, and nested fields."""
     null = optional = False
     fields: tuple[Field, ...] = ()
     kind = _kind(hint)

@@ -1,8 +1,8 @@
-"""Is a part of the native build here? The one module that asks.
+"""Is a part of the native build present? This is the only module that checks.
 
-``pip install .`` builds some inner loops in C where a compiler is at hand (``setup.py``). Each has a Python twin that
-gives the same results, and the pure build runs on the twins. A module that has both takes its C extension from
-``extension``, which is None in the pure build, and chooses once, at import.
+``pip install .`` builds some inner loops in C if a compiler is available (``setup.py``). Each has a Python twin that
+gives the same results; the pure build uses the twins. A module that has both takes its C extension from ``extension``,
+which returns None in the pure build, and chooses once, at import.
 
 Example: ``extension("engine.format.fast.kernel")`` is a module in the native build and None with ``JETOOL_PURE=1``.
 """
@@ -22,5 +22,5 @@ def extension(name: str) -> Any:
 
 
 def is_native() -> bool:
-    """Whether this is the native build. It is whole or absent: one extension stands for all."""
+    """Whether this is the native build. All extensions are built or none, so one stands for all."""
     return extension("engine.format.fast.kernel") is not None

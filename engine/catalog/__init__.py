@@ -4,5 +4,5 @@ Modules:
 
 * ``catalog``: databases by id and by name
 * ``name_operations``: creating, removing, renaming and truncating databases
-* ``name_replay``: naming operations of a replication stream, done again on a replica
+* ``name_replay``: replays the naming operations of a replication stream on a replica
 """

@@ -1,8 +1,8 @@
 """Databases by id and by name (R-TREE-3 to R-TREE-5, je-log-format.md 9.2, 9.3).
 
-The mapping tree (database 0) maps the id, as decimal text, to a MapLN; the naming tree (database 1) the name to an id.
-A database exists when its name does. States are made when first asked for and stay; what their MapLN in the log does
-not yet say is marked ``dirty``.
+The mapping tree (database 0) maps the id, as decimal text, to a MapLN; the naming tree (database 1) maps the name to an
+id. A database exists if its name does. A state is created on first use and kept; it is marked ``dirty`` while it
+differs from its MapLN in the log.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Catalog:
     """The databases of an environment.
 
     Arguments:
-        ctx: the environment as the trees see it.
-        root: the DbTree entry that recovery or creation begins with.
+        ctx: the trees of the environment.
+        root: the DbTree entry from which recovery or creation starts.
         comparators: sort keys by class name.
-        for_writing: nodes will go back to the log, so that no order of keys may be guessed.
-        check_orders: hold the orders of ``comparators`` against the nodes of their databases.
+        for_writing: nodes will be logged, so no order of keys may be guessed.
+        check_orders: check the orders of ``comparators`` against the nodes of their databases.
 
     Attributes:
-        logged_nodes: the LSNs of the nodes of a database that recovery is about to put into its tree.
+        logged_nodes: by database, the LSNs of the nodes that recovery is about to put into its tree.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Catalog:
         return self._comparators
 
     def root_record(self) -> DbTree:
-        """The DbTree entry that says what is here now."""
+        """The DbTree entry that describes the current state."""
         return DbTree(
             self.last_local_db_id,
             self.last_replicated_db_id,
@@ -82,7 +82,7 @@ class Catalog:
         """The database of an id; None when it does not exist."""
         known = self._by_id.get(db_id)
         if known is not None:
-            # The state stays for those that hold it; the id is never given out again.
+            # The state stays for code that still holds it; the id is never reused.
             return None if known.deleted else known
         impl = self._stored_impl(db_id)
         if impl is None:
@@ -99,17 +99,17 @@ class Catalog:
         return state
 
     def note_id(self, db_id: int) -> None:
-        """An id has been given out, here or by the master of the group."""
+        """Note that an id was allocated, here or by the master of the group."""
         self.last_local_db_id = max(self.last_local_db_id, db_id)
         # Ids of replicated databases descend from -256.
         self.last_replicated_db_id = min(self.last_replicated_db_id, db_id)
 
     def add(self, state: DatabaseState) -> None:
-        """A database that has just been made."""
+        """Add a database that was just created."""
         self._by_id[state.id] = state
 
     def drop(self, db_id: int) -> None:
-        """A database is gone; its nodes leave memory."""
+        """Remove a database that is gone; its nodes leave memory."""
         state = self._by_id.get(db_id)
         if state is not None:
             state.deleted = True
@@ -145,7 +145,7 @@ class Catalog:
             if state.order.learned is not None:
                 state.order.learned.database = name
         if state is not None:
-            # Where MapLNs have no names, only now is it known to be one of JE's own.
+            # Where MapLNs hold no names, only the name shows that this is one of JE's own databases.
             state.check_internal()
         return state
 

@@ -1,12 +1,12 @@
 """Creating, removing, renaming and truncating databases (R-TREE-3, R-TREE-4, je-log-format.md 9.3).
 
-The NameLN is written under the transaction; the MapLN, which has none, when a database is created, when its root has
-been logged, and when the outcome of a naming operation is known: that of a removed database goes at the commit, that of
-a created one at an abort. A crash leaves no trace of what had not committed but an unused MapLN: recovery undoes the
-NameLN and the id cannot be found.
+The NameLN is written under the transaction. The MapLN is not transactional. It is written when a database is created,
+when its root has been logged, and when the outcome of a naming operation is known: the MapLN of a removed database is
+deleted at the commit, that of a created database at an abort. A crash leaves at most an unused MapLN of an operation
+that had not committed: recovery undoes the NameLN, and then no name leads to the id.
 
-Names are locked like records. Opening a database waits for the end of a transaction that creates, removes or renames
-it; those in turn wait for its NameLN and are refused while it is open.
+Names are locked like records. Opening a database waits for a transaction that creates, removes or renames it. Removing
+or renaming waits for the lock on the NameLN and is refused while the database is open.
 
 Example, create ``orders``: ``NameLN_TX (op create, id 6) | MapLN (key "6", no root) | Commit``.
 """
@@ -48,7 +48,7 @@ _NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME = range(5)
 
 
 class DatabaseOptions(NamedTuple):
-    """How a new database is made.
+    """Options of a new database.
 
     Attributes:
         duplicates: sorted duplicates: a key may have several data items.
@@ -56,8 +56,8 @@ class DatabaseOptions(NamedTuple):
         max_entries: slots of a node (``je.nodeMaxEntries``).
         deferred_write: records stay in memory until a checkpoint or eviction logs them; no transactions.
         temporary: deferred-write, never part of a checkpoint, and gone when the environment is opened again.
-        comparator, duplicate_comparator: Java classes that order keys, and data items; None: by their bytes. Their
-            orders have to be registered (``EnvironmentConfig.comparators``), and JE has to find the classes.
+        comparator, duplicate_comparator: Java classes that order keys, and data items; None: byte order. Their orders
+            must be registered (``EnvironmentConfig.comparators``), and JE must be able to load the classes.
     """
 
     duplicates: bool = False
@@ -73,10 +73,10 @@ class NamingOperations:
     """Naming operations of one environment.
 
     Arguments:
-        ctx, catalog, records, txns: the parts that they work on.
+        ctx, catalog, records, txns: the parts of the environment.
 
     Attributes:
-        removed: told of a database that is about to lose its MapLN, so that its records are counted obsolete.
+        removed: called with a database that is about to lose its MapLN, so that its records are counted obsolete.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class NamingOperations:
         state = DatabaseState(self._impl(self._next_id(txn), name, options), catalog.comparators)
         if state.order.learned is not None:
             raise UnknownOrderError(state.order.learned)
-        # Without the latch: the name may be locked by somebody who needs the latch to end.
+        # Without the latch: a transaction that has the name locked may need the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
             raise RefusedError(f"there is a database of the name {name!r} already")
         with self._ctx.latch:
@@ -114,7 +114,7 @@ class NamingOperations:
         return state
 
     def find(self, name: str, locker: Txn) -> DatabaseState | None:
-        """The database of a name, with a READ lock on the name, so that what is found is committed."""
+        """The database of a name, under a READ lock on the name, so that only committed names are found."""
         self._records.get(self._catalog.naming, _key(name), locker, LockType.READ)
         with self._ctx.latch:
             return self._catalog.by_name(name)
@@ -130,7 +130,7 @@ class NamingOperations:
         return state
 
     def remove_name(self, name: str, db_id: int, txn: Txn) -> None:
-        """Remove a name, whatever it stands for."""
+        """Remove a name, whatever database it leads to."""
         payload = Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_REMOVE, None, None))
         self._records.delete(self._catalog.naming, _key(name), txn, payload)
 
@@ -143,14 +143,14 @@ class NamingOperations:
         """
         _check_name(new)
         state = self._existing(old, txn)
-        # The new name first: when it is taken, the old one has not been touched.
+        # The new name first: if it is taken, the old one is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
         self.drop_name(old, state.id, txn)
         return state
 
     def drop_name(self, name: str, db_id: int, txn: Txn) -> None:
-        """Delete the old name of a renamed database: outside of the stream, where only the new name travels."""
+        """Delete the old name of a renamed database, outside the stream: the stream carries only the new name."""
         vlsn, txn.vlsn = txn.vlsn, NULL_VLSN
         try:
             self._records.delete(self._catalog.naming, _key(name), txn, gone_name(db_id))
@@ -184,7 +184,7 @@ class NamingOperations:
             return [name for name, found in self._catalog.names(internal=True) if found == db_id]
 
     def make_state(self, impl: DatabaseImpl) -> DatabaseState:
-        """Enter a database whose name is written in the same transaction."""
+        """Create the state of a database whose name is written in the same transaction."""
         with self._ctx.latch:
             state = DatabaseState(impl, self._catalog.comparators)
             self._catalog.note_id(impl.db_id)
@@ -192,7 +192,7 @@ class NamingOperations:
         return state
 
     def emptied(self, old: DatabaseState, db_id: int, name: str) -> DatabaseImpl:
-        """What a database is like that takes the place of another one, without its records."""
+        """The configuration of a database, without its records, for the database that replaces it."""
         return old.to_impl()._replace(
             db_id=db_id,
             name=name,
@@ -203,7 +203,7 @@ class NamingOperations:
         )
 
     def put_name(self, name: str, payload: Payload, txn: Txn, *, replaces: bool) -> bool:
-        """Write a NameLN as it is; False when the name is there, or is not there for ``replaces``."""
+        """Write a NameLN unchanged; False if the name exists (or, with ``replaces``, if it does not)."""
         mode = PutMode.UPDATE_ONLY if replaces else PutMode.INSERT_ONLY
         return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
 
@@ -214,7 +214,7 @@ class NamingOperations:
     def finish_removal(self, state: DatabaseState) -> None:
         """The removal has committed: delete the MapLN (R-REC-61)."""
         with self._ctx.latch:
-            # While the tree can still be read: its records are to be counted obsolete.
+            # While the tree can still be read: its records have to be counted obsolete.
             if self.removed is not None:
                 self.removed(state)
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -225,16 +225,16 @@ class NamingOperations:
             self._catalog.drop(state.id)
 
     def finish_rename(self, state: DatabaseState, name: str) -> None:
-        """The rename has committed: the MapLN holds the new name from its next version on (R-REC-62)."""
+        """The rename has committed: the next version of the MapLN will hold the new name (R-REC-62)."""
         with self._ctx.latch:
             state.name = name
             state.dirty = True
 
     def configure(self, state: DatabaseState, config: DatabaseConfig) -> None:
-        """Give a database other properties, and log its MapLN; no transaction takes that back.
+        """Change the properties of a database and log its MapLN; no abort undoes this.
 
-        Whether it has duplicates cannot change. Another comparator must give the same order: nodes in memory keep the
-        one that they have, and it is used when the environment is opened again.
+        The duplicates property cannot change. A new comparator must give the same order: nodes in memory keep the old
+        one, and the new one is used when the environment is opened again.
         """
         with self._ctx.latch:
             state.impl = state.impl._replace(
@@ -256,7 +256,7 @@ class NamingOperations:
         with self._ctx.latch:
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
             if state.name is None:
-                # The state came from a MapLN of an old log version, which does not hold the name.
+                # The state came from a MapLN of an old log version, which has no name.
                 named = (name for name, found in self._catalog.names(internal=True) if found == state.id)
                 state.name = next(named, "")
             payload = Payload(b"", MAP, 0, MapLN(state.to_impl(), 0), None)
@@ -288,13 +288,15 @@ class NamingOperations:
         return self._records.put(self._catalog.naming, _key(name), payload, txn, mode)
 
     def _existing(self, name: str, txn: Txn) -> DatabaseState:
-        """A database that is not open, its name locked for writing: it cannot be opened until the transaction ends."""
+        """A database that is not open, with its name locked for writing, so that it cannot be opened until the
+        transaction ends.
+        """
         self._records.get(self._catalog.naming, _key(name), txn, LockType.WRITE)
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
             raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
-        # Checked under the lock on the name: from here on it cannot be opened.
+        # Checked under the lock on the name: the database cannot be opened from here on.
         if state.handles:
             raise RefusedError(f"database {name!r} is open", hint="close it first")
         return state
@@ -323,7 +325,7 @@ class NamingOperations:
         )
 
     def _next_id(self, txn: Txn) -> int:
-        """A new id, given out once and for all. Ids of replicated databases descend (je-log-format.md 9.4)."""
+        """A new id, never reused. Ids of replicated databases descend (je-log-format.md 9.4)."""
         catalog = self._catalog
         with self._ctx.latch:
             replicated = txn.vlsn != NULL_VLSN
@@ -336,13 +338,13 @@ class NamingOperations:
                     consequence="no database can be made, by JE neither",
                     hint="jetool salvage takes the records into a new environment",
                 )
-            # Given out for good, also when the transaction aborts: in one log no id may stand for two databases.
+            # Allocated for good, even when the transaction aborts: in one log an id must not stand for two databases.
             catalog.note_id(db_id)
             return db_id
 
 
 def gone_name(db_id: int) -> Payload:
-    """The deletion of a name whose database has another one."""
+    """The payload that deletes the old name of a renamed database."""
     return Payload(None, NAME, 0, NameLN(db_id, 1), NameOperation(_NONE, None, None))
 
 
@@ -354,7 +356,7 @@ def _check_name(name: str) -> None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        # JE keeps names as UTF-8, and would know it by another one.
+        # JE stores names as UTF-8, so this name would become another one there.
         shown = name.encode("utf-8", "backslashreplace").decode()
         raise UsageError("a database name is UTF-8", found=shown) from None
     if name.startswith(INTERNAL_PREFIX):

@@ -1,14 +1,16 @@
-"""Naming operations of a replication stream, done again on a replica (je-log-format.md 7.5, 9.3).
+"""Replay of the naming operations of a replication stream on a replica (je-log-format.md 7.5, 9.3).
 
-The NameLN is written under the replayed transaction, as it was on the master. The id and the configuration of a new
-database come with it; its MapLN is each node's own. What waits for the commit on the master waits for it here.
+The NameLN is written under the replayed transaction, as it was on the master. The entry carries the id and the
+configuration of a new database; each node writes its own MapLN. Actions that wait for the commit on the master wait for
+it here too.
 
-A change of the configuration (operation 5: a master has opened a database with other properties) counts from its
-NameLN on, whether or not the transaction commits: JE's MapLN is written beside it, outside the transaction. Here it is
-written first, so that no crash comes between them.
+A change of the configuration (operation 5: a master has opened a database with other properties) takes effect with its
+NameLN, whether or not the transaction commits: JE writes the MapLN outside the transaction. Here the MapLN is written
+first, so that no crash can separate the two.
 
-A renamed database loses its old name in an entry of its own, which has no VLSN: each node logs that for itself. Masters
-of earlier releases of jetool had it in the stream, after the new name; then the old name is put back first.
+The old name of a renamed database is deleted by a separate entry without a VLSN, which each node logs for itself.
+Masters of earlier releases of jetool put that entry into the stream, after the new name; in that case the old name is
+put back first.
 
 Example: ``NameLN_TX "users" id -258 create {flags=0x4}`` makes the database -258, without a root, and its MapLN;
 ``NameLN_TX "users" id -258 update_config {flags=0x14 max_entries=64}`` gives it key prefixing and smaller nodes.
@@ -39,14 +41,14 @@ _NONE, _CREATE, _REMOVE, _TRUNCATE, _RENAME, _UPDATE = map(
 
 
 class AtEnd(Protocol):
-    """Keeps an action until a transaction ends."""
+    """Registers an action for the end of a transaction."""
 
     def __call__(self, locker: Txn, *, committed: Callable[[], None] = ..., aborted: Callable[[], None] = ...) -> None:
-        """Run ``committed`` after its commit, ``aborted`` after its abort."""
+        """Run ``committed`` after the transaction commits, ``aborted`` after it aborts."""
 
 
 def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn, at_end: AtEnd) -> bool:
-    """Do one NameLN again.
+    """Replay one NameLN.
 
     Arguments:
         record, content: the NameLN.
@@ -57,8 +59,8 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
         False when the name is not there, is there already, or stands for another database.
 
     Raises:
-        UnsupportedError: the NameLN is of a log version that says nothing of the operation.
-        DamageError: it makes a database that no master can have made.
+        UnsupportedError: the NameLN has a log version that does not record the operation.
+        DamageError: it creates a database that no master can have created.
     """
     tail = record.tail
     if not isinstance(tail, NameOperation):
@@ -75,7 +77,7 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
         known = naming.find(name, txn)
         if known is None or known.id != content.db_id or tail.config is None:
             return False
-        # The MapLN first: it counts whatever becomes of the transaction, so no crash may come between the two.
+        # The MapLN first: it takes effect even if the transaction aborts, so no crash may separate the two.
         naming.configure(known, _checked(name, known.id, tail.config))
         return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
     state = _named(naming, name, content, tail)
@@ -94,7 +96,7 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
 
 
 def _put_back(naming: NamingOperations, name: str, db_id: int, txn: Txn) -> None:
-    """The stream deletes an old name that went with the rename already: its entry needs something to delete."""
+    """Put back an old name that the rename has already removed, since the stream is about to delete it."""
     vlsn, txn.vlsn = txn.vlsn, NULL_VLSN
     try:
         payload = Payload(b"", NAME, 0, NameLN(db_id, 0), NameOperation(_NONE, None, None))
@@ -104,10 +106,10 @@ def _put_back(naming: NamingOperations, name: str, db_id: int, txn: Txn) -> None
 
 
 def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOperation) -> DatabaseState | None:
-    """The database that gets a name: a new one, or with a rename one that is here; None when that cannot be."""
+    """The database that gets a name: a new one, or the renamed one; None if the entry contradicts the catalog."""
     if tail.operation == _RENAME:
         return naming.catalog.by_id(content.db_id)
-    # A MapLN without a name is what a creation that was rolled back may leave; a database with a name is in use.
+    # A rolled-back creation may leave a MapLN without a name; a database with a name is in use.
     if naming.names_of(content.db_id):
         return None
     if tail.operation == _CREATE and tail.config is not None:
@@ -117,10 +119,10 @@ def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOpera
 
 
 def await_end(naming: NamingOperations, record: LN, txn: Txn, at_end: AtEnd) -> None:
-    """Note what the end of a NameLN's transaction leaves to be done (R-REC-56).
+    """Register the action that the end of a NameLN's transaction requires (R-REC-56).
 
     Arguments:
-        record: any LN; only a NameLN leaves something.
+        record: any LN; only a NameLN requires an action.
         txn, at_end: as for ``replay_name``.
     """
     content, tail = record.content, record.tail
@@ -148,10 +150,10 @@ def await_end(naming: NamingOperations, record: LN, txn: Txn, at_end: AtEnd) -> 
 
 
 def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
-    """A configuration that came with the stream.
+    """Check a configuration that came with the stream.
 
     Raises:
-        DamageError: no master makes such a configuration.
+        DamageError: no master creates such a configuration.
     """
     wrong_flags = not config.flags & DB_REPLICATED or config.flags & (TEMPORARY | DB_NOT_REPLICATED)
     if not _LEAST_ENTRIES <= config.max_entries <= _MOST_ENTRIES or wrong_flags or db_id >= 0:
@@ -164,7 +166,7 @@ def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
 
 
 def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
-    """The state of a new database; errors as ``_checked``."""
+    """The state of a new database; raises the errors of ``_checked``."""
     _checked(name, db_id, config)
     return DatabaseImpl(
         db_id=db_id,

@@ -2,6 +2,6 @@
 
 Modules:
 
-* ``checkpointer``: the checkpoint: ten steps that bound recovery, and what takes part in it from above
-* ``dirty_map``: the dirty map: which nodes a checkpoint has to log, and how high
+* ``checkpointer``: the checkpoint: ten steps that bound recovery, and the protocol of its participants
+* ``dirty_map``: the dirty map: the nodes that a checkpoint has to log, and the highest level that it flushes
 """

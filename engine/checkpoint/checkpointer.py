@@ -1,14 +1,14 @@
 """The checkpoint: ten steps that bound recovery (R-CKPT-1 to R-CKPT-55).
 
-1. Ask the participants whether files will be let go: then one level more is flushed.
+1. Ask the participants whether files will be released: if so, one more level is flushed.
 2. State DIRTY_MAP_INCOMPLETE, next id.
 3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN after CkptStart.
 4. Build the dirty map; state COMPLETE.
-5. Flush it level by level, upwards. The bottom two levels go by sub-tree: BIN, its dirty siblings, their parent. A
-   logged root takes its MapLN along. Then the remaining MapLNs and the root entry.
+5. Flush it level by level, upwards. The bottom two levels are flushed by sub-tree: BIN, its dirty siblings, their
+parent. When a root is logged, its MapLN is logged too. Then the remaining MapLNs and the root entry follow.
 6., 7. Participants write the VLSN index and the utilization.
 8. Log CkptEnd and fsync.
-9., 10. Participants let files go; state NONE.
+9., 10. Participants release files; state NONE.
 
 Logging a node dirties its parent, so the parents of the highest flushed level stay dirty, and the next checkpoint
 climbs one level (R-CKPT-29). ``minimize`` flushes up to the roots.
@@ -54,13 +54,14 @@ from engine.txn.manager import TxnManager
 
 
 class Participant(Protocol):
-    """What takes part in a checkpoint from above: cleaner, VLSN index, utilization (R-CKPT-6, R-CKPT-8, R-CKPT-19).
+    """A part of the environment that takes part in checkpoints: cleaner, VLSN index, utilization (R-CKPT-6, R-CKPT-8,
+    R-CKPT-19).
 
     Called at fixed steps; registered with the checkpointer in the order in which they run.
     """
 
     def checkpoint_begins(self) -> bool:
-        """Step 1. Returns whether files will be let go after this checkpoint (then one level more is flushed)."""
+        """Step 1. Returns whether files will be released after this checkpoint (if so, one more level is flushed)."""
 
     def checkpoint_started(self) -> None:
         """Step 3, after CkptStart: what was allocated before it must be in memory now (R-CKPT-9)."""
@@ -81,7 +82,7 @@ class CheckpointReport(NamedTuple):
 
     Attributes:
         full_ins, full_bins, deltas: nodes logged.
-        provisional: how many with which flag, by normalised level.
+        provisional: number of nodes by normalised level and provisional flag.
         highest: highest flush level by database id.
         interval_before, interval_after: bytes that recovery would read.
     """
@@ -102,7 +103,7 @@ class CheckpointReport(NamedTuple):
 
 
 class LastIds(NamedTuple):
-    """Extremes of the id sequences that the catalog, the trees and the transactions do not keep."""
+    """Extreme values of the id sequences that the catalog, the trees and the transactions do not keep."""
 
     replicated_node: int = -9
     extinction: int = 0
@@ -166,7 +167,7 @@ class Checkpointer:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No checkpoint is under way inside; those that are asked for wait."""
+        """Exclude checkpoints inside the block; a checkpoint requested meanwhile waits."""
         with self._running:
             yield
 
@@ -197,11 +198,11 @@ class Checkpointer:
             invoker: api, daemon, recovery, close or cleaner (R-CKPT-4).
             force: whether due or not.
             minimize: flush every database up to its root (R-CKPT-5).
-            kbytes, minutes: due by these thresholds instead of the configured interval.
-            wait: for a checkpoint that is under way; otherwise return at once.
+            kbytes, minutes: thresholds that replace the configured interval.
+            wait: wait for a checkpoint that is running; otherwise return at once.
 
         Returns:
-            What was done; None when none was due.
+            Report of the checkpoint; None when none was due.
 
         Raises:
             RefusedError: the environment is read-only. StorageError: the log cannot be written.
@@ -211,8 +212,8 @@ class Checkpointer:
             raise RefusedError("the environment is read-only", consequence="no checkpoint was taken")
         if not wait and self._running.locked():
             return None
-        # One checkpoint at a time. No interruption leaves a ``with`` statement without the release, as it could leave
-        # the block after an ``acquire``: then every later checkpoint would wait for ever.
+        # One checkpoint at a time. A ``with`` statement releases the lock even when interrupted; an interruption just
+        # after a plain ``acquire`` would not, and every later checkpoint would wait for ever.
         with self._running:
             if not force and not self._due(writer, kbytes, minutes):
                 return None
@@ -227,7 +228,7 @@ class Checkpointer:
     def sync_database(self, db: DatabaseState) -> None:
         """Log all of a deferred-write database up to its root (R-TREE-60); the caller syncs the log.
 
-        It goes as in a checkpoint that has nothing else to do, without the two entries of one: recovery finds the root
+        This works like a checkpoint with nothing else to do, but without CkptStart and CkptEnd: recovery finds the root
         by its MapLN.
         """
         with self._running:
@@ -243,7 +244,7 @@ class Checkpointer:
                 self._end_map()
 
     def _end_map(self) -> None:
-        # After a failure the map is not used again, and this error must stay the one that is raised.
+        # After a failure the map is not used again, and this must remain the error that is raised.
         if self._ctx.latch.refusal is None:
             with self._ctx.latch:
                 self.map.end()
@@ -261,7 +262,7 @@ class Checkpointer:
         self._counts, self._deltas = Counter(), 0
         deletes_files = False
         for participant in self.participants:
-            # Every participant is asked, so not the other way round.
+            # The call comes first in the expression, so that every participant is asked.
             deletes_files = participant.checkpoint_begins() or deletes_files
         with self._ctx.latch:
             # Before CkptStart: eviction asks the map from here on.
@@ -279,7 +280,7 @@ class Checkpointer:
             participant.checkpoint_started()
         with self._ctx.latch:
             self.map.build()
-            # With the map, under one latch: a database dirtied later belongs to the next checkpoint.
+            # Under the same latch as the map: a database dirtied later belongs to the next checkpoint.
             maps = [db for db in self._catalog.loaded() if _needs_map_ln(db)]
         self._step("flush")
         self._flush_levels(maps)
@@ -289,7 +290,7 @@ class Checkpointer:
         self._step("CkptEnd")
         highest = {db.id: self.map.highest(db) for db in self._catalog.loaded() if self.map.highest(db) >= 0}
         end = self._log_end(writer, invoker, checkpoint_id, start, first_active, deletes_files)
-        # CkptEnd must be durable before a participant lets files go: until then recovery needs the old ones.
+        # CkptEnd must be durable before a participant releases files: until then recovery needs the old ones.
         writer.flush(sync=True)
         self.last_id, self.last_start, self.last_end = checkpoint_id, start, end
         self.last_time_ms = self._clock()
@@ -322,22 +323,22 @@ class Checkpointer:
                 self._listener.step("checkpoint flush", nodes - left, nodes)
 
     def _take_and_flush(self, entry: SelectedNode) -> IN | None:
-        """Log a node if it is still in the map and its level is flushed at all (R-CKPT-22)."""
+        """Log a node if it is still in the map and its level has to be flushed (R-CKPT-22)."""
         with self._ctx.latch:
             taken = self.map.take(entry.db, entry.node_id, entry.level)
-            # Others may have logged it meanwhile, or dropped its database.
+            # Another thread may have logged it meanwhile, or dropped its database.
             if taken is None or entry.level > self.map.highest(entry.db) or entry.db.deleted:
                 return None
             return self._flush(taken)
 
     def _flush(self, entry: SelectedNode) -> IN | None:
-        """Log one node of the map (R-CKPT-21); the parent of a BIN that was logged, None otherwise."""
+        """Log one node of the map (R-CKPT-21); returns the parent of a logged BIN, None otherwise."""
         db = entry.db
         if entry.is_root:
             root = root_in_memory(db)
             if root is not None and root.is_root and root.node_id == entry.node_id and root.dirty:
                 self._log(root, Provisional.NO)
-                # R-CKPT-26: nothing leads to the root until the MapLN, or the root entry, says where it is.
+                # R-CKPT-26: nothing leads to the new root until the MapLN, or the root entry, holds its LSN.
                 self._naming.write_map_ln(db)
             return None
         found = find_parent(self._ctx, db, entry.node_id, entry.level, entry.ident)
@@ -356,7 +357,8 @@ class Checkpointer:
     def _flush_sub_tree(self, parent: IN) -> None:
         """The dirty siblings of a BIN that are in the map, then their parent (R-CKPT-24).
 
-        With ``high_priority`` the caller holds the latch over all of it; without, others get in between two nodes.
+        With ``high_priority`` the caller holds the latch throughout; without, other threads may take it between two
+        nodes.
         """
         with self._ctx.latch:
             siblings = [kid for kid in parent.kids if isinstance(kid, BIN) and kid.dirty]
@@ -372,7 +374,7 @@ class Checkpointer:
         delta_before = node.delta_lsn if isinstance(node, BIN) else NULL_LSN
         log_node(self._ctx, node, provisional, allow_delta=True)
         is_delta = isinstance(node, BIN) and node.delta_lsn not in (NULL_LSN, delta_before)
-        # A delta may turn out as a full BIN, so what was logged is asked afterwards.
+        # A delta is allowed, but a full BIN may be logged: so this is determined after logging.
         self._deltas += is_delta
         if not is_delta:
             self._counts[(node.level & LEVEL_MASK, "full")] += 1
@@ -385,7 +387,7 @@ class Checkpointer:
         maps.clear()
 
     def _flush_catalog(self, maps: list[DatabaseState]) -> None:
-        """Step 5b: MapLNs that are left, and the root entry if it says something new."""
+        """Step 5b: the remaining MapLNs, and the root entry if it has changed."""
         with self._ctx.latch:
             self._log_maps(maps)
             catalog = self._catalog
@@ -436,6 +438,7 @@ class Checkpointer:
 def _needs_map_ln(db: DatabaseState) -> bool:
     """Whether a checkpoint logs a database's MapLN (R-CKPT-11).
 
-    That of a temporary database always: recovery removes those whose MapLN it sees in its range.
+    The MapLN of a temporary database is always logged: recovery removes the databases whose MapLNs it sees in its
+    range.
     """
     return (db.dirty or db.temporary) and not db.deleted and db.id not in (0, 1)

@@ -1,4 +1,4 @@
-"""The dirty map: which nodes a checkpoint has to log, and how high (R-CKPT-11 to R-CKPT-17).
+"""The dirty map: the nodes that a checkpoint has to log, and the highest level to flush (R-CKPT-11 to R-CKPT-17).
 
 Level → entries; mapping-tree levels sort above all others. The *highest flush level* of a database is the largest level
 of its selected nodes, plus one for a BIN that is no root: the parent of every logged BIN is logged too.
@@ -6,9 +6,9 @@ of its selected nodes, plus one for a BIN that is no root: the parent of every l
 States: NONE, INCOMPLETE while the nodes in memory are walked, COMPLETE until the checkpoint ends. Eviction asks
 ``eviction_provisional`` before it logs a node (R-CKPT-40).
 
-A node that the checkpointer logs is of the provisional state ``checkpoint_provisional``. Level at or above the highest
-flush level of its database: NO. Below: YES for a bottom node, else BEFORE_CKPT_END. So recovery never replays a node
-that may depend on a file that the checkpoint lets go (R-CKPT-23, R-CKPT-53).
+The checkpointer logs a node with the provisional flag from ``checkpoint_provisional``. At or above the highest flush
+level of its database: NO. Below: YES for a bottom node, else BEFORE_CKPT_END. So recovery never replays a node that may
+depend on a file that the checkpoint releases (R-CKPT-23, R-CKPT-53).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.tree.keys import Key
 
 
 def checkpoint_provisional(level: int, highest_level: int) -> Provisional:
-    """The flag.
+    """The provisional flag of a node that the checkpointer logs.
 
     Arguments:
         level: stored level of the node.
@@ -41,7 +41,7 @@ NO_LEVEL: Final = -1
 
 
 class CkptState(Enum):
-    """Where the checkpoint stands."""
+    """The state of the checkpoint."""
 
     NONE = "none"
     INCOMPLETE = "dirty map incomplete"
@@ -52,7 +52,7 @@ class SelectedNode(NamedTuple):
     """One node of the map, as it was when it was selected.
 
     Attributes:
-        lsn: where it was logged last then; another LSN later means that somebody else has logged it meanwhile.
+        lsn: its last logged LSN at that time; a different LSN later means that another thread has logged it meanwhile.
     """
 
     db: DatabaseState
@@ -64,7 +64,7 @@ class SelectedNode(NamedTuple):
 
 
 class DirtyMap:
-    """The map of one checkpoint at a time; used under the trees' latch.
+    """The map of one checkpoint at a time; used under the tree latch.
 
     Arguments:
         ctx: the trees.
@@ -89,12 +89,12 @@ class DirtyMap:
         self._build(list(self._ctx.nodes.values()))
 
     def build_of(self, db: DatabaseState) -> None:
-        """The same with the nodes of one database only."""
+        """Like ``build``, for the nodes of one database only."""
         self._build([node for node in self._ctx.nodes.values() if node.db is db])
 
     def _build(self, nodes: list[IN]) -> None:
         for node in nodes:
-            # Temporary databases are gone after a crash, so nothing of them is logged.
+            # Temporary databases do not survive a crash, so none of their nodes is logged.
             if node.is_bin or node.db.temporary or node.db.deleted:
                 continue
             if node.dirty:
@@ -118,21 +118,21 @@ class DirtyMap:
         """Add a dirty node; it raises its database's highest flush level (R-CKPT-13 to R-CKPT-15)."""
         self._put(node)
         level = node.level
-        # The parent of a logged BIN is logged too; a level more when files are let go.
+        # The parent of a logged BIN is logged too; one level more when files are released.
         if not node.is_root and (node.is_bin or self._extra_level):
             level += 1
-        # Replay of a deferred-write database has no LNs to go by, so it is flushed to the root.
+        # A deferred-write database has no LNs to replay, so it is flushed up to the root.
         root = root_in_memory(node.db)
         if (self._flush_all or node.db.deferred) and root is not None:
             level = root.level
         self._highest[node.db.id] = max(self._highest.get(node.db.id, NO_LEVEL), level)
 
     def add_parent(self, node: IN) -> None:
-        """Add the parent of a node that is being logged; the highest level stays (R-CKPT-16, R-CKPT-21)."""
+        """Add the parent of a node that is being logged; the highest level does not change (R-CKPT-16, R-CKPT-21)."""
         self._put(node)
 
     def highest(self, db: DatabaseState) -> int:
-        """The highest flush level of a database; -1 when nothing of it is in the map."""
+        """The highest flush level of a database; -1 when none of its nodes is in the map."""
         return self._highest.get(db.id, NO_LEVEL)
 
     def lowest_level(self) -> int | None:
@@ -140,7 +140,7 @@ class DirtyMap:
         return min(self._levels, default=None)
 
     def take_level(self, level: int) -> list[SelectedNode]:
-        """The entries of a level in ascending order of last logged LSN (R-CKPT-12); those never logged come last."""
+        """The entries of a level in ascending order of last logged LSN (R-CKPT-12); nodes never logged come last."""
         entries = self._levels.get(level, {})
         return sorted(entries.values(), key=lambda s: (s.lsn == NULL_LSN, s.lsn, s.node_id))
 
@@ -163,14 +163,16 @@ class DirtyMap:
         return sum(len(entries) for entries in self._levels.values())
 
     def split(self, sibling: IN) -> None:
-        """A split while the map is being built: the new level-2 node's dirty BINs must not be missed (R-CKPT-17)."""
+        """Handle a split while the map is being built: the new level-2 node's dirty BINs must be selected too
+        (R-CKPT-17).
+        """
         if self.state is CkptState.INCOMPLETE and sibling.height == 2:
             self.select_bins_of(sibling)
 
     def eviction_provisional(self, node: IN) -> Provisional:
-        """The flag with which eviction logs a dirty node, with the side effect of R-CKPT-40."""
+        """The provisional flag with which eviction logs a dirty node; it may select the parent (R-CKPT-40)."""
         if self.state is CkptState.INCOMPLETE and not node.is_root and node.parent is not None:
-            # R-CKPT-40: its child is logged now, and the walk may have passed it.
+            # R-CKPT-40: its child is logged now, and the walk may already have passed the parent.
             self.select(node.parent)
         if node.db.deferred:
             return Provisional.YES
@@ -183,6 +185,6 @@ class DirtyMap:
     def _put(self, node: IN) -> None:
         entries = self._levels.setdefault(node.level, {})
         key = (node.db.id, node.node_id)
-        # The first selection stays: its LSN says whether somebody else has logged the node since.
+        # The first selection stays: its LSN shows whether another thread has logged the node since.
         if key not in entries:
             entries[key] = SelectedNode(node.db, node.node_id, node.level, node.is_root, node.ident, node.lsn())

@@ -15,7 +15,7 @@ from engine.tree.in_node import IN
 
 
 def candidates(ctx: TreeContext) -> list[IN]:
-    """Nodes that may leave, the least recently used first; upper nodes without children come with the BINs."""
+    """Nodes that may be evicted, the least recently used first; upper nodes without children come with the BINs."""
     found = [node for node in ctx.nodes.values() if may_leave(node)]
     found.sort(key=lambda node: node.touched)
     return found
@@ -31,7 +31,9 @@ def may_leave(node: IN) -> bool:
 
 
 def _is_spare_root(node: IN) -> bool:
-    """A root that its MapLN leads to (R-EVT-4, R-EVT-6); those of the mapping and the naming tree stay."""
+    """Whether a node is a root that a MapLN leads to (R-EVT-4, R-EVT-6), so that it may be evicted; the roots of the
+    mapping and the naming tree stay.
+    """
     db = node.db
     return db.root is node and node.is_root and not db.deferred and db.id not in (MAPPING_DB_ID, NAMING_DB_ID)
 
@@ -39,11 +41,11 @@ def _is_spare_root(node: IN) -> bool:
 def strip(node: BIN) -> bool:
     """Drop cached data that is not embedded; whether there was any."""
     freed = False
-    # Most BINs have none: who recovers reads no records.
+    # Most BINs have none: recovery reads no records.
     if not node.data_bytes:
         return False
     for index, value in enumerate(node.values):
-        # Embedded data is nowhere else; a slot without an LSN cannot be read again.
+        # Embedded data exists only in the slot; without an LSN the data cannot be read again.
         if value and not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
             node.drop_value(index)
             freed = True

@@ -2,11 +2,11 @@
 
 Eviction of a dirty node logs it, as a delta where that is allowed, with the provisional flag of R-CKPT-40: while a
 checkpoint builds its dirty map the parent enters the map; below the highest flushed level the flag is YES; without a
-checkpoint NO. The parent's slot then holds the new LSN, and the parent is dirty; for a root the MapLN is logged.
+checkpoint it is NO. The parent's slot then holds the new LSN, and the parent is dirty; for a root the MapLN is logged.
 
-During recovery, and in a read-only environment, nothing can be logged: dirty nodes go to a scratch file and come back
-when they are needed (``engine.tree.spill``). Dirty roots stay, and, of databases with duplicates in the form of v6 and
-v7, every dirty node.
+During recovery, and in a read-only environment, nothing can be logged: dirty nodes go to a scratch file and are read
+back when they are needed (``engine.tree.spill``). Dirty roots stay in memory. So does every dirty node of a database
+with duplicates in the form of v6 and v7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.tree.tree import delist
 DEFAULT_BUDGET_BYTES: Final = 64 << 20
 _CRITICAL: Final = 1.1
 _KEEP: Final = 0.9
-# How much more must come before it is tried again, when too little could leave.
+# After a round that freed too little: the share of the budget by which memory must grow before the next attempt.
 _RETRY: Final = 0.05
 
 
@@ -34,9 +34,9 @@ class Evictor:
 
     Arguments:
         ctx: the trees.
-        budget_bytes: what nodes may take.
-        provisional: the flag with which a dirty node is logged (the checkpointer's dirty map knows); None where nothing
-            is logged.
+        budget_bytes: the memory that nodes may take.
+        provisional: gives the provisional flag with which a dirty node is logged (from the checkpointer's dirty map);
+            None where nothing can be logged.
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Evictor:
         return self._ctx.used_bytes > self.budget_bytes
 
     def is_critical(self) -> bool:
-        """Whether so much is held that callers must not wait for a thread to evict."""
+        """Whether the budget is exceeded so far that callers must evict and not wait for a thread."""
         return self._ctx.used_bytes > self.budget_bytes * _CRITICAL
 
     def keep_room(self) -> None:
-        """Evict when the nodes take more than the budget; for recovery, which asks after every change."""
+        """Evict when the nodes take more than the budget; recovery calls this after every change."""
         used = self._ctx.used_bytes
         if used > self.budget_bytes and used > self._try_at:
             self.run()
             used = self._ctx.used_bytes
-            # Too little could leave: looking through the cache at every change would cost more than it frees.
+            # Too little was freed: searching the cache at every change would cost more than it frees.
             self._try_at = used + int(self.budget_bytes * _RETRY) if used > self.budget_bytes else 0
 
     def run(self, target_bytes: int | None = None) -> int:
@@ -75,19 +75,19 @@ class Evictor:
             target_bytes: nine tenths of the budget when None.
 
         Returns:
-            How many nodes left.
+            How many nodes were evicted.
         """
         target = int(self.budget_bytes * _KEEP) if target_bytes is None else target_bytes
         before = self.evicted
         with self._ctx.latch:
-            # Cached data of BINs goes first: that costs no logging.
+            # Drop cached data of BINs first: that needs no logging.
             for node in candidates(self._ctx):
                 if self._ctx.used_bytes <= target:
                     break
                 if isinstance(node, BIN) and strip(node):
                     self._ctx.account(node)
                     self.stripped += 1
-            # Upper nodes lose their last child in one round and may leave in the next.
+            # Upper nodes lose their last child in one round and can be evicted in the next.
             while self._ctx.used_bytes > target and self._round(target):
                 pass
         return self.evicted - before
@@ -112,7 +112,7 @@ class Evictor:
             return parent is not None and self._spill(node, parent, index)
         if node.dirty:
             assert self._provisional is not None
-            # R-CKPT-40: asked for each node, since it puts the parent into the map.
+            # R-CKPT-40: determined for each node, since the call puts the parent into the map.
             log_node(self._ctx, node, self._provisional(node), allow_delta=True)
             self.logged += 1
             # R-EVT-6: nothing else leads to a root.

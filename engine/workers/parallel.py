@@ -1,18 +1,19 @@
 """Apply a function to tasks in several processes.
 
-A task is mostly one log file: the places of entries are known only from the start of a file. With n processes the
-calling one does a share itself, and n - 1 workers do the others. There is no pool: a log file is checked in 25 ms, and
-on a small log a pool would take longer to begin than a second process gains. Results come in the order of the tasks.
+A task is usually one log file: the places of entries are known only from the start of a file. With n processes the
+calling process does a share itself, and n - 1 workers do the others. There is no pool: a log file is checked in 25 ms,
+and on a small log a pool would take longer to start than a second process saves. Results come in the order of the
+tasks.
 
 * ``map_small`` is for results of a few kilobytes, such as counts. Each process takes the next task when it is free, so
-  that a busy core or a short last file keeps no other waiting. Results that arrive early are kept.
+  that a busy core or a short last file delays no other process. Results that arrive early are kept.
 * ``map_in_order`` is for results of any size, such as rendered entries. Every n-th task belongs to the same process. A
-  worker hands over one result before it begins the next but one, since a pipe holds little; so memory does not grow
-  with the log.
+  pipe holds little, so a worker runs at most one task ahead of the result that it hands over; memory does not grow with
+  the log.
 
-Tasks are taken by number (``engine.workers.process``); with many tasks a number stands for several.
+Tasks are taken by number (``engine.workers.process``); if there are many tasks, one number stands for several.
 
-Where there is no fork, the calling process does all the work.
+On systems without fork, the calling process does all the work.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs
     """Apply a function to tasks, in this process or in several.
 
     Arguments:
-        function: any; its results and errors are pickled.
+        function: any function; its results and errors are pickled.
         tasks: what to do.
         jobs: how many processes, this one included.
 
@@ -54,7 +55,7 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs
 
 
 def map_small(function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int) -> Generator[Result, None, None]:
-    """The same for small results: each process takes the next task when it is free."""
+    """Like ``map_in_order``, for small results: each process takes the next task when it is free."""
     count = _processes(tasks, jobs)
     if count == 1:
         yield from map(function, tasks)
@@ -95,7 +96,7 @@ def _numbers(queue: WorkQueue, step: int, end: int) -> Iterator[int]:
 
 
 class _Workers:
-    """Workers, and the results that they have handed over.
+    """The worker processes and the results received from them.
 
     Attributes:
         done: outcomes by number of the task.
@@ -113,18 +114,20 @@ class _Workers:
             worker.end()
 
     def start(self, function: Callable[[Task], Result], tasks: Sequence[Task], numbers: Iterable[int]) -> None:
-        """Begin a worker that does the tasks of these numbers. This process has no other threads at that point."""
+        """Start a worker that does the tasks of these numbers. This process must have no other threads at that
+        point.
+        """
 
         def produce() -> Iterator[bytes]:
             for number in numbers:
-                # While the parent is waited for, the message alone is held.
+                # While the worker waits for the parent, it holds only the message.
                 yield pickle.dumps((number, _outcome(function, tasks[number])), pickle.HIGHEST_PROTOCOL)
 
         # Safe to unpickle: only a fork of this process can write to the pipe.
         self._workers.append(WorkerProcess(produce, pickle.loads, self._workers))
 
     def look(self) -> None:
-        """Receive what is there, without waiting."""
+        """Receive what is available, without waiting."""
         for worker in readable(self._workers, wait=False):
             self._receive(worker)
 
@@ -132,7 +135,7 @@ class _Workers:
         """The result of a task that a worker has taken.
 
         Arguments:
-            worker: which one; None when that is not known.
+            worker: its number; None when it is not known.
 
         Raises:
             JetoolError: the worker was killed.
@@ -151,7 +154,7 @@ class _Workers:
         return self.take(number)
 
     def take(self, number: int) -> Any:
-        """A result that is there. Raises what the function raised."""
+        """Remove and return a result that has arrived. Raises what the function raised."""
         good, value = self.done.pop(number)
         if not good:
             raise value

@@ -1,6 +1,6 @@
 """A worker: a fork of this process that sends messages through a pipe.
 
-This is the one place that forks. It decides what holds for every worker:
+This is the only module that forks. It sets what holds for every worker:
 
 * SIGINT and SIGTERM are blocked while the process forks, so that no handler of the parent runs in the worker. Then the
   worker ignores SIGINT, which is for the parent, and ends at SIGTERM.
@@ -37,7 +37,9 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def can_fork() -> bool:
-    """Whether a fork is whole: it has neither the other threads of this process nor the state of their locks."""
+    """Whether a fork is safe: this process has no other threads, whose locks the fork would copy while they are
+    held.
+    """
     return HAS_FORK and threading.active_count() == 1
 
 
@@ -45,9 +47,9 @@ class WorkerProcess:
     """A worker that begins at once; ``end`` ends it.
 
     Arguments:
-        produce: runs in the worker, and gives the messages.
-        decode: makes the value of a message, in this process. It must not keep the view that it gets.
-        others: workers that were begun before; the new one closes their pipes.
+        produce: runs in the worker and yields the messages.
+        decode: decodes a message, in this process. It must not keep the view that it receives.
+        others: workers started before; the new one closes their pipes.
 
     Raises:
         OSError: the system has no room for another process, or no descriptors.
@@ -74,16 +76,16 @@ class WorkerProcess:
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            # The worker alone has this end now, so that the pipe ends with it.
+            # Now only the worker holds this end, so that the pipe ends with it.
             os.close(sending)
 
     @property
     def handle(self) -> int:
-        """The descriptor that can be read when ``read`` does not wait."""
+        """The descriptor to poll; when it is readable, ``read`` does not wait."""
         return self._handle
 
     def is_ready(self) -> bool:
-        """Whether there is a value that was not taken yet, or ``read`` does not wait."""
+        """Whether a value has not been taken yet, or ``read`` would not wait."""
         return bool(self._values) or bool(readable([self], wait=False))
 
     def read(self) -> bool:
@@ -98,7 +100,7 @@ class WorkerProcess:
         return bool(piece)
 
     def take(self) -> Iterator[Any]:
-        """The values of the messages that were read whole, in the order of sending."""
+        """The values of the messages that were read completely, in the order of sending."""
         while self._values:
             yield self._values.popleft()
 
@@ -109,7 +111,7 @@ class WorkerProcess:
         os.close(self._handle)
         self._handle = -1
         if self._pid > 0:
-            # It was not waited for yet, so no other process has its number.
+            # The process has not been reaped yet, so no other process can have its number.
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
 
@@ -133,17 +135,17 @@ class WorkQueue:
         return _NUMBER.unpack(taken)[0] if taken else None
 
     def close(self) -> None:
-        """Let go of the rest. Closing twice is harmless."""
+        """Discard the remaining numbers. Closing twice is harmless."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
 
 def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProcess]:
-    """The workers whose ``read`` does not wait now.
+    """The workers for which ``read`` would not wait now.
 
     Arguments:
-        wait: until there is one.
+        wait: wait until there is one.
     """
     # Not ``select``, which refuses descriptors above 1023.
     poll, by_handle = select.poll(), {}
@@ -165,7 +167,7 @@ def _work(produce: Callable[[], Iterable[bytes]], sending: int, inherited: Itera
             _send(sending, _LENGTH.pack(len(message)))
             _send(sending, message)
     except BaseException:
-        # The parent does not listen any more, or learns of the error in another way.
+        # The parent no longer reads, or learns of the error from the end of the pipe.
         os._exit(1)
     os._exit(0)
 

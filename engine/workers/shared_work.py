@@ -1,11 +1,11 @@
 """Numbered parts of one piece of work, done by a worker and by this process.
 
-A process that is free takes the next number (``engine.workers.process``). A part gives a plain value, and writes what
-is large to a scratch file; each of the two processes has its own.
+A process that is free takes the next number (``engine.workers.process``). A part returns a plain value and writes large
+results to a scratch file; each of the two processes has its own scratch file.
 
-A worker only saves time. When it ends early, whatever the cause, this process does the rest, and meets the same
-errors. Recovery prepares redo like this: a worker sorts the records of one part of the log while this process sorts
-those of another.
+A worker only saves time. When it ends early, for whatever reason, this process does the rest and meets the same errors.
+Recovery prepares redo this way: a worker sorts the records of one part of the log while this process sorts those of
+another.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from engine.workers.process import WorkerProcess, WorkQueue
 
 
 class ValueWorker:
-    """A worker that sends plain values; one that cannot be begun sends none.
+    """A worker that sends plain values; if it cannot be started, there are no values.
 
     Arguments:
-        produce: runs in the worker, and gives the values. The last one has to show that it is the last.
+        produce: runs in the worker and yields the values. The last value must be recognizable as the last.
     """
 
     def __init__(self, produce: Callable[[], Iterable[Any]]) -> None:
@@ -35,11 +35,11 @@ class ValueWorker:
             return
 
     def has_value(self) -> bool:
-        """Whether ``values`` gives one, or ends, without waiting long."""
+        """Whether ``values`` yields a value, or ends, without a long wait."""
         return self._worker is None or self._worker.is_ready()
 
     def values(self) -> Iterator[Any]:
-        """The values, as they come, up to the end of the worker."""
+        """The values as they arrive, until the worker ends."""
         worker = self._worker
         while worker is not None:
             is_open = worker.read()
@@ -54,7 +54,7 @@ class ValueWorker:
 
 
 def _marshalled(produce: Callable[[], Iterable[Any]]) -> Iterator[bytes]:
-    # The worker ends soon, and its garbage with it.
+    # The worker ends soon, so collecting its garbage is not worth the time.
     gc.disable()
     yield from map(marshal.dumps, produce())
 
@@ -72,11 +72,11 @@ class PartResult(NamedTuple):
 
 
 class SharedWork:
-    """Work that a worker, which begins at once, and this process do together; ``close`` ends it.
+    """Work shared by a worker, which starts at once, and this process; ``close`` ends it.
 
     Arguments:
-        parts: how many there are, at most ``MOST_NUMBERS``.
-        work: does the part of a number; gives plain values, and writes to the file what is large.
+        parts: number of parts, at most ``MOST_NUMBERS``.
+        work: does the part of a number; returns plain values, and writes large results to the file.
 
     Raises:
         StorageError: there is no room for scratch files.
@@ -92,11 +92,11 @@ class SharedWork:
         self._worker = ValueWorker(self._elsewhere)
         self._values = self._worker.values()
         self._done: dict[int, PartResult] = {}
-        # Values of one read may be several; the worker has ended only after the last of them.
+        # One read may bring several values; the worker counts as ended only after the last of them.
         self._is_open = True
 
     def results(self) -> Iterator[PartResult]:
-        """The result of each part, in their order; this process works while it waits."""
+        """The result of each part, in order of their numbers; this process works while it waits."""
         for number in range(self._parts):
             while number not in self._done:
                 if self._is_open and self._worker.has_value():
@@ -106,7 +106,7 @@ class SharedWork:
                 elif self._is_open:
                     self._receive()
                 else:
-                    # The worker has taken the part, and has ended before it was done.
+                    # The worker took the part but ended before it was done.
                     self._done[number] = PartResult(None, self._here)
             yield self._done.pop(number)
 
@@ -129,7 +129,7 @@ class SharedWork:
 
 
 def _tried(work: Callable[[int, ScratchFile], Any], number: int, scratch: ScratchFile) -> Any:
-    """The result of a part; None when it fails: the process that does it in its turn meets the same error."""
+    """The result of a part; None if it fails: the process that does it later meets the same error."""
     try:
         return work(number, scratch)
     except Exception:

@@ -1,9 +1,9 @@
 """A spill file: lists of numbers that several processes append to, and that may be larger than memory.
 
-A process keeps the numbers that it adds; ``flush`` appends them to a nameless file of the system's temporary directory,
-which all workers begun after ``share`` have in common. A flush is one write to the end of the file, so that processes
-do not wait for each other. Each part begins with the name of its list and its length in bytes, so that a process finds
-what others have flushed after it began.
+A process buffers the numbers that it adds; ``flush`` appends them to a nameless file in the system's temporary
+directory, shared by all workers that start after ``share``. A flush is one write to the end of the file, so that
+processes do not wait for each other. Each part begins with the name of its list and its length in bytes, so that a
+process finds the parts that others have flushed since it started.
 
 Example: list 7 with two numbers, list 9 with one: ``7 16 n n 9 8 n``, eight bytes each.
 """
@@ -26,18 +26,18 @@ class SpillFile:
     """Lists of signed 64-bit numbers; the name of a list is a number.
 
     Attributes:
-        waiting: numbers that were added and not flushed, by list. Callers append to these lists directly.
+        waiting: numbers by list that were added and not flushed. Callers append to these lists directly.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[int, list[int]] = {}
         self._file: IO[bytes] | None = None
-        # By name where its parts begin, and their bytes; up to an end of the file.
+        # By list name: the places of its parts and their lengths, as far as the file has been read.
         self._places: dict[int, list[tuple[int, int]]] = {}
         self._known = 0
 
     def share(self) -> bool:
-        """Make the file, before the workers that are to have it in common; False where there is no place for one."""
+        """Make the file, before the workers that share it start; False if it cannot be made."""
         try:
             if self._file is None:
                 self._file = nameless_file()
@@ -47,7 +47,7 @@ class SpillFile:
         return True
 
     def flush(self) -> bool:
-        """Append what waits to the file; False when there is no room for it, and it is lost."""
+        """Append the buffered numbers to the file; False if there is no room; they are lost then."""
         if not self.waiting:
             return True
         if not self.share() or self._file is None:
@@ -70,7 +70,7 @@ class SpillFile:
         return sorted({*self._places, *self.waiting})
 
     def take(self, name: int) -> array[int]:
-        """The numbers of a list, those of each part in their order.
+        """The numbers of a list; within a part they keep their order.
 
         Raises:
             StorageError: they cannot be read.
@@ -100,7 +100,7 @@ class SpillFile:
             self._file = None
 
     def _look(self) -> None:
-        """Find what was flushed since."""
+        """Find the parts that were flushed since the last look."""
         if self._file is None:
             return
         end = os.fstat(self._file.fileno()).st_size
