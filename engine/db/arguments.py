@@ -1,7 +1,7 @@
-"""Arguments of calls that write or search, checked before a lock is taken and before a node changes.
+"""Arguments of calls that write or search, checked before a lock is taken or a node changes.
 
-Keys and data are ``bytes``; ``bytearray`` and ``memoryview`` are copied, so that a later change of theirs reaches no
-node. Everything else is refused: ``str`` has no one encoding, and None is not the empty key.
+Keys and data are ``bytes``; ``bytearray`` and ``memoryview`` are copied, so that a later change to them cannot reach a
+node. Everything else is refused: ``str`` has no single encoding, and None is not the empty key.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from engine.errors import ArgumentError
 from engine.tree.database_state import MOST_ENTRIES
 from engine.txn.payload import PutMode
 
-# An entry of the log has a signed size of four bytes; what stands beside key and data takes less than this.
+# A log entry has a signed size of four bytes; everything in it besides key and data takes less than this.
 _MOST_BYTES: Final = (1 << 31) - (1 << 12)
-# The least that JE takes for je.nodeMaxEntries; nodes of other logs may have fewer.
+# The least value that JE accepts for je.nodeMaxEntries; nodes in existing logs may have fewer slots.
 _LEAST_ENTRIES: Final = 4
 _MOST_EXPIRATION: Final = (1 << 31) - 1
 
@@ -24,10 +24,10 @@ def bytes_of(value: object, what: str) -> bytes:
     """Key or data as bytes.
 
     Arguments:
-        what: names it in the message.
+        what: the name of the argument in the message.
 
     Raises:
-        ArgumentError: it is of another type, or longer than an entry of the log can be.
+        ArgumentError: it has another type, or is longer than a log entry can be.
     """
     if type(value) is not bytes:
         if not isinstance(value, (bytes, bytearray, memoryview)):
@@ -50,15 +50,15 @@ def bytes_of(value: object, what: str) -> bytes:
 
 
 def check_record(key: bytes, data: bytes, expiration: int, mode: PutMode = PutMode.OVERWRITE) -> None:
-    """Check a record that is to be written, whose key and data are bytes.
+    """Check a record that is about to be written; key and data are bytes already.
 
     Arguments:
         expiration: days since 1970, or negative hours; 0 for none.
-        mode: what to do where there is a record, or none.
+        mode: what to do if a record exists, or does not.
 
     Raises:
-        ArgumentError: the mode is no PutMode; key and data are longer than an entry of the log can be; or the
-            expiration is not a number of 32 bits.
+        ArgumentError: the mode is not a PutMode; key and data are longer than a log entry can be; or the expiration is
+            not a 32-bit number.
     """
     if len(key) + len(data) > _MOST_BYTES:
         raise ArgumentError(
@@ -81,10 +81,10 @@ def check_record(key: bytes, data: bytes, expiration: int, mode: PutMode = PutMo
 
 
 def check_options(options: DatabaseOptions) -> None:
-    """Check how a database is to be made.
+    """Check the options of a new database.
 
     Raises:
-        ArgumentError: nodes of a size that JE does not have.
+        ArgumentError: JE does not support that node size.
     """
     entries = options.max_entries
     if not isinstance(entries, int) or not _LEAST_ENTRIES <= entries <= MOST_ENTRIES:
@@ -100,7 +100,7 @@ def name_of(value: object) -> str:
     """The name of a database.
 
     Raises:
-        ArgumentError: it is no text.
+        ArgumentError: it is not a ``str``.
     """
     if not isinstance(value, str):
         raise ArgumentError(

@@ -1,6 +1,6 @@
-"""The queue of BINs whose deleted slots may go (R-TREE-50 to R-TREE-53).
+"""The queue of BINs whose deleted slots may be removed (R-TREE-50 to R-TREE-53).
 
-Keys are queued as transactions end, and worked through in their order: of all those of one BIN the first does it.
+Keys are queued as transactions end, and processed in key order: the first key of a BIN compresses the whole BIN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Compressor:
 
     Arguments:
         ctx: the trees.
-        locks: a slot whose version is locked stays.
+        locks: a slot whose version is locked is kept.
     """
 
     def __init__(self, ctx: TreeContext, locks: LockTable) -> None:
@@ -34,11 +34,11 @@ class Compressor:
         self._queue: list[tuple[DatabaseState, Key]] = []
 
     def is_locked(self, lsn: int) -> bool:
-        """Whether anybody holds a lock on a record version."""
+        """Whether any transaction holds a lock on a record version."""
         return bool(self._locks.owners(lsn))
 
     def add(self, txn: Txn) -> None:
-        """Queue what a transaction deleted; called when it ends."""
+        """Queue the keys that a transaction deleted; called when it ends."""
         with self._mutex:
             self._queue += txn.deleted
         txn.deleted = []
@@ -50,11 +50,11 @@ class Compressor:
         """Work through the queue. A BIN that cursors stand on is queued again.
 
         Returns:
-            How many slots went.
+            The number of slots removed.
         """
         removed = 0
         with self._mutex:
-            # Taken whole: what is queued meanwhile waits for the next round.
+            # The whole queue is taken: keys queued meanwhile wait for the next round.
             queue, self._queue = self._queue, []
         keys_of: dict[DatabaseState, list[Key]] = {}
         for db, key in queue:
@@ -67,7 +67,7 @@ class Compressor:
                 with self._ctx.latch:
                     node, bound = self._resident(db, keys[at])
                     removed += 0 if node is None else self._one(node, db, keys[at])
-                # Forward whatever a damaged tree says.
+                # Always move forward, even if the bound in a damaged tree lies behind.
                 at = len(keys) if bound is None else max(at + 1, bisect_left(keys, bound, at))
         return removed
 
@@ -81,7 +81,7 @@ class Compressor:
     def _resident(self, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
         """The BIN of a key, if it is in memory, and the key at which the next BIN begins, or None for the last BIN.
 
-        One that is not in memory needs no compression now.
+        A BIN that is not in memory needs no compression now.
         """
         node, bound = root_of(self._ctx, db), None
         while node is not None and not isinstance(node, BIN):

@@ -1,6 +1,6 @@
 """Settings of an environment: the ``je.*`` parameters by their names, and ``je.properties`` (je-behaviour.md 0).
 
-Precedence, as in JE: what the file ``je.properties`` in the environment says overrides what the program says.
+Precedence, as in JE: the file ``je.properties`` in the environment overrides the settings of the program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROPERTIES_FILE: Final = "je.properties"
 
 
 class ExtinctionStatus(Enum):
-    """What an application says of a record (JE's ExtinctionFilter); MAYBE_EXTINCT where it does not know yet."""
+    """An application's answer about a record (JE's ExtinctionFilter); MAYBE_EXTINCT if it does not know yet."""
 
     EXTINCT = "extinct"
     NOT_EXTINCT = "not extinct"
@@ -40,68 +40,69 @@ class EnvironmentConfig:
     Attributes:
         read_only: change nothing, lock nothing, create nothing.
         create: make the environment if it does not exist.
-        replicated: an environment that is made is one of a replication group.
+        replicated: a newly created environment belongs to a replication group.
         transactional: operations without a transaction get one of their own.
         file_max_bytes: je.log.fileMax.
         buffer_bytes: je.log.bufferSize.
-        queue_bytes, use_queue: je.log.writeQueueSize, je.log.useWriteQueue: what may be kept back during an fsync.
-        fsync_timeout_ms: je.log.fsyncTimeout: who has waited so long for a group commit syncs itself.
+        queue_bytes, use_queue: je.log.writeQueueSize, je.log.useWriteQueue: size of the queue that buffers writes
+            during an fsync.
+        fsync_timeout_ms: je.log.fsyncTimeout: a thread that waits this long for a group commit syncs by itself.
         group_interval_ms, group_threshold: je.log.groupCommitInterval, je.log.groupCommitThreshold; 0 for none.
         node_max_entries: je.nodeMaxEntries, of new databases.
         bin_delta_percent: je.tree.binDelta.
-        blind_puts: je.tree.binDeltaBlindPuts: give deltas the bloom filters that JE's blind puts look into. Off, other
-            than in JE: nothing here reads them, and they slow checkpoints down.
+        blind_puts: je.tree.binDeltaBlindPuts: give deltas the bloom filters that JE's blind puts use. Off by default,
+            unlike in JE: nothing here reads the filters, and they slow checkpoints down.
         max_embedded_bytes: je.tree.maxEmbeddedLN.
         lock_timeout_ms, txn_timeout_ms: je.lock.timeout, je.txn.timeout; 0 for none.
         deadlock_detect, deadlock_delay_ms: je.lock.deadlockDetect, je.lock.deadlockDetectDelay.
-        checkpoint_bytes: je.checkpointer.bytesInterval; 0 takes no checkpoints by bytes.
-        checkpoint_interval_ms: je.checkpointer.wakeupInterval; looked at when ``checkpoint_bytes`` is 0.
+        checkpoint_bytes: je.checkpointer.bytesInterval; with 0 no checkpoint is triggered by bytes.
+        checkpoint_interval_ms: je.checkpointer.wakeupInterval; used only when ``checkpoint_bytes`` is 0.
         checkpoint_high_priority: je.checkpointer.highPriority.
-        run_cleaner: je.env.runCleaner: clean in a thread; without one the log is cleaned only when asked.
+        run_cleaner: je.env.runCleaner: clean in a thread; without it the log is cleaned only on request.
         cleaner_min_utilization, cleaner_min_file_utilization, cleaner_min_age, cleaner_two_pass_gap,
             cleaner_two_pass_threshold, cleaner_bytes, cleaner_interval_ms, cleaner_look_ahead_bytes, cleaner_expunge,
             cleaner_gradual, cleaner_force_files: je.cleaner.minUtilization, minFileUtilization, minAge, twoPassGap,
             twoPassThreshold, bytesInterval, wakeupInterval, lookAheadCacheSize, expunge, gradualExpiration,
             forceCleanFiles.
-        ttl_purge_delay_ms: je.env.ttlLnPurgeDelay: expired records are kept so long.
-        max_disk, free_disk, reserved_disk: je.maxDisk, je.freeDisk, je.reservedDisk, in bytes; 0 for none. Other
-            than in JE there is no je.freeDisk unless somebody asks for it: short commands must not fail on a disk that
-            is nearly full.
+        ttl_purge_delay_ms: je.env.ttlLnPurgeDelay: how long expired records are kept.
+        max_disk, free_disk, reserved_disk: je.maxDisk, je.freeDisk, je.reservedDisk, in bytes; 0 for none. Unlike in
+            JE, je.freeDisk defaults to 0: short commands must not fail on a disk that is nearly full.
         vlsn_min_size: je.rep.minVLSNIndexSize.
-        run_checkpointer: je.env.runCheckpointer: take checkpoints in a thread, or, if False, only when asked; None lets
-            the threads that write take them when they are due.
+        run_checkpointer: je.env.runCheckpointer: True takes checkpoints in a thread, False only on request; with None
+            the writing threads take them when they are due.
         run_evictor, run_compressor: je.env.runEvictor, je.env.runINCompressor: in threads of their own.
         compressor_interval_ms: je.compressor.wakeupInterval.
-        flush_sync_ms, flush_no_sync_ms: je.log.flushSyncInterval, je.log.flushNoSyncInterval: how often a thread makes
-            commits without sync durable, or writes them out; 0 for never.
-        cache_bytes: je.maxMemory: what nodes may take, during recovery too. Changed nodes beyond it are logged; where
-            nothing can be logged, kept in the system's temporary directory. A share of the free memory unless it is
-            given (``engine.db.memory``); je.maxMemoryPercent is the share of a JVM's heap.
-        cache_is_fixed: je.properties does not change it.
-        read_ahead_bytes: recovery of a log of this size may fork a process that reads ahead, in programs of one
-            thread; 0 for never.
+        flush_sync_ms, flush_no_sync_ms: je.log.flushSyncInterval, je.log.flushNoSyncInterval: how often a thread syncs,
+            or writes out, commits that were made without sync; 0 for never.
+        cache_bytes: je.maxMemory: the memory that nodes may take, during recovery too. Changed nodes beyond it are
+            logged, or, where nothing can be logged, kept in the system's temporary directory. By default a share of the
+            free memory (``engine.db.memory``); je.maxMemoryPercent is a share of a JVM's heap.
+        cache_is_fixed: je.properties does not change ``cache_bytes``.
+        read_ahead_bytes: if the log has at least this size, recovery may fork a process that reads ahead, in programs
+            with one thread; 0 for never.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
-            bad entry of the last file (D-5). Off, as in JE, cuts it away.
+            bad entry of the last file (D-5). Off, as in JE: the Commit is cut off.
         halt_on_record_after_bad: the same for records outside transactions, which JE promises to keep only after a
-            checkpoint or a sync. Off, as in JE, cuts them away.
-        mark_damage: a bad entry that is met in a file after opening makes the environment invalid, and leaves the
-            restore marker, for which JE and this program refuse to open it (R-LOG-37, R-LOG-40). For processes that
-            stay; without it an operation that meets one fails, and the others go on.
+            checkpoint or a sync. Off, as in JE: they are cut off.
+        mark_damage: for long-running processes. A bad entry met after opening makes the environment invalid and leaves
+            the restore marker, so that JE and this program refuse to open it (R-LOG-37, R-LOG-40). Otherwise only the
+            operation that meets the bad entry fails.
         force_checkpoint, force_new_file: je.env.recoveryForceCheckpoint, je.env.recoveryForceNewFile.
         vlsn_stride, vlsn_mappings, vlsn_distance: je.rep.vlsn.stride, je.rep.vlsn.mappings, je.rep.vlsn.distance.
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
-        rebuild_vlsn_index: make the VLSN index anew from the log instead of merging into what is stored.
+        rebuild_vlsn_index: rebuild the VLSN index from the log instead of merging into the stored one.
         comparators: sort keys by Java class name.
-        guess_orders: the files are a view that is thrown away, so that keys in an order that is not known may be
-            put where they are found again. Without it an environment is not opened for writing where that is needed.
-        extinction_filters: filters of extinct records by Java class name; they get the serialized filter and a key.
-        extinction_status: says of a database by name, and of a key in it (of an index: the primary key), whether the
-            application has discarded the record or is about to, as JE's ExtinctionFilter. The cleaner then lets it go
-            without waiting for the task, and a file that is gone is no error.
-        before_writing: looks at the databases of an environment that recovery has found, before anything on disk is
-            changed. What it raises ends the opening, and all is as it was.
-        when_counted: hears, at the same time, what recovery has counted of the use of each file.
-        clock: milliseconds since 1970; None for the system's.
+        guess_orders: for files of a temporary view that is thrown away: keys whose order is not known may be put where
+            later searches of this view find them. Otherwise an environment that needs this is not opened for writing.
+        extinction_filters: filters of extinct records by Java class name; they are called with the serialized filter
+            and a key.
+        extinction_status: called with the name of a database and a key (in an index: the primary key). It tells whether
+            the application has discarded the record or is about to, like JE's ExtinctionFilter. The cleaner then drops
+            the record without waiting for the task, and a missing file of such a record is not an error.
+        before_writing: called with the databases that recovery has found, before anything on disk changes. If it
+            raises, opening ends and nothing has changed.
+        when_counted: called at the same time with the utilization of each file that recovery has counted.
+        clock: gives milliseconds since 1970; None for the system clock.
     """
 
     read_only: bool = False
@@ -172,7 +173,7 @@ class EnvironmentConfig:
 
     @property
     def cleaner_interval_bytes(self) -> int:
-        """The bytes of log after which the cleaner looks for work again (R-CLN-15)."""
+        """The number of log bytes after which the cleaner looks for work again (R-CLN-15)."""
         return self.cleaner_bytes or min(self.file_max_bytes // 4, _MOST_CLEANER_BYTES)
 
     @property
@@ -181,7 +182,7 @@ class EnvironmentConfig:
         return BucketLimits(self.vlsn_stride, self.vlsn_mappings, self.vlsn_distance)
 
     def with_background(self) -> EnvironmentConfig:
-        """The same with all background threads, at JE's intervals, and marked when damaged, for processes that stay."""
+        """A copy with all background threads at JE's intervals, and ``mark_damage``, for long-running processes."""
         return replace(
             self,
             run_checkpointer=True,
@@ -194,7 +195,7 @@ class EnvironmentConfig:
         )
 
     def with_params(self, params: Mapping[str, str]) -> EnvironmentConfig:
-        """The same with ``je.*`` parameters; ones that are not known here are ignored, as they do not concern us.
+        """A copy with ``je.*`` parameters applied; parameters that this program does not use are ignored.
 
         Raises:
             UsageError: a value is not of the parameter's kind, or out of its range.
@@ -205,7 +206,7 @@ class EnvironmentConfig:
             if known is None or (known.field == "cache_bytes" and self.cache_is_fixed):
                 continue
             value = known.parse(name, text.strip())
-            # JE takes a size, and where it is 0 the share.
+            # JE uses the size, and the share only if the size is 0.
             if name == _MEMORY_PERCENT:
                 changes.setdefault(known.field, share_of_heap(int(str(value))))
             elif name != _MEMORY or value:
@@ -228,7 +229,7 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """One ``je.*`` parameter: the field, kind (int, long, ms, bool, text), range. A time above 0 is 1 ms at least.
+    """One ``je.*`` parameter: field, kind (int, long, ms, bool, text) and range. A time above 0 is at least 1 ms.
 
     As in JE, an int and a time in ms are at most 2^31 - 1, and a long is at most 2^62.
     """
@@ -254,7 +255,7 @@ class _Parameter:
             return text.lower() == "true"
         try:
             value = _duration_ms(text) if self.kind == "ms" else int(text)
-        # What is no number at all, has more digits than Python reads, or is infinite.
+        # Not a number, more digits than Python reads, or infinite.
         except (ValueError, OverflowError):
             raise UsageError(f"{name} is a number", found=_shown(text)) from None
         if not self.least <= value <= self.most:

@@ -1,12 +1,12 @@
 """A cursor: a position among the records of a database (R-TXN-20).
 
 It stands on a record, or on none. It remembers the key, so it survives splits, compression and the deletion of its own
-record: ``next`` goes on after that key. What finds nothing leaves it where it was, with its lock.
+record: ``next`` continues after that key. A search without a result leaves the cursor where it was, with its lock.
 
-Each movement takes a ``LockMode``: with ``READ_COMMITTED``, or under that isolation, the lock on a record is given back
-when the cursor leaves it. Without a transaction no lock is kept.
+Each movement takes a ``LockMode``. With ``READ_COMMITTED``, as a mode or as the isolation, the lock on a record is
+released when the cursor leaves it. Without a transaction no lock is kept.
 
-Example: all data items of a key, from one on::
+Example: all data items of a key from a given one on::
 
     with db.cursor(txn) as cursor:
         found = cursor.search_both_range(b"key", b"from")
@@ -40,7 +40,7 @@ class Cursor:
 
     Arguments:
         handle: the database.
-        txn: whose locks it takes; None reads committed records and keeps no lock.
+        txn: the transaction that takes the locks; None reads committed records and keeps no lock.
     """
 
     def __init__(self, handle: Handle, txn: Transaction | None) -> None:
@@ -49,14 +49,14 @@ class Cursor:
         self._state = handle.state
         self._txn = txn
         self._at: ScannedRecord | None = None
-        # The version whose lock goes when the cursor leaves it.
+        # The version whose lock is released when the cursor leaves it.
         self._held: int | None = None
 
     def dup(self, *, same_position: bool = True) -> Cursor:
         """Another cursor of the same transaction.
 
         Arguments:
-            same_position: it stands on the same record; nowhere otherwise.
+            same_position: it stands on the same record; otherwise on none.
         """
         self._handle.check()
         other = Cursor(self._handle, self._txn)
@@ -73,15 +73,19 @@ class Cursor:
         return self._move(None, lock, backward=True)
 
     def next(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record after; the first one when the cursor stands nowhere. None at the end; it stays where it is."""
+        """The next record; the first one if the cursor stands on none. None at the end: the cursor stays where it
+        is.
+        """
         return self._move(self._key(), lock, inclusive=False)
 
     def prev(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record before; the last one when the cursor stands nowhere."""
+        """The previous record; the last one if the cursor stands on none."""
         return self._move(self._key(), lock, inclusive=False, backward=True)
 
     def search(self, key: bytes, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record of a key; with duplicates its first. None if the key has no record: the cursor stays."""
+        """The record of a key; with duplicates its first. None if the key has no record: the cursor stays where it
+        is.
+        """
         key = bytes_of(key, "key")
         if self._state.duplicates and self._state.order.learned is None:
             low, high = key_bounds(self._state, key)
@@ -94,13 +98,13 @@ class Cursor:
         return self._move(range_key(self._state, key) if data is None else comparable_key(self._state, key, data), lock)
 
     def search_both(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record of a key and a data item. None if there is no such record: the cursor stays."""
+        """The record of a key and a data item. None if there is no such record: the cursor stays where it is."""
         key, data = bytes_of(key, "key"), bytes_of(data, "data")
         wanted = comparable_key(self._state, key, data)
         return self._exact(wanted, lock, data=None if self._state.duplicates else data)
 
     def search_both_range(self, key: bytes, data: bytes, lock: LockMode = _DEFAULT) -> Record | None:
-        """The first data item of a key at or after one; without duplicates as ``search_both``."""
+        """The first data item of a key at or after a given one; without duplicates the same as ``search_both``."""
         key, data = bytes_of(key, "key"), bytes_of(data, "data")
         if not self._state.duplicates:
             return self.search_both(key, data, lock)
@@ -112,21 +116,21 @@ class Cursor:
         return self._within_key(lock, backward=False)
 
     def prev_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The data item before, of the same key."""
+        """The previous data item of the same key."""
         return self._within_key(lock, backward=True)
 
     def next_no_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The first record of the next key; the first of all when the cursor stands nowhere."""
+        """The first record of the next key; the first of all if the cursor stands on no record."""
         return self._past_key(lock, backward=False)
 
     def prev_no_dup(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The last record of the key before; the last of all when the cursor stands nowhere."""
+        """The last record of the previous key; the last of all if the cursor stands on no record."""
         return self._past_key(lock, backward=True)
 
     def count(self) -> int:
-        """How many data items the key of the current record has; 0 once they are deleted.
+        """The number of data items of the current record's key; 0 once they are deleted.
 
-        As in JE no record is locked for that: what is there counts, committed or not.
+        As in JE no record is locked for this: records count whether committed or not.
         """
         self._handle.check()
         here = self.current()
@@ -143,10 +147,10 @@ class Cursor:
         return counted
 
     def skip(self, records: int, lock: LockMode = _DEFAULT) -> int:
-        """Move over records, forward or (negative) backward; returns how many there were.
+        """Move forward over records, or backward if negative; returns the number of records passed.
 
-        Only the last of them is locked; those between are counted as they are, committed or not, as in JE. A cursor
-        that stands nowhere begins at the first, or last, record, where JE refuses.
+        Only the last record is locked; those in between are counted whether committed or not, as in JE. A cursor that
+        stands on no record starts at the first, or last, record; JE refuses this.
         """
         self._ready()
         walker = RecordWalker(self._engine, self._state, None, None, backward=records < 0)
@@ -154,24 +158,24 @@ class Cursor:
             moved, at = 0, self._key()
             while moved < abs(records):
                 left = abs(records) - moved
-                # A step may find more: all of a node.
+                # One step may return more than needed: all records of a node.
                 found = walker.step(at, inclusive=False, limit=left)[:left]
                 if not found:
                     break
                 moved, at = moved + len(found), found[-1].key
-            # While its lock was waited for its transaction may have taken it back.
+            # While this cursor waited for the lock, the transaction that held it may have undone the record.
             if at is None or not moved or self._exact(at, lock) is not None:
                 return moved
 
     def current(self) -> Record | None:
-        """The record that the cursor stands on, as it has read it."""
+        """The current record, as it was read."""
         return None if self._at is None else key_and_data(self._state, self._at.key, self._at.data)
 
     def reread(self, lock: LockMode = _DEFAULT) -> Record | None:
-        """The record that the cursor stands on as it is now, locked; None when it has been deleted or has expired.
+        """The current record as it is now, locked; None if it has been deleted or has expired.
 
         Raises:
-            RefusedError: the cursor stands nowhere.
+            RefusedError: the cursor stands on no record.
         """
         if self._at is None:
             raise self._nowhere()
@@ -186,7 +190,7 @@ class Cursor:
         expiration: int = 0,
         update_expiration: bool = False,
     ) -> bool:
-        """Insert or update a record, and stand on it; as ``Database.put``."""
+        """Insert or update a record, and stand on it; see ``Database.put``."""
         self._handle.check()
         key, data = bytes_of(key, "key"), bytes_of(data, "data")
         check_record(key, data, expiration, mode)
@@ -202,14 +206,14 @@ class Cursor:
     def put_current(self, data: bytes, *, expiration: int = 0, update_expiration: bool = False) -> None:
         """Replace the data of the current record.
 
-        With duplicates the data is a part of the key: it may only be replaced by one that is equal under the order of
-        data items, which in the usual order is the same one. That is good for a new expiration.
+        With duplicates the data is a part of the key: the new data must be equal under the order of data items, which
+        in the default order means identical. This is useful for setting a new expiration.
 
         Arguments:
             expiration, update_expiration: see ``Database.put``.
 
         Raises:
-            RefusedError: the record is gone; or the new data item would stand elsewhere.
+            RefusedError: the record is gone, or the new data item would sort to another place.
         """
         self._handle.check()
         data = bytes_of(data, "data")
@@ -232,7 +236,7 @@ class Cursor:
         self._at = ScannedRecord(wanted, kept, 0)
 
     def delete(self) -> bool:
-        """Delete the current record; False when it is gone already. The cursor keeps its place."""
+        """Delete the current record; False if it is already gone. The cursor keeps its place."""
         self._handle.check()
         if self._at is None:
             raise self._nowhere()
@@ -246,13 +250,13 @@ class Cursor:
         return lock is LockMode.READ_UNCOMMITTED or (relaxed and lock is LockMode.DEFAULT)
 
     def give_back(self) -> None:
-        """Give back the lock that would go when the cursor leaves its record."""
+        """Release the lock that would be released when the cursor leaves its record."""
         left, self._held = self._held, None
         if left is not None:
             self._give_back(left)
 
     def close(self) -> None:
-        """Give up the position."""
+        """Close the cursor and release its position."""
         self.give_back()
         self._at = None
 
@@ -280,7 +284,7 @@ class Cursor:
         return self._stand(found[0], locker, lock, held) if found else None
 
     def _exact(self, key: Key, lock: LockMode, data: bytes | None = None) -> Record | None:
-        """The record of one key, and only if it has that data."""
+        """The record of exactly this key, and, if ``data`` is given, only with that data."""
         locker, held = self._ready()
         if locker is not None and locker.isolation is Isolation.SERIALIZABLE:
             # The lock on the next record guards the gap before it.
@@ -293,7 +297,7 @@ class Cursor:
         return self._stand(found, locker, lock, held)
 
     def _ready(self) -> tuple[Txn | None, int]:
-        """The transaction, and how many locks it has."""
+        """The transaction, and the number of its locks."""
         self._handle.check()
         locker = inner_of(self._txn)
         if locker is None:
@@ -302,11 +306,11 @@ class Cursor:
         return locker, len(locker.locks)
 
     def _stand(self, found: ScannedRecord, locker: Txn | None, lock: LockMode, held: int) -> Record | None:
-        # Only after the new record is locked: without a record the cursor keeps its place and its lock.
+        # Only after the new record is locked: if there is no record, the cursor keeps its place and its lock.
         left, self._held = self._held, None
         self._at = found
         if locker is not None and _is_brief(locker, lock):
-            # One that the transaction had before stays: others rely on it.
+            # A lock that the transaction already held stays: other operations rely on it.
             is_new = len(locker.locks) > held and next(reversed(locker.locks)) == found.lsn
             self._held = found.lsn if is_new or left == found.lsn else None
         if left is not None and left != self._held:
@@ -360,7 +364,7 @@ class Cursor:
 
 
 def _is_brief(locker: Txn, lock: LockMode) -> bool:
-    """Whether the lock of a read goes when the cursor leaves the record."""
+    """Whether a read's lock is released when the cursor leaves the record."""
     if lock is LockMode.READ_COMMITTED:
         return True
     return lock is LockMode.DEFAULT and locker.isolation is Isolation.READ_COMMITTED

@@ -1,10 +1,11 @@
 """Background threads of an environment: checkpointer, cleaner, evictor, INCompressor and log flusher.
 
-Each is off until it is asked for (``EnvironmentConfig``): then the threads that write take checkpoints and evict when
-it is due, which short commands and tests rely on. A thread of its own does the same work without delaying anybody:
+A thread runs only if it is configured (``EnvironmentConfig``). Otherwise the threads that write take checkpoints and
+evict when that is due; short commands and tests rely on this. A background thread does the same work without delaying a
+caller:
 
 ============  ===========================  =======================================================================
-thread        asked for by                 works
+thread        enabled by                   works
 ============  ===========================  =======================================================================
 checkpointer  je.env.runCheckpointer       when a writer sees that enough was logged (R-CKPT-2), or by time
 cleaner       je.env.runCleaner            when a writer sees that enough was logged (R-CLN-15), and every
@@ -16,7 +17,7 @@ flusher       the two intervals            every je.log.flushNoSyncInterval writ
 ============  ===========================  =======================================================================
 
 A thread that fails makes the environment invalid: the next write is refused with the reason, and ``close`` raises it.
-Nothing goes on as if checkpoints were taken. ``stop`` waits until the work in hand is done.
+Without its thread the environment does not go on. ``stop`` waits until the current work is done.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ from engine.format.lsn import NULL_LSN
 from engine.log.writer import LogWriter
 
 _NAME: Final = "jetool-"
-# How often in an interval the checkpointer looks whether it has passed.
+# How many times per interval the checkpointer checks whether the interval has passed.
 _LOOKS: Final = 4
 
 
 class Work(Protocol):
-    """What a thread does each time that it wakes up."""
+    """The work of a thread, done each time it wakes up."""
 
     def __call__(self) -> object:
         """Do it once."""
 
 
 class Daemon:
-    """One thread that works when it is woken, and in between every so often.
+    """One thread that works when it is woken, and also once per period.
 
     Arguments:
         name: shown by debuggers and in messages.
-        work: what it does.
-        period_s: seconds between two rounds; None waits to be woken.
-        failed: told of what the work has raised; the thread ends then.
+        work: called in each round.
+        period_s: seconds between two rounds; with None it only works when woken.
+        failed: called with the error that the work has raised; the thread then ends.
     """
 
     def __init__(
@@ -68,20 +69,20 @@ class Daemon:
         self._thread = threading.Thread(target=self._run, name=_NAME + name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Work now, or once more if it is working."""
+        """Start a round now, or another one after the current round."""
         self._woken.set()
 
     def ask_to_stop(self) -> None:
-        """End after the work in hand."""
+        """End after the current round."""
         self._stopping = True
         self._woken.set()
 
     def wait(self) -> None:
-        """Wait for the end; harmless from the thread itself."""
+        """Wait for the end; does nothing when called from the thread itself."""
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._thread.join()
 
@@ -90,12 +91,12 @@ class Daemon:
             self._woken.wait(self._period_s)
             if self._stopping:
                 return
-            # Before the work: what wakes it meanwhile asks for another round.
+            # Before the work: a wake-up during the work then triggers another round.
             self._woken.clear()
             try:
                 self._work()
                 self.rounds += 1
-            # No caller waits for this thread: an error that it does not report is lost.
+            # No caller waits for this thread: an error that is not reported here is lost.
             except BaseException as error:
                 self._failed(self.name, error)
                 return
@@ -105,11 +106,11 @@ class Daemons:
     """The threads of one environment.
 
     Arguments:
-        config: which of them run, and how often.
-        parts: what they work on; without a writer there are none.
+        config: which threads run, and how often.
+        parts: the environment; without a writer no thread runs.
 
     Attributes:
-        failure: what the first thread that failed has raised.
+        failure: the error of the first thread that failed.
     """
 
     def __init__(self, config: EnvironmentConfig, parts: EnvironmentParts) -> None:
@@ -141,16 +142,16 @@ class Daemons:
             self.flusher = self._make("flusher", flusher, flusher.period_ms)
 
     def cleaning_is_due(self) -> bool:
-        """Whether the cleaner has to look whether there is something to do."""
+        """Whether the cleaner should check for work."""
         return self._cleaning is not None and self._cleaning.is_due()
 
     def start(self) -> None:
-        """Start all that were asked for."""
+        """Start all configured threads."""
         for daemon in self._running:
             daemon.start()
 
     def stop(self) -> None:
-        """End them all, after the work in hand. Stopping twice is harmless."""
+        """End all threads, after their current work. Stopping twice is harmless."""
         self._stopping = True
         for daemon in self._running:
             daemon.ask_to_stop()
@@ -165,13 +166,13 @@ class Daemons:
 
     def _checkpoint(self) -> None:
         checkpointer = self._parts.checkpointer
-        # A writer may have woken it just as a checkpoint ended.
+        # A writer may have called ``wake`` just as a checkpoint ended.
         if checkpointer.is_due():
             self._parts.compressor.run()
             checkpointer.run("daemon", wait=False)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        # The first failure is the cause; the others follow from it.
+        # The first failure is the cause; the others are consequences.
         if self.failure is None:
             self.failure = error if isinstance(error, JetoolError) else _bug(name, error)
         if self._parts.writer is not None:
@@ -179,16 +180,17 @@ class Daemons:
 
 
 class CleanerWork:
-    """Cleans as many files as are worth it, and takes the checkpoint that lets them go if no other is due.
+    """Cleans the files that are worth it. If no other checkpoint is due, takes the one that lets the cleaned files be
+    deleted.
 
-    Ranges of records that a master has discarded go first.
+    Before that it discards the ranges of records that a master has discarded.
 
     Arguments:
-        parts: of the environment.
-        stopping: asked before each file.
+        parts: the parts of the environment.
+        stopping: called before each file; True ends the round.
 
     Attributes:
-        began_at: where the log ended when the last round began.
+        began_at: the end of the log when the last round began.
     """
 
     def __init__(self, parts: EnvironmentParts, stopping: Callable[[], bool]) -> None:
@@ -213,13 +215,13 @@ class CleanerWork:
             parts.extinctions.run()
         cleaned = cleaner.clean(stop=self._stopping)
         if idle and not cleaned and cleaner.states.ready() and not self._stopping():
-            # There are no writes, so no checkpoint is coming that would let them go (R-CKPT-3).
+            # There are no writes, so no checkpoint would come that lets the files be deleted (R-CKPT-3).
             parts.checkpointer.run("cleaner", force=True, wait=False)
         return cleaned
 
 
 class CompressorWork:
-    """Works through the compressor's queue when there is something in it."""
+    """Processes the compressor's queue if it is not empty."""
 
     def __init__(self, compressor: Compressor) -> None:
         self._compressor = compressor
@@ -230,11 +232,11 @@ class CompressorWork:
 
 
 class Flusher:
-    """Writes out, and syncs, what commits without sync have left in the buffer (R-LOG-27).
+    """Writes out, and syncs, the buffered commits that were made without sync (R-LOG-27).
 
     Arguments:
-        writer: the log.
-        commits: how many transactions have committed so far.
+        writer: the log writer.
+        commits: gives the number of transactions committed so far.
         sync_ms, no_sync_ms: je.log.flushSyncInterval and je.log.flushNoSyncInterval; 0 for never.
     """
 
@@ -248,13 +250,13 @@ class Flusher:
         self.period_ms = min(interval for interval in (sync_ms, no_sync_ms) if interval)
 
     def __call__(self) -> object:
-        """One round: sync if that is due, else write out if that is due, else nothing."""
+        """One round: sync if that is due; else write out if that is due."""
         now, commits = time.monotonic(), self._commits()
         if _is_due(now, self._last_sync, self._sync_ms):
             self._last_sync = self._last_write = now
             if commits != self._synced:
                 self._writer.flush(sync=True)
-                # The number from before the flush: a commit in between is taken along next time.
+                # The count from before the flush: a commit in between is covered by the next round.
                 self._synced = self._written = commits
         elif _is_due(now, self._last_write, self._no_sync_ms):
             self._last_write = now
@@ -270,7 +272,7 @@ def _is_due(now: float, last: float, interval_ms: int) -> bool:
 
 
 def _bug(name: str, error: BaseException) -> JetoolError:
-    """An error of ours in a thread, where no caller would see it."""
+    """An unexpected error in a thread, wrapped for the report, since no caller would see it."""
     found = JetoolError(f"the {name} has failed", found=f"{type(error).__name__}: {error}")
     found.__cause__ = error
     return found

@@ -1,8 +1,8 @@
 """One database: get, put, delete, ranges, cursors.
 
-Without a transaction a read sees committed records and keeps no lock, and a write is a transaction of its own (or, in a
-database that is not transactional, logged without one). In a database with sorted duplicates a record is a key *with*
-one of its data items.
+Without a transaction a read sees committed records and keeps no lock; a write is a transaction of its own (in a
+database that is not transactional it is logged without one). In a database with sorted duplicates a record is a key
+*with* one of its data items.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from engine.tree.tree import find_by_walk, read_ln, share_before
 from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import LockMode
 
-# Records between two reports of how many were counted.
+# Number of records between two progress reports.
 _TOLD_RECORDS: Final = 100
-# Looked up once: asking the class of an enumeration for a member costs as much as a tenth of a read.
+# Looked up once: getting a member from the enumeration class costs as much as a tenth of a read.
 _DEFAULT: Final = LockMode.DEFAULT
 _NEW_KEY: Final = PutMode.NEW_KEY
 
@@ -37,11 +37,11 @@ class Database:
     """A handle of a database; ``Environment.open_database`` and ``create_database`` make it.
 
     Arguments:
-        engine, state: what it stands for.
-        dependents: the secondaries that hang on it.
+        engine, state: the environment and the database.
+        dependents: its secondaries and referrers.
 
     Attributes:
-        handle: what cursors and secondaries work on.
+        handle: used by cursors and secondaries.
     """
 
     def __init__(self, engine: Engine, state: DatabaseState, dependents: Dependents) -> None:
@@ -51,7 +51,7 @@ class Database:
         self.handle = Handle(engine, state, self._writer)
         self.state = state
         self._plain = state.order.plain
-        # The log does not say it: as in JE each handle declares it anew.
+        # The log does not record this: as in JE, each handle declares it again.
         if not engine.read_only and not state.internal:
             state.transactional = engine.config.transactional and not state.deferred
         state.handles += 1
@@ -67,7 +67,7 @@ class Database:
         return self.state.duplicates
 
     def close(self) -> None:
-        """Give the handle back. Closing twice is harmless."""
+        """Close the handle. Closing twice is harmless."""
         if self.handle.is_open:
             self.handle.is_open = False
             self.state.handles -= 1
@@ -89,14 +89,14 @@ class Database:
         """The data of a record; with duplicates the first data item of the key; None without a record.
 
         Arguments:
-            txn: whose locks are taken; None reads what is committed.
+            txn: the transaction that takes the locks; None reads committed records.
             for_update: take a write lock, since an update follows; short for ``LockMode.RMW``.
-            lock: another lock than the isolation of the transaction says.
+            lock: a lock mode that overrides the isolation of the transaction.
         """
         if type(key) is not bytes:
             key = bytes_of(key, "key")
         if txn is None and self._plain and not for_update and lock is _DEFAULT:
-            # What the rest comes to for most reads, without its calls.
+            # The fast path for most reads, without the calls of the general one.
             engine, state, handle = self._engine, self.state, self.handle
             if not handle.is_open or engine.stopped or state.deleted:
                 handle.check()
@@ -114,7 +114,7 @@ class Database:
         self._require_shown(key)
         locker = txn.inner if txn is not None else None
         if locker is None:
-            # Without a transaction of its own the read waits for a writer, but keeps no lock.
+            # Without a transaction the read waits for a writer, but keeps no lock.
             data = data_at(self._engine, self.state, key if self._plain else self._key(key), lock)
             self._engine.keep_budget()
             return data
@@ -124,10 +124,10 @@ class Database:
         return data
 
     def _require_shown(self, key: bytes) -> None:
-        """Look for a key where the order is only learned, so that the search after this finds it.
+        """Find a key whose order must be learned, so that the following search finds it.
 
         Raises:
-            UnknownOrderError: no node has the key; the class may take another key for the same.
+            UnknownOrderError: no node has the key; to the class it may equal another key.
         """
         learned = self.state.order.learned
         if learned is None:
@@ -155,24 +155,24 @@ class Database:
         """Insert or update a record; with duplicates add a data item.
 
         Arguments:
-            mode: what to do if the record exists, or does not; an expired record does not exist. NEW_KEY allows no
-                other item of the key either, as JE's putNoOverwrite; INSERT_ONLY only not the same one, as its
-                putNoDupData.
-            expiration: of a new record: days since 1970, or negative hours; 0 for none.
-            update_expiration: an update sets it too; otherwise that of the record stays.
+            mode: what to do if the record exists, or does not; an expired record counts as missing. NEW_KEY also
+                forbids other items of the same key, like JE's putNoOverwrite; INSERT_ONLY forbids only the same item,
+                like putNoDupData.
+            expiration: for a new record: days since 1970, or negative hours; 0 for none.
+            update_expiration: an update sets the expiration too; otherwise the record keeps its own.
 
         Returns:
             False when the mode did not allow it.
         """
         engine, state, handle = self._engine, self.state, self.handle
-        # As ``_check``, without the call; ``check_writes`` asks for the rest.
+        # The same as ``_check``, without the call; ``check_writes`` checks the rest.
         if not handle.is_open or state.deleted:
             handle.check()
         key, data = bytes_of(key, "key"), bytes_of(data, "data")
         check_record(key, data, expiration, mode)
         wanted, stored = (key, data) if self._plain else (self._key(key, data), b"" if self.duplicates else data)
         if txn is not None and not state.deferred and not self._dependents.secondaries and mode is not _NEW_KEY:
-            # What ``operation`` comes to here, without its object.
+            # The same as ``operation``, without creating its object.
             engine.check_writes()
             done = engine.records.put_user(state, wanted, stored, txn.inner, mode, expiration, update_expiration)
             if engine.ctx.used_bytes > engine.evictor.budget_bytes:
@@ -184,10 +184,10 @@ class Database:
             return self._writer.put(wanted, payload, locker, mode)
 
     def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
-        """Delete a record; with duplicates all data items of the key, or one.
+        """Delete a record; with duplicates all data items of the key, or only ``data``.
 
         Returns:
-            How many records went.
+            The number of records deleted.
         """
         self._check()
         key, data = bytes_of(key, "key"), None if data is None else bytes_of(data, "data")
@@ -214,8 +214,8 @@ class Database:
         """Records with ``start <= key < end``, in key order or in reverse.
 
         Arguments:
-            prefix: only keys that begin with it; instead of start and end, and only where keys are in byte order.
-            txn: whose locks are taken.
+            prefix: only keys that begin with it; replaces start and end, and works only where keys are in byte order.
+            txn: the transaction that takes the locks.
         """
         self._check()
         start, end, prefix = _bounds_of(start, end, prefix)
@@ -238,29 +238,29 @@ class Database:
         return Cursor(self.handle, txn)
 
     def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
-        """Numbers that are given out once, from the record of a key; see ``engine.db.sequence``."""
+        """A sequence whose state is the record of a key; see ``engine.db.sequence``."""
         self._check()
         return Sequence(self._engine, self.state, bytes_of(key, "key"), config or SequenceConfig(), txn, self._check)
 
     def scan_disk_order(self, *, keys_only: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """All records as they are now, committed or not, in the order of the disk; see ``engine.db.whole_tree``."""
+        """All records at this moment, committed or not, in disk order; see ``engine.db.whole_tree``."""
         self._check()
         return scan_disk_order(self._engine, self.state, keys_only=keys_only)
 
     def preload(
         self, *, records: bool = False, max_bytes: int | None = None, max_ms: int | None = None
     ) -> PreloadReport:
-        """Load the tree, and with ``records`` their data, into the cache, as far as room and time go."""
+        """Load the tree, and with ``records`` the data of its records, into the cache, within the limits given."""
         self._check()
         return preload(self._engine, self.state, records=records, max_bytes=max_bytes, max_ms=max_ms)
 
     def stats(self) -> TreeStats:
-        """The nodes and slots of the tree, by walking over all of it."""
+        """Count the nodes and slots of the tree by walking it."""
         self._check()
         return tree_stats(self._engine, self.state)
 
     def sync(self) -> None:
-        """Make it durable as it is: of a deferred-write database what is in memory, of others what was logged."""
+        """Make the database durable: a deferred-write database from memory, others by syncing the log."""
         self._check()
         self._engine.check_writable()
         if self.state.deferred and not self.state.temporary:
@@ -271,7 +271,7 @@ class Database:
         """Number of records, by walking over all leaf nodes; records are not read.
 
         Arguments:
-            told: hears now and then how many were counted so far, and what share of the tree that is, 0 to 1.
+            told: called now and then with the number of records so far, and with the share of the tree done, 0 to 1.
         """
         slots = self.slots()
         total = due = 0
@@ -281,7 +281,7 @@ class Database:
             runs = (found.keys for found in slots)
         for keys in runs:
             total += len(keys)
-            # Of a node whose records are all deleted there is nothing to tell.
+            # There is nothing to report for a node whose records are all deleted.
             if told is not None and total >= due and keys:
                 due = total + _TOLD_RECORDS
                 with self._engine.latch:
@@ -289,10 +289,10 @@ class Database:
         return total
 
     def slots(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[LiveSlots] | None:
-        """The records as their slots have them, a leaf node at a time; None where slots do not tell.
+        """The records as their slots describe them, one leaf node at a time; None if the slots alone are not reliable.
 
         Arguments:
-            start, end: from a key, and before one; not where a class orders the keys.
+            start, end: first key, and the key to stop before; not allowed where a class orders the keys.
         """
         self._check()
         start, end, _ = _bounds_of(start, end)
@@ -302,10 +302,10 @@ class Database:
         return live_slots(self._engine, self.state, low, None if end is None else range_key(self.state, end))
 
     def data_at(self, lsn: int) -> bytes | None:
-        """The data of the record whose slot leads to an LSN.
+        """The data of the record that a slot references by LSN.
 
         Raises:
-            DamageError: what stands there is no record of this database.
+            DamageError: the entry at the LSN is not a record of this database.
         """
         with self._engine.latch:
             return read_ln(self._engine.ctx, self.state, lsn).data
@@ -327,6 +327,6 @@ def _bounds_of(*bounds: bytes | None) -> Iterator[bytes | None]:
 
 def _after_prefix(prefix: bytes) -> bytes | None:
     """The smallest key that is larger than all keys with a prefix; None if no key is."""
-    # A byte 0xff cannot be raised: the one before it is.
+    # A byte 0xff cannot be incremented: the byte before it is.
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

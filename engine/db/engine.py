@@ -1,8 +1,8 @@
-"""An open environment from inside: its parts, connected, and what those who know them do with them.
+"""An open environment from inside: its connected parts, and the operations on them.
 
-``Environment`` is the face of it for applications, and ``Environment.engine`` the door for insiders: replication, the
-pipeline, checks and repairs. They take an ``Engine`` and use its parts, one step deep: ``engine.records.put(...)``.
-Handles of databases and transactions are made by the Environment; they work on the Engine.
+``Environment`` wraps it for applications. ``Environment.engine`` gives it to code that needs the internals:
+replication, the pipeline, checks and repairs. Such code takes an ``Engine`` and uses its parts, one step deep:
+``engine.records.put(...)``. The Environment makes the handles of databases and transactions; they work on the Engine.
 """
 
 from __future__ import annotations
@@ -57,18 +57,20 @@ class Engine:
     Arguments:
         storage: holds the files.
         config: how it is opened; ``je.properties`` overrides it.
-        listener: hears the steps of recovery and checkpoints.
+        listener: receives the steps of recovery and checkpoints.
 
     Attributes:
         config: as it was opened.
-        stopped: it has been closed.
-        latch, access, node_ids: of ``ctx``: held during every access to a tree; entries by LSN; ids of new nodes.
+        stopped: it has been closed or crashed.
+        latch, access, node_ids: members of ``ctx``: the latch held during every access to a tree; entries by LSN; ids
+            of new nodes.
         ctx, catalog, locks, txns, records, naming, compressor, checkpointer, evictor, utilization: the parts.
-        recovery, tail: what recovery found, and the end of the log as it was; ``tail`` is None in a new environment.
+        recovery, tail: the result of recovery, and the end of the log at opening; ``tail`` is None in a new
+            environment.
         writer, cleaner: None in a read-only environment.
-        vlsn_index: of a replicated environment that is open for writing.
-        daemons, ends: its threads; what waits for the ends of transactions.
-        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew.
+        vlsn_index: present in a replicated environment that is open for writing.
+        daemons, ends: the background threads; the actions that wait for the ends of transactions.
+        stream_gaps: VLSNs (first, last) that the log lacks, if the index was rebuilt.
 
     Raises:
         NotFoundError, RefusedError, DamageError, UnsupportedError: see ``Environment``.
@@ -76,12 +78,12 @@ class Engine:
 
     def __init__(self, storage: Storage, config: EnvironmentConfig, listener: Listener) -> None:
         self.storage = storage
-        # What the environment's own file says wins over the caller, as in JE.
+        # The environment's own file overrides the caller, as in JE.
         self.config = config.with_params(read_properties(storage)) if is_directory(storage) else config
         self._lock: WriterLock | Lock | None = None
         self.stopped = False
         try:
-            # Before anybody looks which files there are.
+            # Before the files are listed.
             self._lock = lock_for_reading(storage) if self.config.read_only else lock_for_writing(storage, self.config)
             self.parts = open_parts(storage, self.config, listener)
         except BaseException:
@@ -98,7 +100,7 @@ class Engine:
         self.utilization, self.writer, self.vlsn_index = parts.utilization, parts.writer, parts.vlsn_index
         self.cleaner = parts.cleaner
         self.stream_gaps = parts.stream_gaps
-        # Whether records may be written here without asking a replication group.
+        # Whether records may be written here without a replication group.
         self._on_its_own = not self.config.read_only and not self.replicated
         self.daemons = Daemons(self.config, parts)
         self.ends = TxnEnds(parts, self.daemons)
@@ -114,7 +116,7 @@ class Engine:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether the environment is open for reading only."""
         return self.config.read_only
 
     @property
@@ -129,12 +131,12 @@ class Engine:
 
     @property
     def end_lsn(self) -> int:
-        """Where the log ends now."""
+        """The current end of the log."""
         return self.writer.next_lsn if self.writer is not None else self.recovery.end_lsn
 
     @property
     def unseen(self) -> str | None:
-        """What recovery could not take in: commits or records after damage (D-5), or entries that changed (D-16)."""
+        """What recovery could not use: commits or records after damage (D-5), or entries that changed (D-16)."""
         if self.tail is not None and self.tail.commits_at_risk:
             after = format_lsn(self.tail.end_lsn)
             lost = self.tail.commits_at_risk
@@ -151,12 +153,12 @@ class Engine:
 
     @property
     def records_after_damage(self) -> int:
-        """As in ``EnvironmentParts``."""
+        """See ``EnvironmentParts``."""
         return self.parts.records_after_damage
 
     @property
     def log_version(self) -> int:
-        """The version of what is logged."""
+        """The log version of new entries."""
         return self.ctx.log_version
 
     @property
@@ -170,7 +172,7 @@ class Engine:
 
     @property
     def stream_range(self) -> VLSNRange:
-        """The VLSNs that are here; the empty range in an environment without an index."""
+        """The range of VLSNs present; the empty range in an environment without an index."""
         return self.vlsn_index.range if self.vlsn_index is not None else EMPTY_RANGE
 
     def open_transactions(self) -> list[Txn]:
@@ -178,11 +180,11 @@ class Engine:
         return list(self.txns.registered.values())
 
     def open_transaction(self, txn_id: int) -> Txn | None:
-        """The open transaction of an id."""
+        """The open transaction with this id."""
         return self.txns.registered.get(txn_id)
 
     def database(self, name: str) -> DatabaseState | None:
-        """The database of a name, committed or not."""
+        """The database of a name, whether its creation has committed or not."""
         with self.latch:
             return self.catalog.by_name(name)
 
@@ -200,11 +202,11 @@ class Engine:
         Transactions of an earlier master that recovery left open are aborted, as part of the stream.
 
         Arguments:
-            gate: asked before and after every replicated commit.
+            gate: called before and after every replicated commit.
 
         Raises:
             RefusedError: the environment is not replicated, is read-only, or has no VLSN index.
-            UnsupportedError: its slots keep VLSNs.
+            UnsupportedError: the slots of the environment keep VLSNs.
         """
         self.check_writable()
         if self.vlsn_index is None:
@@ -219,7 +221,7 @@ class Engine:
         # The Aborts are part of the stream, so that replicas end these transactions as well.
         for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
-            # Recovery has noted nothing; without this a database that the transaction made would stay.
+            # Recovery has registered nothing for it; otherwise a database that the transaction created would stay.
             self.ends.restore(txn)
             self.abort(txn)
 
@@ -238,12 +240,12 @@ class Engine:
         return self.checkpointer.run(invoker, force=force, minimize=minimize, kbytes=kbytes, minutes=minutes)
 
     def compress(self) -> int:
-        """Remove deleted slots and empty branches; returns how many slots went."""
+        """Remove deleted slots and empty branches; returns the number of slots removed."""
         self.check_writable()
         return self.compressor.run()
 
     def clean(self) -> int:
-        """Clean files of the log as long as one is worth it; how many were cleaned. The next checkpoints delete them.
+        """Clean log files while one is worth it; returns how many were cleaned. The next checkpoints delete them.
 
         Raises:
             UnsupportedError: the environment preserves record versions. StorageError: the log cannot be written.
@@ -259,7 +261,7 @@ class Engine:
         self.writer.flush(sync=True)
 
     def stats(self) -> EnvironmentStats:
-        """The counters."""
+        """The counters of the environment."""
         locks = self.locks.stats()
         writer = self.writer
         return EnvironmentStats(
@@ -281,11 +283,11 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Close: abort what is open, take a checkpoint if something was logged, release the lock (R-TXN-46).
+        """Close: abort open transactions, take a checkpoint if something was logged, release the lock (R-TXN-46).
 
         Raises:
-            RefusedError: transactions were open; they have been aborted, prepared ones left open.
-            JetoolError: what a background thread has failed with; then there was no closing checkpoint.
+            RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
+            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
         """
         if self.stopped:
             return
@@ -299,7 +301,7 @@ class Engine:
                 # Before the checkpoint, so that the log ends with nothing left to undo.
                 left = self._end_transactions()
                 self._remove_temporary()
-                # Nothing was logged after the last CkptEnd: another one would say the same.
+                # Nothing was logged after the last CkptEnd: another checkpoint would record the same state.
                 if writer.last_lsn != self.checkpointer.last_end:
                     self.compressor.run()
                     self.checkpointer.run("close", force=True, minimize=True)
@@ -308,7 +310,7 @@ class Engine:
         finally:
             self._release()
         if self.daemons.failure is not None:
-            # Only now: the lock has to be released whatever the thread has met.
+            # Only now: the lock must be released whatever error the thread has met.
             raise self.daemons.failure
         if left:
             raise RefusedError(
@@ -318,10 +320,10 @@ class Engine:
             )
 
     def crash(self) -> None:
-        """Stop without a word, as a crash would: nothing is written any more. For drills."""
+        """Stop as a crash would: nothing more is written. For drills."""
         self.stopped = True
         if self.writer is not None:
-            # Before the threads end: what they still have in hand must not reach the log.
+            # Before the threads end: the work that they still do must not reach the log.
             self.writer.invalidate(RefusedError("the environment has been stopped"))
         self.daemons.stop()
         if self.writer is not None:
@@ -329,34 +331,34 @@ class Engine:
         self._release()
 
     def commit(self, locker: Txn, durability: Durability | None = None) -> int:
-        """Commit and run what waits for the commit."""
+        """Commit, and run the actions that wait for the commit."""
         finished = False
         try:
             try:
                 return self.txns.commit(locker, durability)
             finally:
-                # A group that has not acknowledged it is told to the caller; it is committed here all the same.
+                # If the group has not acknowledged it, the caller gets the error; here it is committed all the same.
                 if self.ends.waiting and locker.state is TxnState.COMMITTED:
                     self.ends.committed(locker)
                 finished = True
         except BaseException as error:
             if not finished:
-                # It is committed, and memory may not know all of it.
+                # It is committed, but memory may not reflect all of it.
                 self.ctx.fail(error)
             raise
 
     def commit_nothing(self) -> int:
-        """A Commit without an LN, for the DTVLSN in it; for a master. Returns its VLSN."""
+        """Log a Commit without an LN, to record the DTVLSN; for a master. Returns its VLSN."""
         vlsn = self.txns.commit_nothing()
         self.after_write()
         return vlsn
 
     def abort(self, locker: Txn) -> None:
-        """Abort a transaction, and run what waits for that."""
+        """Abort a transaction, and run the actions that wait for the abort."""
         try:
             actions = self.ends.take(locker)
             self.txns.abort(locker)
-            # After a failed write nothing was taken back, and nothing may be finished.
+            # After a failed write nothing was undone, so no action may run.
             if self.writer is not None and not self.writer.failed:
                 for action in actions:
                     action.aborted()
@@ -365,7 +367,7 @@ class Engine:
             raise
 
     def after_write(self) -> None:
-        """Keep the cache within its budget, and checkpoint when enough was written; called without the latch."""
+        """Keep the cache within its budget, and checkpoint if enough was written; called without the latch."""
         self.keep_budget()
         cleaning = self.daemons.cleaner
         if cleaning is not None and self.daemons.cleaning_is_due():
@@ -373,15 +375,15 @@ class Engine:
         if self.config.run_checkpointer is False or not self.checkpointer.is_due():
             return
         if self.daemons.checkpointer is not None:
-            # A writer does not wait for the checkpoint that it has made due.
+            # A writer does not wait for a checkpoint that becomes due through its write.
             self.daemons.checkpointer.wake()
             return
         self.compressor.run()
         self.checkpointer.run("daemon", wait=False)
 
     def keep_budget(self) -> None:
-        """Evict when the nodes in memory take more than the cache may."""
-        # As ``evictor.is_over``, without the call: every operation comes by.
+        """Evict if the nodes in memory exceed the cache budget."""
+        # The same as ``evictor.is_over``, without the call: this runs in every operation.
         if self.ctx.used_bytes <= self.evictor.budget_bytes:
             return
         if self.daemons.evictor is not None:
@@ -392,17 +394,17 @@ class Engine:
         self.evictor.run()
 
     def check_log(self) -> None:
-        """Refuse when nothing can be logged any more.
+        """Refuse if nothing can be logged any more.
 
         Raises:
-            JetoolError: why.
+            JetoolError: the reason.
         """
         self.check_writable()
         assert self.writer is not None
         self.writer.check()
 
     def evict(self) -> int:
-        """Evict everything that may leave; returns how many nodes did."""
+        """Evict everything that can be evicted; returns the number of nodes evicted."""
         self.check_open()
         return self.evictor.run(0)
 
@@ -411,16 +413,16 @@ class Engine:
         return self.txns.begin(transactional=False)
 
     def now_ms(self) -> int:
-        """The time by which records expire."""
+        """The current time, for the expiration of records."""
         return self.parts.clock()
 
     def check_open(self) -> None:
-        """Refuse what needs an open environment."""
+        """Refuse an operation that needs an open environment."""
         if self.stopped:
             raise RefusedError("the environment is closed", file=self.home)
 
     def check_writable(self) -> None:
-        """Refuse what needs an environment that is open for writing."""
+        """Refuse an operation that needs an environment open for writing."""
         self.check_open()
         if self.read_only:
             raise RefusedError("the environment is open for reading only", file=self.home)
@@ -428,7 +430,7 @@ class Engine:
     def check_writes(self) -> None:
         """Refuse to write records where that is not possible.
 
-        Those of a replicated environment come from its master; here it can be recovered and checkpointed.
+        Records of a replicated environment come from its master; locally it can only be recovered and checkpointed.
         """
         if self._limited:
             self._check_limits()
@@ -444,10 +446,10 @@ class Engine:
             )
 
     def _check_limits(self) -> None:
-        """Refuse to write while the log takes more room than it may (R-CLN-43)."""
+        """Refuse to write while the log exceeds its disk limits (R-CLN-43)."""
         if self.cleaner is not None and self.writer is not None:
             deletion = self.cleaner.deletion
-            # Looked at again with every file, and as long as there is no room.
+            # Checked again with every new file, and as long as a limit is exceeded.
             if self._flips != self.writer.flips or deletion.violation is not None:
                 self._flips = self.writer.flips
                 deletion.manage()
@@ -455,7 +457,7 @@ class Engine:
                 raise deletion.violation
 
     def _remove_temporary(self) -> None:
-        """Temporary databases end with the environment (R-TREE-60)."""
+        """Remove the temporary databases, which end with the environment (R-TREE-60)."""
         for state in self.catalog.loaded():
             if state.temporary and not self.replicated and state.name is not None:
                 state.handles = 0
@@ -467,7 +469,7 @@ class Engine:
     def _end_transactions(self) -> list[int]:
         left = []
         for txn in self.open_transactions():
-            # Prepared ones wait for their coordinator, replicated ones for their master (R-TXN-46).
+            # Prepared transactions wait for their coordinator, replicated ones for their master (R-TXN-46).
             if txn.state in (TxnState.OPEN, TxnState.ABORT_ONLY) and (txn.id > 0 or self.leads):
                 left.append(txn.id)
                 self.abort(txn)

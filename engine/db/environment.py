@@ -1,7 +1,6 @@
 """An environment as applications see it: the databases in it, transactions, checkpoints, closing.
 
-Behind it stands ``engine.db.engine.Engine``: ``engine.db.startup`` says what happens when it is opened,
-``engine.db.parts`` what it is made of.
+It wraps ``engine.db.engine.Engine``; ``engine.db.startup`` describes how it is opened, ``engine.db.parts`` its parts.
 
 Example::
 
@@ -46,16 +45,16 @@ class Environment:
     Arguments:
         home: its directory, or a storage that holds its files.
         config: how it is opened.
-        listener: hears the steps of recovery and checkpoints.
+        listener: receives the steps of recovery and checkpoints.
 
     Attributes:
-        engine: its parts, for those who have to know them; see ``engine.db.engine``.
+        engine: its parts, for code that needs the internals; see ``engine.db.engine``.
 
     Raises:
-        NotFoundError: there is no environment, and none is to be created.
-        RefusedError: another writer has it open; a restore marker; commits after a bad entry.
+        NotFoundError: there is no environment, and ``create`` is not set.
+        RefusedError: another writer has it open; a restore marker is there; or commits follow a bad entry.
         DamageError: the log cannot be recovered.
-        UnsupportedError: a log version that cannot be read.
+        UnsupportedError: the log has a version that cannot be read.
     """
 
     def __init__(
@@ -63,7 +62,7 @@ class Environment:
     ) -> None:
         storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
-        # By database: every handle of a primary maintains its secondaries.
+        # By database, so that every handle of a primary maintains its secondaries.
         self._dependents: dict[int, Dependents] = {}
 
     def __enter__(self) -> Environment:
@@ -73,7 +72,7 @@ class Environment:
         try:
             self.close()
         except JetoolError:
-            # What went wrong first is what the caller has to hear of.
+            # The caller has to get the first error.
             if kind is None:
                 raise
 
@@ -89,12 +88,12 @@ class Environment:
 
     @property
     def end_lsn(self) -> int:
-        """Where its log ends now."""
+        """The current end of its log."""
         return self.engine.end_lsn
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing is changed."""
+        """Whether it is open for reading only."""
         return self.engine.read_only
 
     @property
@@ -118,7 +117,7 @@ class Environment:
         """A handle of a database; close it when done.
 
         Arguments:
-            txn: the transaction that may have created or renamed it; None sees what is committed.
+            txn: the transaction that may have created or renamed it; None sees only committed databases.
 
         Raises:
             NotFoundError: no database has that name.
@@ -140,14 +139,14 @@ class Environment:
     def create_database(
         self, name: str, options: DatabaseOptions | None = None, txn: Transaction | None = None
     ) -> Database:
-        """Make a database and open it.
+        """Create a database and open it.
 
         Arguments:
-            options: how it is made.
-            txn: the transaction that makes it; a transaction of its own otherwise.
+            options: of the new database.
+            txn: the transaction that creates it; otherwise it is created in a transaction of its own.
 
         Raises:
-            RefusedError: there is one of that name, or the environment is read-only.
+            RefusedError: a database of that name exists, or the environment is read-only.
         """
         engine, name = self.engine, name_of(name)
         options = options or DatabaseOptions(max_entries=engine.config.node_max_entries)
@@ -158,26 +157,27 @@ class Environment:
         check_options(options)
         if options.temporary and txn is not None:
             raise UsageError(f"database {name} is temporary and takes no transactions")
-        # The name of a temporary database has none either: recovery removes the database by its name (R-REC-60).
+        # The name of a temporary database is not transactional either: recovery removes the database by its name
+        # (R-REC-60).
         with write_operation(engine, inner_of(txn), transactional=not options.temporary) as locker:
             state = engine.naming.create(name, options, locker)
-            # The MapLN is not transactional: an abort takes back the name only (R-TREE-4).
+            # The MapLN is not transactional: an abort undoes only the name (R-TREE-4).
             engine.ends.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
         return self._handle(name, state)
 
     def open_secondary(
         self, name: str, primary: Database, config: SecondaryConfig, txn: Transaction | None = None
     ) -> SecondaryDatabase:
-        """A handle of a secondary of a database; from now on it is maintained. See ``engine.db.secondary``.
+        """A handle of a secondary of a database, which is maintained from now on. See ``engine.db.secondary``.
 
         Arguments:
-            config: its key creator; whether it is made and filled.
-            txn: the transaction that makes and fills it; otherwise it takes two of its own.
+            config: its key creator, and whether to create and fill it.
+            txn: the transaction that creates and fills it; otherwise this takes two transactions of its own.
 
         Raises:
-            NotFoundError: no database has that name, and none is to be made.
-            UsageError: a configuration that makes no sense.
-            UniqueConstraintError, ForeignConstraintError: it cannot be filled.
+            NotFoundError: no database has that name, and ``create`` is not set.
+            UsageError: the configuration makes no sense.
+            UniqueConstraintError, ForeignConstraintError: the primary's records violate a constraint.
         """
         try:
             database = self.open_database(name, txn)
@@ -209,7 +209,7 @@ class Environment:
         self._prepare_extinction(name)
         with write_operation(engine, inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
-            # Only with the commit: until then an abort must find the records again.
+            # Only at the commit: until then an abort must find the records again.
             engine.ends.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
@@ -232,9 +232,9 @@ class Environment:
             )
 
     def comparator_classes(self, name: str) -> tuple[str | None, str | None] | None:
-        """The Java classes that order the keys and the duplicates of a database; None when there is no such database.
+        """The Java classes that order the keys and the duplicates of a database; None if there is no such database.
 
-        Each is None for the order of the bytes.
+        A class is None for byte order.
         """
         with self.engine.latch:
             state = self.engine.catalog.by_name(name)
@@ -243,7 +243,7 @@ class Environment:
         return comparator_name(state.impl.btree_comparator), comparator_name(state.impl.duplicate_comparator)
 
     def unknown_orders(self) -> list[LearnedOrder]:
-        """Orders of Java classes that are not known here, where recovery would have needed them."""
+        """Orders of unknown Java classes that recovery would have needed."""
         orders = [state.order.learned for state in self.engine.catalog.loaded()]
         return [learned for learned in orders if learned is not None and (learned.guessed or learned.skipped)]
 
@@ -256,22 +256,23 @@ class Environment:
         label: str = "",
         txn: Transaction | None = None,
     ) -> int:
-        """Discard all records with ``begin <= key < end``, at no more cost than a scan of the nodes.
+        """Discard all records with ``begin <= key < end``, at the cost of a scan of the nodes.
 
-        The keys must never be used again: whether a record is there that is read or written after this is undefined.
-        Records that other transactions have locked go when these have ended. In a group it is for the master to do, and
-        all nodes follow. See ``engine.db.extinction``.
+        The keys must never be used again: reading or writing a record of the range afterwards is undefined. Records
+        that other transactions have locked are discarded when these have ended. In a group only the master may do this,
+        and all nodes follow. See ``engine.db.extinction``.
 
         Arguments:
             databases: by name.
-            begin, end: None for the first record, and for all after it.
-            label: says in the log what this was.
+            begin, end: None for the first record, and for no upper bound.
+            label: a description that is stored in the log.
 
         Returns:
-            The id of the task; ``extinctions`` has it until it is finished, at the second checkpoint at the latest.
+            The id of the task. It is listed by ``extinctions`` until it is finished, at the second checkpoint at the
+            latest.
 
         Raises:
-            RefusedError: the environment belongs to a replication group, and this is not its master.
+            RefusedError: the environment belongs to a replication group, and this node is not its master.
             UnknownOrderError: the order of a database is not registered.
         """
         engine, extinctions = self.engine, self._extinctions()
@@ -304,17 +305,17 @@ class Environment:
         return task_id
 
     def extinctions(self) -> dict[int, RecordExtinction]:
-        """The tasks of ``discard_extinct``, and of JE, that have committed and are not finished, by id."""
+        """The tasks of ``discard_extinct``, and those of JE, that have committed and are not finished, by id."""
         return self._extinctions().tasks()
 
     def begin(
         self, *, isolation: Isolation = Isolation.REPEATABLE_READ, durability: Durability = Durability.SYNC
     ) -> Transaction:
-        """Begin a transaction. As a context manager it commits at the end, and aborts on an error."""
+        """Begin a transaction. As a context manager it commits at the end, or aborts on an error."""
         return Transaction(self.engine, self.engine.begin(isolation=isolation, durability=durability))
 
     def prepared(self) -> dict[tuple[int, bytes, bytes], Transaction]:
-        """Prepared transactions by their XID (format id, gtrid, bqual), to be committed or aborted (R-TXN-44)."""
+        """Prepared transactions by XID (format id, gtrid, bqual), to be committed or aborted (R-TXN-44)."""
         found, resurrected = {}, self.engine.recovery.resurrected
         for txn in self.engine.open_transactions():
             # The XID is in the Prepare entry, which only recovery has read.
@@ -331,11 +332,11 @@ class Environment:
         return self.engine.checkpoint(force=force, minimize=minimize, kbytes=kbytes, minutes=minutes, invoker=invoker)
 
     def clean_log(self) -> int:
-        """Clean files of the log that are worth it; how many were. They are deleted at the checkpoints that follow."""
+        """Clean log files that are worth it; returns how many were cleaned. The next checkpoints delete them."""
         return self.engine.clean()
 
     def compress(self) -> int:
-        """Remove deleted slots and empty branches; returns how many slots went."""
+        """Remove deleted slots and empty branches; returns the number of slots removed."""
         return self.engine.compress()
 
     def sync(self) -> None:
@@ -343,21 +344,21 @@ class Environment:
         self.engine.sync()
 
     def stats(self) -> EnvironmentStats:
-        """The counters."""
+        """The counters of the environment."""
         return self.engine.stats()
 
     def cleaner_stats(self) -> CleanerStats:
-        """What the cleaner has done since the environment was opened for writing."""
+        """The cleaner's counters since the environment was opened for writing."""
         self.engine.check_writable()
         assert self.engine.cleaner is not None
         return self.engine.cleaner.stats()
 
     def close(self) -> None:
-        """Close: abort what is open, take a checkpoint if something was logged, release the lock (R-TXN-46).
+        """Close: abort open transactions, take a checkpoint if something was logged, release the lock (R-TXN-46).
 
         Raises:
-            RefusedError: transactions were open; they have been aborted, prepared ones left open.
-            JetoolError: what a background thread has failed with; then there was no closing checkpoint.
+            RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
+            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
         """
         self.engine.close()
 
@@ -368,11 +369,11 @@ class Environment:
         return found
 
     def _prepare_extinction(self, name: str) -> None:
-        """In a group, make the database of extinctions: a replica of JE that has to go without it stops."""
+        """In a group, create the database of extinctions: a JE replica stops if it lacks that database."""
         engine = self.engine
         if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
             return
-        # In a transaction of its own, as JE's masters make it, whatever becomes of the removal.
+        # In a transaction of its own, as JE's masters create it, so that it stays if the removal aborts.
         with write_operation(engine, None) as locker:
             engine.naming.create(EXTINCT_SCANS, DatabaseOptions(), locker, internal=True)
 

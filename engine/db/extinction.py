@@ -1,30 +1,32 @@
-"""Extinction: what goes without a deletion for each record (R-REC-61, R-CLN-53, je-log-format.md 10.4).
+"""Extinction: removing data without a deletion for each record (R-REC-61, R-CLN-53, je-log-format.md 10.4).
 
 ``_jeExtinctScansDb`` holds a record for each task that is not finished. Since JE 18 there are two kinds.
 
-**Databases** that JE removes lose their name at once, and their MapLN when a scan in the background has counted what
-they held. When the process stops in between, the next process that opens the environment finishes it: here the MapLN
-goes, and the task.
+**Databases** that JE removes lose their name at once, and their MapLN when a background scan has counted their entries
+as obsolete. If the process stops in between, the next process that opens the environment finishes the removal: this
+program deletes the MapLN and the task.
 
 Example: ``NameLN_TX (deleted) | Commit | ExtinctScanLN_TX 80: database 7 | Commit | CkptStart .. CkptEnd``, crash. The
-deleted name is in front of the checkpoint, so that recovery does not see it; the task leads to database 7.
+deletion of the name precedes the checkpoint, so recovery does not see it; the task leads to database 7.
 
-**Ranges of records** (JE's discardExtinctRecords): the application promises never to use these keys again. All that is
-logged is the task, in a transaction of the caller: databases, the first key and the one after the last. When that has
+**Ranges of records** (JE's discardExtinctRecords): the application promises never to use these keys again. Only the
+task is logged, in a transaction of the caller: databases, the first key and the key after the last. When it has
 committed:
 
-1. What the records take is counted as obsolete, by file, without offsets. The counters go to the log, and then the task
-   says so: a crash in between counts twice, which costs work, where the other order would lose space for ever.
-2. Their slots are known deleted, and go when their nodes are compressed. What a transaction has locked waits.
+1. The size of the records is counted as obsolete, by file, without offsets. The counters are logged first and the task
+is marked as counted second: a crash in between counts twice, which costs some work; the reverse order would lose space
+for ever.
+2. Their slots are marked known deleted, and removed when their nodes are compressed. Slots of locked records wait.
 3. The next checkpoint logs the nodes. When it has ended the task is deleted.
 
-Who opens an environment with tasks, ours or JE's, goes on with them, at 2 when 1 was done. JE's may have a filter, a
-serialized Java object that says which keys of the range go; ``EnvironmentConfig.extinction_filters`` has its equivalent
-by the name of the class. A task with any other filter is left for JE, and its records can be read until then.
+A process that opens an environment with tasks, from this program or from JE, continues them, at step 2 if step 1 was
+done. A task of JE may have a filter, a serialized Java object that selects keys of the range;
+``EnvironmentConfig.extinction_filters`` maps the name of its class to an equivalent. A task with an unknown filter is
+left for JE, and its records can be read until then.
 
 **In a replication group** the task of a range is an entry of the stream, with a negative id. Every node discards its
-own records when it has replayed the Commit; what is written to the task after that is local to the node, as is all of a
-database's.
+own records when it has replayed the Commit. Later changes of the task's record are local to the node, as is everything
+about the removal of a database.
 
 Example: ``ExtinctScanLN_TX 3: database 5 [a, c) | Commit | FileSummaryLN | ExtinctScanLN_TX 3: counted | Commit |
 CkptStart .. BIN .. CkptEnd | ExtinctScanLN_TX 3 (deleted) | Commit``.
@@ -79,13 +81,13 @@ EXTINCT_SCAN: Final = LeafKind(
     embeds=False,
 )
 
-# The serialized filter and a key (of an index: the primary key); whether the record goes.
+# Called with the serialized filter and a key (in an index: the primary key); returns whether the record is discarded.
 ScanFilter = Callable[[bytes, bytes], bool]
 _Work = Callable[[BIN, list[int]], None]
 
 
 class ExtinctionParts(NamedTuple):
-    """What tasks work on; ``between`` is called when no node is in use."""
+    """The parts that tasks use; ``between`` is called when no node is in use."""
 
     ctx: TreeContext
     catalog: Catalog
@@ -105,25 +107,25 @@ class Extinctions:
     def __init__(self, parts: ExtinctionParts) -> None:
         self._parts = parts
         self._running = threading.Lock()
-        # Their records are gone, which the next checkpoint makes last.
+        # Tasks whose records are discarded in memory; the next checkpoint makes that durable.
         self._discarded: set[int] = set()
         self._handed_over: set[int] = set()
 
     def finish_removals(self) -> None:
-        """Finish the removal of databases that have lost their name already."""
+        """Finish the removal of databases that have already lost their name."""
         parts = self._parts
         for task_id, task in self._all():
-            # Still named: the removal has not committed, and the database stays.
+            # If it still has a name, the removal has not committed and the database stays.
             if isinstance(task, RecordExtinction) or parts.naming.names_of(task.db_id):
                 continue
             db = parts.catalog.by_id(task.db_id)
             if db is not None:
-                # The MapLN before the task: a crash in between leaves the task, which finds nothing left to do.
+                # The MapLN before the task: after a crash in between, the task finds nothing left to do.
                 parts.naming.finish_removal(db)
             self._write(task_id, Payload(None, EXTINCT_SCAN))
 
     def add(self, task: RecordExtinction, locker: Txn) -> int:
-        """Write a task; ``run`` finds it when its transaction has committed. Its id."""
+        """Write a task; ``run`` finds it once its transaction has committed. Returns its id."""
         parts = self._parts
         with parts.ctx.latch:
             ids = parts.checkpointer.ids
@@ -137,7 +139,7 @@ class Extinctions:
         return task_id
 
     def note(self, task_id: int) -> None:
-        """An id is in use: tasks that are added here get others, also when this node becomes the master."""
+        """Note that an id is in use: new tasks here get other ids, even if this node becomes the master later."""
         parts, checkpointer = self._parts, self._parts.checkpointer
         with parts.ctx.latch:
             ids = checkpointer.ids
@@ -146,11 +148,11 @@ class Extinctions:
             )
 
     def tasks(self) -> dict[int, RecordExtinction]:
-        """The ranges whose tasks have committed and are not finished, by id."""
+        """The ranges by task id whose tasks have committed and are not finished."""
         return {task_id: task for task_id, task in self._all() if isinstance(task, RecordExtinction)}
 
     def run(self) -> None:
-        """Discard the unlocked records of all tasks; one thread at a time."""
+        """Discard the unlocked records of all tasks; only one thread does this at a time."""
         if not self._running.acquire(blocking=False):
             return
         try:
@@ -166,22 +168,22 @@ class Extinctions:
         finally:
             self._running.release()
 
-    # The checkpoint participant.
+    # The methods of a checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
-        """Try again what was locked; no file is let go by this part."""
+        """Try again to discard records that were locked; releases no file."""
         self.run()
         self._handed_over = set(self._discarded)
         return False
 
     def checkpoint_started(self) -> None:
-        """Nothing to be made consistent."""
+        """Nothing has to be made consistent."""
 
     def before_checkpoint_end(self) -> None:
         """The tasks are needed until CkptEnd is durable."""
 
     def checkpoint_ended(self) -> None:
-        """Delete the tasks whose nodes are in the log now."""
+        """Delete the tasks whose changed nodes are in the log now."""
         for task_id in sorted(self._handed_over):
             self._write(task_id, Payload(None, EXTINCT_SCAN))
             self._discarded.discard(task_id)
@@ -190,11 +192,11 @@ class Extinctions:
     def _all(self) -> list[tuple[int, RecordExtinction | DatabaseExtinction]]:
         parts = self._parts
         with parts.ctx.latch:
-            # What is locked has not committed.
+            # Locked task records have not committed.
             return _tasks(parts.ctx, parts.catalog, parts.locks.is_free)
 
     def _is_known(self, task: RecordExtinction) -> bool:
-        """Whether it can be said which records these are."""
+        """Whether it is known which records the task covers."""
         if task.filter is not None and comparator_name(task.filter) not in self._parts.filters:
             return False
         with self._parts.ctx.latch:
@@ -203,7 +205,7 @@ class Extinctions:
         return all(db is None or db.order.learned is None for db in dbs)
 
     def _goes(self, task: RecordExtinction, node: BIN, index: int) -> bool:
-        """Whether the record of a slot in the range goes."""
+        """Whether the record of a slot in the range is discarded."""
         if task.filter is None:
             return True
         key = _primary_key(node.db, node.keys[index])
@@ -213,7 +215,7 @@ class Extinctions:
         sizes: Counter[tuple[int, int]] = Counter()
 
         def work(node: BIN, indexes: list[int]) -> None:
-            # What slots hold, or keys, was obsolete from the beginning (R-CLN-5).
+            # Embedded records, and records that are only a key, were obsolete from the start (R-CLN-5).
             if not node.db.duplicates:
                 for index in indexes:
                     if not node.states[index] & SLOT_EMBEDDED and not is_null(node.lsns[index]):
@@ -231,7 +233,7 @@ class Extinctions:
                 utilization.log_if_changed(number)
 
     def _discard(self, task: RecordExtinction) -> bool:
-        """Make the slots known deleted; whether all of them are."""
+        """Mark the slots known deleted; returns whether none is left."""
         parts, locked = self._parts, 0
 
         def work(node: BIN, indexes: list[int]) -> None:
@@ -250,12 +252,12 @@ class Extinctions:
         return not locked
 
     def _walk(self, task: RecordExtinction, work: _Work) -> None:
-        """Do something with the slots of each bottom node that the task chooses, a node to a latch."""
+        """Apply work to the chosen slots of each bottom node, holding the latch for one node at a time."""
         ctx = self._parts.ctx
         for db_id in task.db_ids:
             with ctx.latch:
                 db = self._parts.catalog.by_id(db_id)
-            # It has been removed meanwhile.
+            # The database has been removed meanwhile.
             if db is None:
                 continue
             at = None if task.begin_key is None else _first_of(db, task.begin_key)
@@ -275,7 +277,7 @@ class Extinctions:
                 self._parts.between()
 
     def _write(self, task_id: int, payload: Payload) -> None:
-        """Change the record of a task, or delete it; not in the stream of a group."""
+        """Change or delete the record of a task, outside the stream of a group."""
         parts, state, key = self._parts, self._database(), sorted_pack(task_id)
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
         if payload.data is None:
@@ -285,7 +287,9 @@ class Extinctions:
         parts.txns.commit(txn)
 
     def _database(self) -> DatabaseState:
-        """The database of tasks; made where a JE that knew none has made the environment, in a group by its master."""
+        """The database of tasks. It is created if a JE without such tasks made the environment; in a group its
+        master creates it.
+        """
         parts = self._parts
         with parts.ctx.latch:
             state = parts.catalog.by_name(DATABASE_NAME)
@@ -297,14 +301,14 @@ class Extinctions:
 
 
 class ExtinctRecords:
-    """Which records are gone although slots still lead to them, or may be.
+    """Determines which records are gone, or may be, although slots still lead to them.
 
-    JE's cleaner lets records of a discarded range go as soon as the application's filter names them, and their slots
-    when the scan has come by. When the process ends in between, the slots lead into files that are not there.
+    JE's cleaner drops records of a discarded range as soon as the application's filter names them; their slots stay
+    until the scan reaches them. If the process ends in between, these slots lead into missing files.
 
     Arguments:
         ctx, catalog: the environment.
-        status: what the application says (``EnvironmentConfig.extinction_status``).
+        status: the answer of the application (``EnvironmentConfig.extinction_status``).
     """
 
     def __init__(
@@ -316,13 +320,13 @@ class ExtinctRecords:
         self._ranges: dict[int, list[RecordExtinction]] | None = None
 
     def are_gone(self, db: DatabaseState, key: Key) -> bool:
-        """Whether the application says that a record is extinct."""
+        """Whether the application reports a record as extinct."""
         return self._ask(db, key) is ExtinctionStatus.EXTINCT
 
     def may_be_gone(self, db: DatabaseState, key: Key) -> bool:
-        """Whether it may be: the application does not say no, or a task that was not finished names its range.
+        """Whether a record may be extinct: the application does not deny it, or an unfinished task covers it.
 
-        One that a filter of JE chooses from counts as a whole.
+        A task with a filter of JE covers its whole range.
         """
         if self._ask(db, key) is not ExtinctionStatus.NOT_EXTINCT:
             return True
@@ -341,7 +345,7 @@ class ExtinctRecords:
 
     def _unfinished(self) -> dict[int, list[RecordExtinction]]:
         found: dict[int, list[RecordExtinction]] = {}
-        # A task that cannot be read excuses nothing.
+        # A task that cannot be read covers nothing.
         with self._ctx.latch, contextlib.suppress(DamageError):
             for _, task in _tasks(self._ctx, self._catalog, lambda _: True):
                 if isinstance(task, RecordExtinction):
@@ -353,7 +357,7 @@ class ExtinctRecords:
 def _tasks(
     ctx: TreeContext, catalog: Catalog, is_free: Callable[[int], bool]
 ) -> list[tuple[int, RecordExtinction | DatabaseExtinction]]:
-    """The tasks by id whose version is free; the latch is held."""
+    """The tasks by id whose record version is not locked; the caller holds the latch."""
     found, state = [], catalog.by_name(DATABASE_NAME)
     for node in () if state is None else bins(ctx, state):
         for index in range(len(node)):
@@ -368,18 +372,18 @@ def _tasks(
 
 
 def _primary_key(db: DatabaseState, key: Key) -> bytes:
-    """The key that an application knows a record by; in an index that of the primary record."""
+    """The key by which an application knows a record; in an index the key of the primary record."""
     stored = db.order.unwrap(key)
     return split_two_part_key(stored)[1] if db.duplicates else stored
 
 
 def _first_of(db: DatabaseState, key: bytes) -> Key:
-    """Where the records of a key begin."""
+    """The smallest comparable key of the records of a key."""
     return db.order.wrap(key + PREFIX_ONLY)[:1] if db.duplicates else db.order.wrap(key)
 
 
 def _leaf(ctx: TreeContext, db: DatabaseState, key: Key | None) -> tuple[BIN | None, Key | None]:
-    """The bottom node of a key, or the first, and the key from which on it is another."""
+    """The bottom node of a key, or the first one, and the key at which the next node begins."""
     if key is not None:
         return covering(ctx, db, key)
     node, bound = root_of(ctx, db), None

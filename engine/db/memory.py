@@ -1,11 +1,12 @@
-"""How much memory there is, and how much of it the cache of an environment takes by default.
+"""How much memory is free, and how much of it an environment's cache takes by default.
 
-The cache is two per cent of the memory that is free, 64 MiB at least: 430 MB where 21 GB are free. That is an estimate
-which leaves room for long keys; with short ones two thirds of it are taken. A log that was written without a checkpoint
-is replayed in it; in a cache that is too small the same nodes are read again and again. When an environment is open,
-an eighth of it more may be maps of log files (``engine.storage.disk``).
-je.maxMemoryPercent is a share of a JVM's heap, so here of a quarter of that memory: the usual 60 gives 3.2 GB of 21.
-In a container the limit of its control group (version 1 or 2) counts, less what its processes use.
+The default cache is two per cent of the free memory, at least 64 MiB: 430 MB if 21 GB are free. The estimate leaves
+room for long keys; with short keys two thirds of it are used. A log without a checkpoint is replayed in the cache; if
+the cache is too small, the same nodes are read again and again. While an environment is open, maps of log files may
+take a further eighth of it (``engine.storage.disk``).
+je.maxMemoryPercent is a share of a JVM's heap; here it is a share of a quarter of the free memory: the usual 60 gives
+3.2 GB of 21. In a container the memory limit of its control group (version 1 or 2) applies, less the memory its
+processes use.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final
 LEAST_CACHE_BYTES: Final = 64 << 20
 _DEFAULT_PER_CENT: Final = 2.0
 _MAPS_PART: Final = 1 / 8
-# A JVM that is not told otherwise takes a quarter of the memory for its heap.
+# By default a JVM takes a quarter of the memory for its heap.
 _HEAP_PARTS: Final = 4
 _MEMINFO: Final = "proc/meminfo"
-# Limit and use: of control groups of version 2 and of version 1.
+# Paths of limit and usage, for control groups of version 2 and version 1.
 _GROUPS: Final = (
     ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
     ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
@@ -28,10 +29,10 @@ _GROUPS: Final = (
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """The memory that this process may still take; None where the system does not say.
+    """The memory that this process may still take; None if the system does not report it.
 
     Arguments:
-        root: where ``proc`` and ``sys`` stand.
+        root: the directory that contains ``proc`` and ``sys``.
     """
     found = [_free_of_machine(root)]
     for limit, use in _GROUPS:
@@ -42,23 +43,23 @@ def free_bytes(root: Path = Path("/")) -> int | None:
 
 
 def share_of_free(per_cent: float) -> int:
-    """So many per cent of the free memory; of the least cache where the system does not say, and never less than it."""
+    """A percentage of the free memory; the minimum cache size if that is larger, or if the free memory is not known."""
     free = free_bytes()
     return LEAST_CACHE_BYTES if free is None else max(int(free * per_cent / 100), LEAST_CACHE_BYTES)
 
 
 def share_of_heap(per_cent: float) -> int:
-    """What je.maxMemoryPercent means here: per cent of the heap that a JVM would take of the free memory."""
+    """The meaning of je.maxMemoryPercent here: a percentage of the heap that a JVM would take from the free memory."""
     return share_of_free(per_cent / _HEAP_PARTS)
 
 
 def default_cache_bytes() -> int:
-    """The cache of an environment, unless je.maxMemory or somebody else says."""
+    """The cache size of an environment, unless je.maxMemory or the caller sets it."""
     return share_of_free(_DEFAULT_PER_CENT)
 
 
 def maps_bytes(cache_bytes: int) -> int:
-    """What maps of log files may take beside a cache."""
+    """The memory that maps of log files may take beside the cache."""
     return int(cache_bytes * _MAPS_PART)
 
 
@@ -77,7 +78,7 @@ def _free_of_machine(root: Path) -> int | None:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None when it is not there, or says that there is no limit."""
+    """The number in a file; None if the file does not exist, or states that there is no limit."""
     try:
         return int(path.read_text())
     except (OSError, ValueError):

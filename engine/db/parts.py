@@ -1,8 +1,8 @@
 """The parts of an open environment, connected.
 
-Lower packages call upwards through protocols of their own; here is where the implementations meet them: the writer's
-observer and the recovery hook are the utilization tracker, checkpoint participants are utilization and VLSN index, the
-compressor says which slots are locked, naming writes the MapLN of a root that has grown.
+Lower packages call upwards through protocols that they define; this module connects the implementations. The
+utilization tracker is the writer's observer and the recovery hook. Utilization and VLSN index are checkpoint
+participants. The compressor tells which slots are locked. Naming writes the MapLN of a root that has grown.
 """
 
 from __future__ import annotations
@@ -48,21 +48,22 @@ Clock = Callable[[], int]
 
 
 class EnvironmentParts:
-    """What an environment is made of.
+    """The parts of one environment.
 
     Arguments:
         config: how it is opened.
         ctx, catalog: trees and databases, recovered or new.
-        utilization: what recovery has counted.
-        recovery: what recovery found.
-        listener: hears the steps of checkpoints.
+        utilization: the utilization as recovery has counted it.
+        recovery: the result of recovery.
+        listener: receives the steps of checkpoints.
 
     Attributes:
-        tail: the end of the log as it was found; None for a new environment.
+        tail: the end of the log at opening; None for a new environment.
         writer, cleaner: None in a read-only environment.
         extinctions: tasks that discard records; None in a read-only environment.
-        vlsn_index: of a replicated environment that is open for writing.
-        stream_gaps: VLSNs (first, last) that the log lacks, when the index was made anew; it begins after the last.
+        vlsn_index: present in a replicated environment that is open for writing.
+        stream_gaps: VLSNs (first, last) that the log lacks, if the index was rebuilt; the index begins after the last
+            gap.
     """
 
     def __init__(
@@ -126,7 +127,9 @@ class EnvironmentParts:
 
     @property
     def records_after_damage(self) -> int:
-        """How many records of users' databases outside transactions stand intact after the damage that ends the log."""
+        """Number of intact records after the damage that ends the log; only records of users' databases outside
+        transactions.
+        """
         records = () if self.tail is None else self.tail.after.records
         if not records:
             return 0
@@ -140,26 +143,26 @@ class EnvironmentParts:
         return state is not None and state.temporary
 
     def attach_writer(self, end_lsn: int, last_lsn: int, *, new_file: bool, data_directories: int) -> None:
-        """From now on changes are logged.
+        """Connect the log writer; from now on changes are logged.
 
         Arguments:
-            end_lsn, last_lsn: where the log ends, and its last entry.
+            end_lsn, last_lsn: the end of the log, and its last entry.
             new_file: begin a new file with the next entry.
-            data_directories: how many directories the log is spread over; 0 for none.
+            data_directories: number of directories that the log is spread over; 0 for none.
         """
         config = self.config
         expiration = ExpirationProfile(self.ctx, self.catalog, self.records, self.txns, end_lsn)
         self.ctx.expiring = expiration
-        # What it writes is counted by the summaries that follow.
+        # Before utilization: its summaries count the records that expiration writes.
         self.checkpointer.participants += [expiration, self.utilization]
         self.extinctions = self._make_extinctions()
         self.checkpointer.participants.append(self.extinctions)
-        # Last: the other parts write first, and its files go when all of them have ended.
+        # Last: the other participants write first, and the cleaner's files may be deleted only when all have ended.
         self.cleaner = self._make_cleaner(expiration)
         self.checkpointer.participants.append(self.cleaner)
-        # Before the summaries are read: those of reserved files count for nothing.
+        # Before the summaries are loaded: those of reserved files do not count.
         self.cleaner.load()
-        # Before the writer: what the summaries say must be there when the first entry is counted.
+        # Before the writer: the stored summaries must be loaded when the first entry is counted.
         self.utilization.load()
         self.writer = LogWriter(
             self.ctx.access,
@@ -172,7 +175,7 @@ class EnvironmentParts:
             data_directories=data_directories,
             clock=self.clock,
             version=self.ctx.log_version,
-            # From the first entry on: no entry may be logged uncounted.
+            # From the first entry on: every logged entry must be counted.
             observer=self.utilization,
             group=GroupSettings(
                 timeout_ms=config.fsync_timeout_ms,
@@ -182,12 +185,12 @@ class EnvironmentParts:
         )
         self.ctx.writer = self.writer
         self.ctx.latch.unexpected = self.ctx.fail
-        # Recovery has none; from now on transactions hold locks on slots.
+        # Recovery does not set this; from now on transactions may lock slots.
         self.ctx.locks = self.compressor
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
         roots = [root_in_memory(db) for db in self.catalog.loaded()]
-        # Last: it logs nodes, for which everything above has to be connected.
+        # Last: this logs nodes, so everything above has to be connected.
         settle(self.ctx, [root for root in roots if root is not None])
 
     def _make_cleaner(self, expiration: ExpirationProfile) -> Cleaner:

@@ -1,4 +1,4 @@
-"""Keys and records as applications know them, and as trees compare them."""
+"""Conversion of keys and records between the form of applications and the form that trees compare."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from engine.tree.keys import AFTER_ALL, Key, RegisteredKey, UnknownOrderError
 
 
 def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
-    """The comparable form of a key, with duplicates of a key and a data item.
+    """The comparable form of a key; with duplicates, of a key and a data item.
 
     Raises:
-        UnknownOrderError: the order had to be learned, and nothing shows where the key belongs.
+        UnknownOrderError: the order had to be learned, and no node shows where the key belongs.
     """
     if state.order.plain:
         return key
     learned = state.order.learned
-    # Comparing would give it a place at the end, which a later read would take for known.
+    # Without this check the key would sort to the end, and later reads would take it for a known key.
     if learned is not None and not learned.knows(join_two_part_key(key, data) if state.duplicates else key):
         raise UnknownOrderError(learned)
     if not state.duplicates:
@@ -27,7 +27,7 @@ def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
 
 
 def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, bytes]:
-    """Key and data as the application knows them; of a prefix-only key of an upper node the data is empty."""
+    """Key and data in the application's form; for a prefix-only key of an upper node the data is empty."""
     if state.order.plain:
         return key, data
     if not state.duplicates:
@@ -37,7 +37,8 @@ def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, by
 
 
 def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
-    """Of a database with duplicates: all data items of a key are after the first, and before the second.
+    """Bounds of a key in a database with duplicates: all its data items lie after the first and before the second
+    bound.
 
     Raises:
         UnknownOrderError: the order had to be learned.
@@ -50,10 +51,10 @@ def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
 
 
 def range_key(state: DatabaseState, key: bytes) -> Key:
-    """Where the records of a key begin, with duplicates those of its first data item.
+    """Where the records of a key begin; with duplicates, where those of its first data item do.
 
     Raises:
-        UnknownOrderError: the order had to be learned, and nothing shows where the key belongs.
+        UnknownOrderError: the order had to be learned, and no node shows where the key belongs.
     """
     if state.duplicates and state.order.learned is None:
         return key_bounds(state, key)[0]

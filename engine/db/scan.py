@@ -1,7 +1,7 @@
-"""Walking records in key order, under locks or without (R-TXN-20).
+"""Walking records in key order, with or without locks (R-TXN-20).
 
-A walk remembers a key, not a place: between two steps the tree may split, be compressed or pruned, and the next step
-finds its place again. Without locks to take, one step brings a whole BIN.
+A walk remembers a key, not a place: between two steps the tree may be split, compressed or pruned, and the next step
+finds the place again. When no locks are taken, one step returns a whole BIN.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LiveSlots(NamedTuple):
 
     Attributes:
         keys: in comparable form.
-        sizes: of their entries; 0 where that is not known.
-        data: None where it has to be read at the LSN.
+        sizes: sizes of their entries; 0 if not known.
+        data: None where it must be read at the LSN.
     """
 
     keys: list[Key]
@@ -53,7 +53,7 @@ class LiveSlots(NamedTuple):
 
 
 class ScanBatch(NamedTuple):
-    """What one step brought: records, whether that was all, and the lock to wait for (NULL_LSN: none)."""
+    """The result of one step: the records, whether the walk is finished, and the lock to wait for (NULL_LSN: none)."""
 
     records: list[ScannedRecord]
     at_end: bool
@@ -61,7 +61,7 @@ class ScanBatch(NamedTuple):
 
 
 def lock_type_of(locker: Txn | None, *, write: bool = False) -> LockType | None:
-    """The lock that a read of a transaction takes under its isolation; without one it reads what is there."""
+    """The type of lock that a read takes under the transaction's isolation; None reads without a lock."""
     if locker is None or locker.isolation is Isolation.READ_UNCOMMITTED:
         return LockType.WRITE if write else None
     if locker.isolation is Isolation.SERIALIZABLE:
@@ -74,11 +74,11 @@ class RecordWalker:
 
     Arguments:
         engine, state: the database.
-        locker: whose locks are taken; None reads committed records without keeping locks.
-        lock_type: how; None reads what is there.
+        locker: the transaction that takes the locks; None reads committed records without keeping locks.
+        lock_type: the lock to take on each record; None reads without locks.
         backward: towards smaller keys.
-        bound: where the walk ends: before this key, or, backward, after it. A record beyond is neither returned nor
-            waited for; a serializable walk locks the next one all the same, since its lock guards the gap.
+        bound: end of the walk: before this key, or, backward, after it. A record beyond it is neither returned nor
+            waited for. A serializable walk still locks the next record, since its lock guards the gap.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class RecordWalker:
         self._bound = bound
 
     def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[ScannedRecord]:
-        """The next records after (or from) a key; None begins at the edge. Empty at the end."""
+        """The next records after (or from) a key; None begins at the edge of the database. Empty at the end."""
         while True:
             with self._engine.ctx.latch:
                 step = self._step(key, inclusive, limit)
-            # Without the latch, and when no node is in use: the evictor may take any.
+            # Without the latch, and while no node is in use: the evictor may remove any node.
             self._engine.keep_budget()
             is_known = self._state.order.learned is None
             if (
@@ -116,11 +116,11 @@ class RecordWalker:
             if step.records or (step.at_end and step.wait_lsn == NULL_LSN):
                 return step.records
             if step.wait_lsn != NULL_LSN:
-                # Without the latch; then the place is found anew, since the tree may have changed.
+                # Wait without the latch; then find the place again, since the tree may have changed.
                 self._wait(step.wait_lsn)
 
     def exact(self, key: Key) -> ScannedRecord | None:
-        """The record of a key, or None; its neighbours are left alone, locked or not."""
+        """The record of a key, or None; neighbouring records are neither locked nor waited for."""
         ctx = self._engine.ctx
         while True:
             with ctx.latch:
@@ -130,26 +130,26 @@ class RecordWalker:
                     return None
                 expires = node.expirations[index] != 0
                 live = node.is_live(index) and not (expires and self._has_expired(node, index, self._engine.now_ms()))
-                # A pending deletion may be taken back: wait for its transaction.
+                # A pending deletion may be undone: wait for its transaction.
                 if not live and (node.lsns[index] == NULL_LSN or not self._is_pending(node, index)):
                     return None
                 wait_lsn = self._lock(node, index)
                 if wait_lsn == NULL_LSN:
                     data = slot_data(ctx, node, index, cache=True) if live else None
                     ctx.account(node)
-                    # Under a comparator the stored key may be another one that is equal.
+                    # Under a comparator the stored key may differ from the searched one and still be equal.
                     return None if data is None else ScannedRecord(node.keys[index], data, node.lsns[index])
             self._wait(wait_lsn)
 
     def _goes_on(self, key: Key, last: Key, inclusive: bool) -> bool:
-        """Whether a step got further; in a damaged tree it might not, and would never end."""
+        """Whether a step has advanced; in a damaged tree it might not, and the walk would never end."""
         if last == key:
             return inclusive
         return bool(last < key if self._backward else last > key)
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> ScanBatch:
         node, index = self._place(key, inclusive)
-        # A backward walk comes from after the gap, so it has to guard that before its first record.
+        # A backward walk enters the gap from its far end, so it has to lock that end before its first record.
         if self._backward and self._lock_type in _RANGES:
             wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
             if wait_lsn != NULL_LSN:
@@ -162,7 +162,7 @@ class RecordWalker:
             if self._state.order.learned is not None:
                 self._state.order.learned.near = node
             if in_bulk:
-                # No lock is held, and the latch keeps it so.
+                # No locks are held, and the latch prevents new ones.
                 first, behind = self._extent(node, index)
                 found = _live(self._engine.ctx, node, first, behind, now)
                 if self._backward:
@@ -176,7 +176,7 @@ class RecordWalker:
                 if node.is_live(index) and not self._has_expired(node, index, now):
                     wait_lsn = self._lock(node, index)
                     if wait_lsn != NULL_LSN:
-                        # What was found so far is handed out first; the wait comes with the next step.
+                        # Return the records found so far first; the next step waits.
                         return ScanBatch(found, False, wait_lsn)
                     data = slot_data(self._engine.ctx, node, index)
                     if data is not None:
@@ -195,7 +195,9 @@ class RecordWalker:
         return ScanBatch(found, True, self._lock_end())
 
     def _extent(self, node: BIN, index: int) -> tuple[int, int]:
-        """The slots of a node from one on that the walk's end leaves: the first, and the one after the last."""
+        """The range of slots of a node that lie within the bound, starting at ``index``: the first, and the one
+        after the last.
+        """
         if self._backward:
             return 0 if self._bound is None else bisect_left(node.keys, self._bound), index + 1
         return index, len(node) if self._bound is None else max(bisect_left(node.keys, self._bound), index)
@@ -204,14 +206,14 @@ class RecordWalker:
         return bool(key < self._bound if self._backward else key >= self._bound)
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
-        """The lock on the record after the last one, which only guards the gap before it."""
-        # Backward the gap was locked with the record after it.
+        """Take the lock on the record after the last one, which guards only the gap before it."""
+        # In a backward walk the gap was locked together with the record after it.
         if self._backward or self._lock_type not in _RANGES:
             return NULL_LSN
         return self._lock_range(self._gap(node, index))
 
     def _gap(self, node: BIN, index: int) -> int:
-        """What guards the gap in front of a slot; the walk that begins after a gap locks it too."""
+        """The LSN whose lock guards the gap in front of a slot; a walk that begins after a gap locks it too."""
         return gap_lsn(self._engine.ctx, node, index)
 
     def _place(self, key: Key | None, inclusive: bool) -> tuple[BIN | None, int]:
@@ -227,38 +229,40 @@ class RecordWalker:
         return node, bisect_left(node.keys, key) if inclusive else bisect_right(node.keys, key)
 
     def _has_expired(self, node: BIN, index: int, now_ms: int) -> bool:
-        """Whether a record has expired; what the transaction holds a lock on it goes on seeing (R-CLN-50)."""
+        """Whether a record has expired; a transaction still sees expired records that it has locked (R-CLN-50)."""
         if not is_expired(node.expirations[index], now_ms):
             return False
         locker, lsn = self._locker, node.lsns[index]
         return locker is None or lsn not in locker.locks or lsn in (locker.expired or ())
 
     def _is_pending(self, node: BIN, index: int) -> bool:
-        """A deletion whose transaction may still be open: a reader with locks has to wait for its end."""
+        """Whether the slot holds a deletion whose transaction may still be open; a locking reader has to wait for
+        its end.
+        """
         return self._lock_type is not None and bool(node.states[index] & 0x08) and not self._engine.locks.is_idle()
 
     def _lock(self, node: BIN, index: int) -> int:
-        """Lock a record without waiting; the LSN to wait for, or NULL_LSN."""
+        """Lock a record without waiting; returns the LSN to wait for, or NULL_LSN."""
         locks, lsn = self._engine.locks, node.lsns[index]
         if self._locker is not None:
             return self._engine.records.lock_slot(node, index, self._locker, self._lock_type)
-        # The version has no owner, and under the latch it cannot be written.
+        # The version has no lock owner, and under the latch no writer can lock it.
         if self._lock_type is None or locks.is_idle() or not locks.owners(lsn):
             return NULL_LSN
         passing = self._engine.passing_locker()
         granted = locks.lock(lsn, passing, self._lock_type, wait=False)
         if granted is Grant.DENIED:
             return lsn
-        # Granted means committed: that was all there was to ask.
+        # Granted means committed, which is all that this read needs to know.
         locks.release(lsn, passing)
         return NULL_LSN
 
     def _lock_end(self) -> int:
-        """A serializable scan that runs off the end locks the end."""
+        """Lock the end of the database; a serializable scan does this when it passes the last record."""
         return NULL_LSN if self._backward else self._lock_range(end_marker(self._state))
 
     def _lock_range(self, lsn: int) -> int:
-        """The lock that guards a gap, which only a serializable walk takes; the LSN to wait for, or NULL_LSN."""
+        """Take the lock that guards a gap, in a serializable walk only; returns the LSN to wait for, or NULL_LSN."""
         locker = self._locker
         if locker is None or self._lock_type is None or self._lock_type not in _RANGES:
             return NULL_LSN
@@ -279,7 +283,7 @@ class RecordWalker:
         assert self._lock_type is not None
         self._engine.locks.lock(lsn, passing, self._lock_type)
         passing.locks[lsn] = None
-        # All of them: the cleaner may have moved the version just now.
+        # Release all of its locks: the cleaner may just have moved the version to another LSN.
         self._engine.txns.end_operation(passing)
 
 
@@ -292,7 +296,7 @@ def _circle(state: DatabaseState) -> DamageError:
 
 
 def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[ScannedRecord]:
-    """The live records of a stretch of slots, ascending."""
+    """The live records in a range of slots, ascending."""
     keys, lsns, expirations = node.keys, node.lsns, node.expirations
     chosen = [at for at in range(first, behind) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
     values = slot_values(ctx, node, chosen)
@@ -308,10 +312,10 @@ def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> 
 def live_slots(
     engine: Engine, state: DatabaseState, low: Key | None = None, high: Key | None = None
 ) -> Iterator[LiveSlots]:
-    """The live records of a database, a BIN at a time, without their data: no LN is read, and no lock taken.
+    """The live records of a database, one BIN at a time, without their data: no LN is read, and no lock is taken.
 
     Arguments:
-        low, high: those with ``low <= key < high``; None for no bound.
+        low, high: only records with ``low <= key < high``; None for no bound.
     """
     last: Key | None = None
     is_whole = False
@@ -325,7 +329,7 @@ def live_slots(
                 index = bisect_left(node.keys, at) if last is None else bisect_right(node.keys, at)
                 if index >= len(node):
                     node, index = next_bin(engine.ctx, node), 0
-            # Several nodes to a latch; between two the evictor may take any, so the place is found anew.
+            # Several nodes per latch; between two latches the evictor may remove any node, so the place is found again.
             batches: list[LiveSlots] = []
             now = engine.now_ms()
             while node is not None and len(batches) < _NODES_AT_ONCE:
@@ -351,7 +355,7 @@ def _slots(node: BIN, first: int, end: int, now_ms: int) -> LiveSlots:
     expirations, states, values = node.expirations, node.states, node.values
     chosen = [at for at in range(first, end) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
     if node.db.duplicates:
-        # The key holds everything.
+        # The key contains the whole record.
         data: list[bytes | None] = [b""] * len(chosen)
     else:
         data = [b"" if values[at] is None and states[at] & SLOT_EMBEDDED else values[at] for at in chosen]
@@ -362,10 +366,11 @@ def _slots(node: BIN, first: int, end: int, now_ms: int) -> LiveSlots:
 
 
 def has_whole_slots(engine: Engine) -> bool:
-    """Whether slots alone tell which records exist: no lock is held, and no log file is of version 7 or earlier.
+    """Whether slots alone determine which records exist: no lock is held, and no log file is of version 7 or earlier.
 
-    Until v7 a slot may lead to a deletion without saying so. A file without a readable header, such as a last one that
-    a crash left empty, has no version: then each record is read, which finds the damage where it concerns one.
+    Up to v7 a slot may lead to a deletion without a flag for it. A file without a readable header (such as a last file
+    that a crash left empty) has no version; then each record is read, so that damage is found where it affects a
+    record.
     """
     access = engine.ctx.access
     try:
@@ -381,13 +386,13 @@ _BATCH: Final = 1 << 20
 
 
 def lock_of(locker: Txn | None, mode: LockMode) -> LockType | None:
-    """The lock that one operation takes; None reads what is there, committed or not."""
+    """The lock that one operation takes; None reads without a lock, committed or not."""
     if mode is LockMode.READ_UNCOMMITTED:
         return None
     if mode is LockMode.READ_COMMITTED:
         return LockType.READ
     if locker is None:
-        # What is committed; nothing is kept. For a change to follow it waits for readers too.
+        # Reads committed records and keeps no lock. A read for a later update (RMW) waits for readers too.
         return LockType.WRITE if mode is LockMode.RMW else LockType.READ
     return lock_type_of(locker, write=mode is LockMode.RMW)
 
@@ -401,19 +406,19 @@ def walker_of(
     backward: bool = False,
     bound: Key | None = None,
 ) -> RecordWalker:
-    """A walk with the locks that a mode means in a transaction; without one it reads what is committed."""
+    """A walker whose locks follow from the mode and the transaction; without one it reads committed records."""
     return RecordWalker(engine, state, locker, lock_of(locker, mode), backward=backward, bound=bound)
 
 
 def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = LockMode.DEFAULT) -> bytes | None:
-    """The data of a record as a reader without a transaction sees it; None without a record.
+    """The data of a record as a reader without a transaction sees it; None if there is no record.
 
-    ``walker_of(...).exact`` says the same, slower: this is the common case of it, a live record that does not expire
-    while no lock is held, and asks that for all others.
+    Gives the same result as ``walker_of(...).exact``, but faster in the common case: a live record that does not
+    expire, while no lock is held. All other cases are left to ``exact``.
     """
     ctx: TreeContext = engine.ctx
     latch = ctx.latch
-    # As ``with``, which costs three times as much in compiled code.
+    # Same as a ``with`` statement, which takes three times as long in compiled code.
     latch.acquire()
     try:
         if latch.refusal is not None:
@@ -450,9 +455,9 @@ def records_between(
     backward: bool = False,
     locker: Txn | None = None,
 ) -> Iterator[list[ScannedRecord]]:
-    """Records with ``low <= key < high``, some at a time; with locks to take, one at a time."""
+    """Records with ``low <= key < high``, in batches; one at a time if locks are taken."""
     walker = walker_of(engine, state, locker, backward=backward, bound=low if backward else high)
-    # Locks are kept: no record may be locked that the caller never asked for.
+    # Locks are kept, so no record may be locked before the caller asks for it.
     limit = 1 if locker is not None else _BATCH
     key, inclusive = (high, False) if backward else (low, True)
     while found := walker.step(key, inclusive=inclusive, limit=limit):

@@ -1,9 +1,9 @@
-"""A secondary database: records of a primary, found by other keys, which a key creator makes of them.
+"""A secondary database finds the records of a primary by other keys, which a key creator derives from the records.
 
-It is kept as JE keeps it: a database of its own, whose records are the secondary key with the primary key as data; with
-duplicates a secondary key may lead to several records, without it is unique. Nothing in the log says that it is one:
-as in JE each program opens it with its primary and its key creator. While it is open every handle of the primary, and
-every cursor, maintains it in the transaction that writes the record. Its entries expire with their records.
+It is stored as in JE: a database whose records are the secondary key with the primary key as data. With duplicates a
+secondary key may lead to several records; without, it is unique. Nothing in the log marks it as a secondary: as in JE,
+each program opens it with its primary and its key creator. While it is open, every handle and cursor of the primary
+maintains it in the transaction that writes the record. Its entries expire with their records.
 
 Example::
 
@@ -16,7 +16,7 @@ Example::
     print(by_city.get(b"London"))  # SecondaryRecord(key=b'London', primary_key=b'4711', data=b'Ada,London')
 
 Foreign keys: with ``foreign_key_database`` a secondary key must be a key of that database, and ``on_foreign_delete``
-says what happens to records whose key is deleted there.
+determines what happens to the referring records when that key is deleted.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ Nullifier = Callable[[bytes, bytes, bytes], bytes | None]
 
 
 class UniqueConstraintError(RefusedError):
-    """A secondary without duplicates has another record of that key."""
+    """The new secondary key already leads to another record, in a secondary without duplicates."""
 
 
 class ForeignConstraintError(RefusedError):
-    """A secondary key is no key of the database that its foreign keys lead to."""
+    """A secondary key does not exist in the foreign key database."""
 
 
 class DeleteConstraintError(RefusedError):
-    """Records refer to the record that was to be deleted."""
+    """Other records refer to the record that was to be deleted."""
 
 
 class ForeignKeyDelete(Enum):
-    """What happens to a record when the one that its foreign key leads to is deleted.
+    """What happens to a record when the record that its foreign key refers to is deleted.
 
-    ABORT: the deletion is refused. CASCADE: it is deleted too. NULLIFY: a function of the application changes it, so
-    that the key goes.
+    ABORT: the deletion is refused. CASCADE: the referring record is deleted too. NULLIFY: a function of the application
+    changes the referring record so that it no longer has the key.
     """
 
     ABORT = "abort"
@@ -74,16 +74,16 @@ class SecondaryConfig:
     """How a secondary is opened.
 
     Attributes:
-        key_creator: makes the secondary key of a record's key and data; None: the record is not in the secondary.
-        multi_key_creator: instead, makes any number of them. Neither is needed to read.
-        create: make the database when it is not there.
+        key_creator: derives the secondary key from a record's key and data; None: the record is not in the secondary.
+        multi_key_creator: the alternative for any number of keys per record. Reading needs neither creator.
+        create: create the database if it does not exist.
         duplicates: a secondary key may lead to several records; otherwise it is unique.
         populate: fill an empty secondary from its primary when it is opened.
-        immutable: an update of a record never changes its keys, so that updates need not look.
-        foreign_key_database: holds all keys that may occur.
-        on_foreign_delete: what a deletion there does.
-        nullifier: of NULLIFY: given a record's key, its data and the secondary key, the data without that key; None
-            leaves it as it is.
+        immutable: updates never change the secondary keys of a record, so updates need not check.
+        foreign_key_database: the database that must contain every secondary key.
+        on_foreign_delete: what the deletion of a key in that database does.
+        nullifier: for NULLIFY: called with a record's key, its data and the secondary key; returns the data without
+            that key, or None to leave the record unchanged.
     """
 
     key_creator: KeyCreator | None = None
@@ -101,12 +101,12 @@ class SecondaryDatabase:
     """A handle of a secondary; ``Environment.open_secondary`` makes it. A dependent of its primary.
 
     Arguments:
-        database: its own records.
+        database: the secondary's own records.
         primary: the database whose records they lead to.
         config: how it is opened.
 
     Raises:
-        UsageError: a configuration that makes no sense.
+        UsageError: the configuration makes no sense.
     """
 
     def __init__(self, database: Database, primary: Database, config: SecondaryConfig) -> None:
@@ -118,7 +118,7 @@ class SecondaryDatabase:
         self._state = database.state
         self._reader = EntryReader(database.handle, primary.handle, self._keys if _creates(config) else None)
         self._foreign: Handle | None = None
-        # Until it is filled it lacks entries, and may have some that the filling has not come to.
+        # Until it is filled it lacks entries, and may have some that the filling has not reached yet.
         self._populated = False
         primary.handle.writer.dependents.secondaries.append(self)
         if config.foreign_key_database is not None:
@@ -141,7 +141,7 @@ class SecondaryDatabase:
         return self._db
 
     def close(self) -> None:
-        """Give the handle back; from now on the primary does not maintain it. Closing twice is harmless."""
+        """Close the handle; from now on the primary does not maintain the secondary. Closing twice is harmless."""
         self._primary.handle.writer.dependents.remove(self)
         if self._foreign is not None:
             self._foreign.writer.dependents.remove(self)
@@ -156,7 +156,7 @@ class SecondaryDatabase:
     def get(
         self, key: bytes, txn: Transaction | None = None, *, lock: LockMode = LockMode.DEFAULT
     ) -> SecondaryRecord | None:
-        """The record of a secondary key; of several the one with the smallest primary key."""
+        """The record of a secondary key; if there are several, the one with the smallest primary key."""
         with self.cursor(txn) as cursor:
             return cursor.search(key, lock)
 
@@ -176,7 +176,7 @@ class SecondaryDatabase:
         return SecondaryCursor(self._reader, txn)
 
     def delete(self, key: bytes, txn: Transaction | None = None) -> int:
-        """Delete all records of a secondary key from the primary; how many went."""
+        """Delete all records of a secondary key from the primary; returns the number deleted."""
         self._db.handle.check()
         key = bytes_of(key, "key")
         removed = 0
@@ -193,7 +193,7 @@ class SecondaryDatabase:
         return self.items()
 
     def populate(self, txn: Transaction | None = None) -> None:
-        """Fill it from the primary, if it is empty and the environment can be written to; all in one transaction."""
+        """Fill the secondary from the primary, in one transaction, if it is empty and the environment is writable."""
         engine = self._engine
         replica = engine.replicated and not engine.leads
         wanted = self._config.populate and not engine.read_only and not replica and _creates(self._config)
@@ -204,10 +204,10 @@ class SecondaryDatabase:
                         self._populate_from(record.key, record.data, locker)
         self._populated = True
 
-    # What the primary asks for.
+    # The methods that the primary calls.
 
     def prepare(self, change: PrimaryChange) -> Callable[[Txn], None]:
-        """Ask the key creator; what is returned makes the change in a transaction."""
+        """Call the key creator; the returned function makes the change in a transaction."""
         self._db.handle.check()
         retimed = change.new is not None and change.expiration != change.expiration_before
         if self._config.immutable and change.old is not None and change.new is not None:
@@ -218,7 +218,7 @@ class SecondaryDatabase:
         return partial(self._maintain, change, old - new, new - old, old & new if retimed else set())
 
     def referred_deleted(self, key: bytes, locker: Txn) -> None:
-        """A record of the foreign key database is about to go."""
+        """Handle the coming deletion of a record of the foreign key database."""
         action, primary = self._config.on_foreign_delete, self._primary
         lock_type = LockType.READ if action is ForeignKeyDelete.ABORT else LockType.WRITE
         for primary_key in self._primary_keys(key, locker, lock_type):
@@ -281,7 +281,7 @@ class SecondaryDatabase:
         present = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(at)
         if present is not None and present.data == data:
             self._engine.records.delete(self._state, at, locker, Payload(None, USER))
-        # One that expires may have gone first.
+        # An entry that expires may have gone before its record.
         elif self._populated and not change.expiration_before:
             raise self._corrupt(key, change.key, "it is missing")
 
@@ -299,8 +299,9 @@ class SecondaryDatabase:
         return walker.exact(comparable_key(state, key)) is not None
 
     def _primary_keys(self, key: bytes, locker: Txn, lock_type: LockType = LockType.WRITE) -> list[bytes]:
-        """The primary keys of a secondary key, locked whatever the isolation: no other transaction may delete the
-        entries."""
+        """The primary keys of a secondary key. Their entries are locked whatever the isolation, so that no other
+        transaction can delete them.
+        """
         if not self._state.duplicates:
             walker = RecordWalker(self._engine, self._state, locker, lock_type, backward=False)
             only = walker.exact(comparable_key(self._state, key))
@@ -314,7 +315,7 @@ class SecondaryDatabase:
         return keys
 
     def _entry(self, key: bytes, primary_key: bytes) -> tuple[Key, bytes]:
-        """The entry of a secondary key and a primary key, as the database stores it."""
+        """The entry for a secondary key and a primary key, as the database stores it."""
         at = comparable_key(self._state, key, primary_key)
         return (at, b"") if self._state.duplicates else (at, primary_key)
 

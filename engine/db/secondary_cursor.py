@@ -1,8 +1,8 @@
-"""A cursor over a secondary: each movement finds an entry and brings the record that it leads to.
+"""A cursor over a secondary: each movement finds an entry and returns the record that it leads to.
 
-A writer locks the record first and then its entries; a reader that kept a lock on an entry while it asks for the
-record would meet it head on. So, as in JE, the reader waits until the entry is committed but keeps no lock on it, locks
-the record, and looks whether the entry still leads there; if not, it goes on with the next one. A serializable
+A writer locks the record first and then its entries. A reader that kept the lock on an entry while it waits for the
+record would deadlock with it. So, as in JE, the reader waits until the entry is committed but keeps no lock on it,
+locks the record, and checks that the entry still leads there; if not, it continues with the next entry. A serializable
 transaction keeps the locks on entries, which guard the gaps between them.
 """
 
@@ -37,7 +37,7 @@ class EntryReader:
 
     Arguments:
         entries, primary: the two databases.
-        keys_of: the secondary keys of a record; None if their creator is unknown.
+        keys_of: derives the secondary keys of a record; None if their creator is not known.
     """
 
     def __init__(self, entries: Handle, primary: Handle, keys_of: Callable[[bytes, bytes], set[bytes]] | None) -> None:
@@ -46,18 +46,18 @@ class EntryReader:
         self._keys_of = keys_of
 
     def record(self, entry: Record, at: Cursor, lock: LockMode) -> SecondaryRecord | None:
-        """The record of an entry; None when the entry has gone meanwhile.
+        """The record of an entry; None if the entry was deleted meanwhile.
 
         Arguments:
             at: a cursor over the primary, whose transaction takes the lock.
 
         Raises:
-            DamageError: there is no record, and the entry is there still.
+            DamageError: there is no record although the entry still exists.
         """
         key, primary_key = entry
         found = at.search(primary_key, lock)
         if at.reads_uncommitted(lock):
-            # Without locks an entry may be older or younger than its record.
+            # Without locks an entry may be older or newer than its record.
             if found is None or (self._keys_of is not None and key not in self._keys_of(primary_key, found[1])):
                 return None
             return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
@@ -73,7 +73,7 @@ class EntryReader:
         return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
 
     def _leads(self, key: bytes, primary_key: bytes) -> bool:
-        """Whether an entry is there. The lock on the record keeps it as it is."""
+        """Whether an entry exists. The lock on its record keeps it from changing."""
         state = self.entries.state
         walker = walker_of(self.entries.engine, state, None, LockMode.READ_UNCOMMITTED)
         found = walker.exact(comparable_key(state, key, primary_key))
@@ -83,12 +83,12 @@ class EntryReader:
 class SecondaryCursor:
     """A position in a secondary; ``SecondaryDatabase.cursor`` makes it.
 
-    Methods are those of ``Cursor``; where there a data item is meant, here it is the primary key. ``delete`` deletes
-    the record, and so its entries in all secondaries.
+    The methods are those of ``Cursor``, with the primary key in the place of a data item. ``delete`` deletes the
+    record, and with it its entries in all secondaries.
 
     Arguments:
         reader: the secondary.
-        txn: whose locks it takes; None reads committed records and keeps no lock.
+        txn: the transaction that takes the locks; None reads committed records and keeps no lock.
     """
 
     def __init__(self, reader: EntryReader, txn: Transaction | None) -> None:
@@ -99,7 +99,7 @@ class SecondaryCursor:
         self._at: SecondaryRecord | None = None
 
     def dup(self, *, same_position: bool = True) -> SecondaryCursor:
-        """Another cursor of the same transaction, on the same record or nowhere."""
+        """Another cursor of the same transaction, on the same record or on none."""
         other = SecondaryCursor(self._reader, self._txn)
         if same_position:
             other._entry, other._at = self._entry.dup(), self._at
@@ -114,11 +114,11 @@ class SecondaryCursor:
         return self._go(lambda at: at.last(self._brief(lock)), self._prev(lock), lock)
 
     def next(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
-        """The record after; the first one when the cursor stands nowhere."""
+        """The next record; the first one if the cursor stands on none."""
         return self._go(self._next(lock), self._next(lock), lock)
 
     def prev(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
-        """The record before; the last one when the cursor stands nowhere."""
+        """The previous record; the last one if the cursor stands on none."""
         return self._go(self._prev(lock), self._prev(lock), lock)
 
     def search(self, key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
@@ -143,7 +143,7 @@ class SecondaryCursor:
         return self._go(self._next_dup(lock), self._next_dup(lock), lock)
 
     def prev_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
-        """The record before, of the same secondary key."""
+        """The previous record of the same secondary key."""
         brief = self._brief(lock)
         return self._go(lambda at: at.prev_dup(brief), lambda at: at.prev_dup(brief), lock)
 
@@ -152,19 +152,19 @@ class SecondaryCursor:
         return self._go(lambda at: at.next_no_dup(self._brief(lock)), self._next(lock), lock)
 
     def prev_no_dup(self, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
-        """The last record of the secondary key before."""
+        """The last record of the previous secondary key."""
         return self._go(lambda at: at.prev_no_dup(self._brief(lock)), self._prev(lock), lock)
 
     def current(self) -> SecondaryRecord | None:
-        """The record that the cursor stands on, as it has read it."""
+        """The current record, as it was read."""
         return self._at
 
     def count(self) -> int:
-        """How many entries the secondary key of the current record has."""
+        """The number of entries of the current record's secondary key."""
         return self._entry.count()
 
     def delete(self) -> bool:
-        """Delete the current record from the primary; False when it is gone already."""
+        """Delete the current record from the primary; False if it is already gone."""
         if self._at is None:
             raise RefusedError("the cursor stands on no record", hint="move it first")
         self._reader.entries.check()
@@ -173,7 +173,7 @@ class SecondaryCursor:
             return primary.writer.delete(comparable_key(primary.state, self._at.primary_key), locker)
 
     def close(self) -> None:
-        """Give up the position."""
+        """Close the cursor and release its position."""
         self._entry.close()
         self._record.close()
         self._at = None
@@ -196,16 +196,16 @@ class SecondaryCursor:
         return found
 
     def leads_to(self, primary_key: bytes, lock: LockMode) -> bool:
-        """Whether the secondary key that the cursor stands on leads to a primary key, too."""
+        """Whether the current secondary key also leads to a primary key."""
         here = self._entry.current()
         with self._entry.dup() as at:
             return here is not None and at.search_both(here[0], primary_key, self._brief(lock)) is not None
 
     def record(self, entry: Record, lock: LockMode) -> SecondaryRecord | None:
-        """The record that an entry leads to; None when the entry has gone meanwhile."""
+        """The record that an entry leads to; None if the entry was deleted meanwhile."""
         if self._txn is not None:
             return self._reader.record(entry, self._record, lock)
-        # Locks for the time of one question: the entry must not change between record and entry.
+        # Locks for one call only: the entry must not change between reading the entry and the record.
         engine = self._reader.primary.engine
         passing = Transaction(engine, engine.passing_locker())
         try:
@@ -214,7 +214,7 @@ class SecondaryCursor:
             engine.txns.end_operation(passing.inner)
 
     def _go(self, begin: Move, again: Move, lock: LockMode) -> SecondaryRecord | None:
-        # On another cursor: what finds nothing leaves this one where it is.
+        # Move a copy: if it finds nothing, this cursor stays where it is.
         moving = self._entry.dup()
         entry = begin(moving)
         while entry is not None:
@@ -234,7 +234,7 @@ class SecondaryCursor:
         return locker is not None and locker.isolation is Isolation.SERIALIZABLE
 
     def _brief(self, lock: LockMode) -> LockMode:
-        """The lock on an entry: none that stays, unless the transaction is serializable."""
+        """The lock mode for an entry: no lock is kept, unless the transaction is serializable."""
         if self._keeps_entries() or self._entry.reads_uncommitted(lock):
             return lock
         return LockMode.READ_COMMITTED
@@ -250,22 +250,22 @@ class SecondaryCursor:
 
 
 def _nothing(_: Cursor) -> None:
-    """There is no other entry."""
+    """Stands for a movement to another entry where there is none."""
 
 
 def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Iterator[Record]:
-    """The records that all of the cursors lead to: each stands on a secondary key of another secondary.
+    """The records that all cursors lead to; each cursor stands on a key of a different secondary.
 
-    The cursor whose key has the fewest entries leads, from where it stands; the others are asked for each of its
-    primary keys.
+    The cursor whose key has the fewest entries leads, starting at its current entry; each primary key that it gives is
+    checked with the other cursors.
 
     Example: two cursors on ``city=London`` and ``trade=engineer`` give the engineers of London.
 
     Returns:
-        Primary keys and data, in the order of the primary keys that the leading cursor has.
+        Primary keys and data, in the order in which the leading cursor gives them.
 
     Raises:
-        UsageError: no cursor, or one that stands on no record.
+        UsageError: no cursor is given, or one stands on no record.
     """
     if not cursors or any(cursor.current() is None for cursor in cursors):
         raise UsageError("a join needs cursors, each on a secondary key")
@@ -275,7 +275,7 @@ def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Itera
         while entry is not None:
             if all(other.leads_to(entry[1], lock) for other in others):
                 found = at.record(entry, lock)
-                # Now with the lock on the record, which keeps its entries as they are.
+                # Check again under the lock on the record, which keeps its entries from changing.
                 if found is not None and all(other.leads_to(entry[1], LockMode.READ_UNCOMMITTED) for other in others):
                     yield found.primary_key, found.data
             entry = at.next_entry(lock)

@@ -1,7 +1,8 @@
-"""A sequence: numbers that are given out once, to any number of handles and processes, as JE's ``Sequence``.
+"""A sequence: numbers that are given out once, across any number of handles and processes, like JE's ``Sequence``.
 
-Its state is one record (``engine.format.sequence_record``), which a JE program goes on with. A handle takes
-``cache_size`` numbers at a time, so that most calls write nothing; what it has taken and not given out is lost with it.
+Its state is one record (``engine.format.sequence_record``), which a JE program can continue to use. A handle takes
+``cache_size`` numbers at a time, so that most calls write nothing; numbers that it has taken but not given out are lost
+with it.
 
 Example::
 
@@ -35,17 +36,17 @@ _LONG_MAX: Final = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class SequenceConfig:
-    """How a sequence is opened; all but the first three and the last count only when it is made.
+    """How a sequence is opened. ``range_min`` to ``wrap`` are used only when the sequence is created.
 
     Attributes:
-        create: make it when it is not there.
-        exclusive: with ``create``: refuse one that is there.
+        create: create the sequence if it does not exist.
+        exclusive: with ``create``: refuse if the sequence exists.
         cache_size: how many numbers the handle takes at a time.
         range_min, range_max: the smallest and the largest number.
         initial: the first one.
-        descending: numbers fall.
-        wrap: after the last number it begins again; otherwise it refuses from then on.
-        no_sync: transactions of its own are not synced when they commit.
+        descending: count down.
+        wrap: start again after the last number; otherwise further calls are refused.
+        no_sync: the sequence's own transactions commit without sync.
     """
 
     create: bool = False
@@ -64,18 +65,18 @@ class Sequence:
 
     Arguments:
         engine, state, key: where its record is.
-        config: how it is opened.
-        txn: the transaction that makes it; None: one of its own.
-        check: refuses when the database's handle or the environment is closed.
+        config: options.
+        txn: the transaction that creates it; None: a transaction of its own.
+        check: raises if the database's handle or the environment is closed.
 
     Attributes:
-        gets, cached_gets: how often ``next`` was called, and how often it wrote nothing.
+        gets, cached_gets: number of calls of ``next``, and how many of them wrote nothing.
 
     Raises:
-        UsageError: a range that holds nothing, or less than the cache; a database with duplicates.
-        NotFoundError: the sequence does not exist, and is not to be made.
-        RefusedError: there is one, and it was to be made.
-        FormatError: the record of that key is not a sequence's.
+        UsageError: the range is empty or smaller than the cache; or the database has duplicates.
+        NotFoundError: the sequence does not exist, and ``create`` is not set.
+        RefusedError: the sequence exists, and ``exclusive`` is set.
+        FormatError: the record of that key is not the record of a sequence.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Sequence:
         self._mutex = threading.Lock()
         self.gets = self.cached_gets = 0
         self._record = self._open(txn)
-        # Nothing is cached: the last number comes before the next one.
+        # Nothing is cached: the next call takes numbers from the record.
         self._next = self._record.stored
         self._last = self._next - self._sign
 
@@ -108,19 +109,18 @@ class Sequence:
 
     @property
     def state(self) -> SequenceRecord:
-        """Its record, as this handle has last seen it."""
+        """Its record, as last read or written by this handle."""
         return self._record
 
     def next(self, delta: int = 1, txn: Transaction | None = None) -> int:
-        """Take ``delta`` numbers; the first of them, from which the caller counts up, or down in a descending one.
+        """Take ``delta`` numbers; returns the first, from which the caller counts up, or down in a descending sequence.
 
-        Arguments:
-            txn: the transaction that takes them from the record if need be. When it is aborted they are given out
-                again; without one they never are.
+        txn: the transaction that takes numbers from the record if the cache has too few. If it aborts, they are given
+        out again; without a transaction they are never given out twice.
 
         Raises:
-            UsageError: fewer than one, or more than the range holds.
-            RefusedError: all numbers have been given out; or somebody has deleted the record.
+            UsageError: ``delta`` is less than one, or more than the range holds.
+            RefusedError: all numbers have been given out, or the record was deleted.
         """
         self._check()
         if not 0 < delta <= self._record.range_max - self._record.range_min:
@@ -164,7 +164,7 @@ class Sequence:
             payload = user_payload(encode_sequence(record), 0)
             if engine.records.put(self._state, self._at, payload, locker, PutMode.INSERT_ONLY):
                 return record
-            # Another one has made it in the meantime; that is the sequence.
+            # Another transaction has created it meanwhile; use that one.
             return self._locked(locker)
 
     def _read_committed(self, txn: Transaction | None) -> bytes | None:
@@ -172,7 +172,7 @@ class Sequence:
         return None if found is None else found.data
 
     def _take(self, delta: int, txn: Transaction | None) -> None:
-        """Take numbers from the record, as many as the cache wants."""
+        """Take numbers from the record, as many as the cache size requires."""
         engine = self._engine
         with write_operation(engine, inner_of(txn), db=self._state) as locker:
             self._relax(locker, txn)
@@ -189,7 +189,7 @@ class Sequence:
             if left < delta and record.wraps:
                 record = record._replace(stored=record.range_min if record.ascends else record.range_max)
             elif left < delta:
-                # The last one is still given out; from then on it refuses.
+                # The last number is still given out; later calls are refused.
                 record, adjust = record._replace(exhausted=True), 0
             else:
                 adjust = min(adjust, left)
@@ -197,7 +197,7 @@ class Sequence:
             engine.records.put(
                 self._state, self._at, user_payload(encode_sequence(taken), 0), locker, PutMode.OVERWRITE
             )
-        # Only now: a commit that fails has given out nothing.
+        # Only now: if the commit fails, no number was given out.
         self._record = taken
         self._next, self._last = record.stored, taken.stored - sign
 

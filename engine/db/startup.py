@@ -1,12 +1,12 @@
 """Opening an environment: from the files of a directory to connected parts.
 
-For writing, in this order: lock byte 0 of ``je.lck``; find the end of the log; refuse when committed transactions stand
-after a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish what
-committed naming operations left; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock
-file is changed before recovery has succeeded.
+For writing, in this order: lock byte 0 of ``je.lck``; find the end of the log; refuse if committed transactions follow
+a bad entry (D-5); recover in memory; set invisible bits and cut the file at the end of the log; finish committed naming
+operations; merge the VLSN index; take a checkpoint (R-REC-60 to R-REC-64). Nothing but the lock file is changed before
+recovery has succeeded.
 
-For reading nothing is created or changed, and no writer is kept waiting. Where there is a ``je.lck``, its byte 1 is
-locked, shared: as long as somebody reads no cleaner deletes a file, ours or JE's (R-LOG-28).
+For reading, nothing is created or changed, and no writer is blocked. If there is a ``je.lck``, its byte 1 is locked in
+shared mode: while a reader holds it, no cleaner deletes a file, neither ours nor JE's (R-LOG-28).
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ from engine.vlsn.database import DATABASE_NAME as VLSN_DATABASE
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 from engine.vlsn.recovery_merge import open_index
 
-# How long a deletion of files may take, at most.
+# Number of attempts while another process deletes files.
 _DELETION_WAITS: Final = 50
 _DELETION_WAIT_S: Final = 0.02
-# What nodes may take of the cache during recovery; the rest is for what is kept of transactions and the checkpoint.
+# Share of the cache for nodes during recovery; the rest is for the state of transactions and for the checkpoint.
 _RECOVERY_PART: Final = 0.6
 _INTERNAL: Final = ("_jeUtilization", "_jeReservedFilesDb", "_jeExpiration")
 _STAND_ALONE: Final = (*_INTERNAL, EXTINCTIONS)
 _REPLICATED: Final = (*_INTERNAL, VLSN_DATABASE)
 
-# POSIX locks do not exclude threads of one process, so writers of this process are remembered here.
+# POSIX locks do not exclude threads of the same process, so writers of this process are recorded here.
 _open_for_writing: set[str] = set()
 _open_mutex = threading.Lock()
 
@@ -82,14 +82,14 @@ class WriterLock:
     """The exclusive right to change an environment, against other processes and this one.
 
     Arguments:
-        storage: the environment; the lock file is made when it is missing.
+        storage: the environment; the lock file is created if it is missing.
 
     Raises:
-        RefusedError: somebody else has it.
+        RefusedError: another process or thread has it.
     """
 
     def __init__(self, storage: Storage) -> None:
-        # Storages in memory exclude writers by their own locks.
+        # Storages in memory exclude other writers by their own locks.
         self._root = os.path.realpath(storage.root) if isinstance(storage, DiskStorage) else ""
         with _open_mutex:
             if self._root and self._root in _open_for_writing:
@@ -100,10 +100,10 @@ class WriterLock:
                 _open_for_writing.add(self._root)
 
     def release(self) -> None:
-        """Give it back. Releasing twice is harmless."""
+        """Release the lock. Releasing twice is harmless."""
         if self._lock is None:
             return
-        # Before the name is struck out: in between a second writer of this process is still refused.
+        # Before the name is removed: until then a second writer of this process is still refused.
         self._lock.release()
         self._lock = None
         with _open_mutex:
@@ -111,7 +111,7 @@ class WriterLock:
 
 
 def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
-    """Lock an environment that exists, or is to be made.
+    """Lock an environment that exists or is about to be created.
 
     Raises:
         NotFoundError: the environment does not exist, and ``create`` is not set.
@@ -121,15 +121,15 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
             raise NotFoundError("no such directory", file=storage.root, hint="check the path of the environment")
         storage.make_directory("")
     if not config.create:
-        # Refuse before a lock file is left in a directory that is no environment.
+        # Refuse before a lock file is left in a directory that is not an environment.
         list_log_files(storage)
     return WriterLock(storage)
 
 
 def lock_for_reading(storage: Storage) -> Lock | None:
-    """Keep the cleaner of another process from deleting files; None without a lock file, which is not made for this.
+    """Keep other processes' cleaners from deleting files; None if there is no lock file (none is created).
 
-    A cleaner that deletes some just now is waited for, a moment, since it looks for readers first.
+    If a cleaner is deleting files just now, this waits a moment; the cleaner checks for readers first.
     """
     for _ in range(_DELETION_WAITS if storage.stat(LOCK_FILE) is not None else 0):
         try:
@@ -143,7 +143,7 @@ def lock_for_reading(storage: Storage) -> Lock | None:
 
 @contextmanager
 def files_kept(storage: Storage) -> Iterator[None]:
-    """Keep the cleaner of another process from deleting files, from the listing of them to the last look."""
+    """Keep the cleaner of another process from deleting files while the block runs."""
     lock = lock_for_reading(storage)
     try:
         yield
@@ -153,13 +153,13 @@ def files_kept(storage: Storage) -> Iterator[None]:
 
 
 def is_directory(storage: Storage) -> bool:
-    """Whether there is a directory at all."""
+    """Whether the directory exists."""
     found = storage.stat()
     return found is not None and found.is_directory
 
 
 def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
-    """Recover or make an environment.
+    """Recover or create an environment.
 
     Raises:
         NotFoundError, RefusedError, DamageError, UnsupportedError: see ``Environment``.
@@ -172,18 +172,18 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
             raise
         return _create(storage, config, listener)
     if may_create and _holds_nothing(files):
-        # A crash while the environment was being made: nothing was in it.
+        # A crash interrupted the creation of the environment: it is still empty.
         return _create(storage, config, listener)
     tail = find_end(storage, files, listener)
     if may_create and tail.entries <= 1 and len(files.files) == 1:
         # Only a header was written: the crash came before the first entry.
         return _create(storage, config, listener)
     if not config.read_only:
-        # Before recovery, which may take long, and before anything on disk is changed.
+        # Before recovery, which may take long, and before anything on disk changes.
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
     if not config.read_only:
-        # Never older than what is there: versions ascend with file numbers (je-log-format.md 3.6).
+        # Never older than the existing files: versions ascend with file numbers (je-log-format.md 3.6).
         ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = _recovery(ctx, tail, config, listener, HookGroup(utilization, stream))
@@ -192,13 +192,13 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
-            # It takes the catalogue to tell users' databases from JE's own and from temporary ones.
+            # Needs the catalogue, to tell users' databases from JE's own and from temporary ones.
             _check_records(parts, tail)
             if config.before_writing is not None:
                 config.before_writing(catalog)
             if config.when_counted is not None:
                 config.when_counted(utilization)
-            # The first change on disk; everything before can be repeated after a crash.
+            # The first change on disk; everything before it can be repeated after a crash.
             _make_writable(parts, tail, stream, files)
             if config.mark_damage:
                 ctx.access.on_damage = partial(_mark_damaged, parts)
@@ -207,13 +207,13 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         if ctx.spill is not None:
             ctx.spill.close()
         raise
-    # Not before: recovery takes all that there is.
+    # Not earlier: recovery may use all of the memory.
     allow_maps(maps_bytes(config.cache_bytes))
     return parts
 
 
 def _recovery(ctx: TreeContext, tail: Tail, config: EnvironmentConfig, listener: Listener, hook: HookGroup) -> Recovery:
-    """The recovery that a configuration asks for; the hook is told only when the environment is opened for writing."""
+    """The recovery for a configuration; the hook is called only when the environment is opened for writing."""
     return Recovery(
         ctx,
         tail,
@@ -222,7 +222,7 @@ def _recovery(ctx: TreeContext, tail: Tail, config: EnvironmentConfig, listener:
         resurrect=not config.read_only,
         hook=None if config.read_only else hook,
         refuse_changed=not config.read_only and config.halt_on_commit_after_bad,
-        # It has no checkpoint to ask: during recovery changed nodes go to the scratch file.
+        # Recovery takes no checkpoint: changed nodes go to the scratch file.
         keeper=Evictor(ctx, int(config.cache_bytes * _RECOVERY_PART)),
         for_writing=not config.read_only and not config.guess_orders,
         check_orders=True,
@@ -231,11 +231,12 @@ def _recovery(ctx: TreeContext, tail: Tail, config: EnvironmentConfig, listener:
 
 
 def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
-    """A bad entry was met in a file: write nothing more, and mark the environment, so that it is not opened as if it
-    were whole."""
+    """Stop writing after a bad entry was met in a file, and mark the environment so that it is not opened as if it
+    were whole.
+    """
     if parts.writer is None or parts.writer.failed:
         return
-    # First: while the marker is being written nothing more may go to the log.
+    # First: nothing more may be logged while the marker is being written.
     parts.writer.invalidate(error)
     now_ms = parts.clock()
     said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
@@ -247,7 +248,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
 
 
 def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> EnvironmentParts:
-    """A new environment (R-REC-2, je-log-format.md 9.6)."""
+    """Create an environment (R-REC-2, je-log-format.md 9.6)."""
     found = RecoveryResult()
     found.new_environment = True
     ctx = make_context(config, LogAccess(storage, ()))
@@ -266,7 +267,7 @@ def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> 
 
 
 def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None:
-    """What forbids opening for writing; nothing has been changed yet."""
+    """Refuse to open for writing if the end of the log forbids it; nothing has been changed yet."""
     if tail.commits_at_risk and config.halt_on_commit_after_bad:
         damage = tail.damage
         assert damage is not None
@@ -281,7 +282,9 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
 
 
 def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
-    """Refuse to give up records outside transactions on the way; nothing on disk has been changed yet."""
+    """Refuse to drop records outside transactions if the configuration says so; nothing on disk has been changed
+    yet.
+    """
     count = parts.records_after_damage if parts.config.halt_on_record_after_bad else 0
     if count:
         stand = plural(count, "record outside transactions stands", "records outside transactions stand")
@@ -295,22 +298,23 @@ def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
 
 
 def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files: LogFiles) -> None:
-    """Recovery has succeeded in memory; now the same on disk."""
+    """Apply on disk what recovery has done in memory."""
     storage, found = parts.ctx.access.storage, parts.recovery
-    # Before anything is logged: the next recovery must not redo what this one has taken back (R-RB-32).
+    # Before anything is logged: the next recovery must not redo what this one has undone (R-RB-32).
     set_invisible(parts.ctx.access, found.rolled_back)
     _clear_after(parts.ctx.access, tail, files)
     if tail.cut_bytes:
         file = storage.open_rw(tail.last_file.path)
-        # Before the first write, or old bytes could follow the new entries as if they belonged to them (R-LOG-33).
+        # Before the first write: otherwise old bytes could follow the new entries as if they belonged to them
+        # (R-LOG-33).
         file.truncate(offset_of(tail.end_lsn))
-        # The cut is durable before anything is appended after it.
+        # The cut must be durable before anything is appended after it.
         file.sync()
         file.close()
     # A file has one log version, and an ImmutableFile entry ends its file (R-LOG-34).
     new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
     parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=files.data_directories)
-    # Before names are finished: these transactions may hold locks on them.
+    # Before names are finished: these transactions may hold locks on names.
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:
         _put_names_into_map_lns(parts)
@@ -319,35 +323,35 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files:
         _open_vlsn_index(parts, stream)
     changed = parts.writer is not None and parts.writer.entries > 0
     if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
-        # So that the next recovery begins here, and not with the same work once more (R-REC-64).
+        # So that the next recovery starts here and need not repeat this work (R-REC-64).
         parts.checkpointer.run("recovery", force=True, minimize=True)
 
 
 def _clear_after(access: LogAccess, tail: Tail, files: LogFiles) -> None:
-    """Take away the files after the end of the log, before anything is appended to it."""
+    """Remove the files after the end of the log, before anything is appended to the log."""
     storage = access.storage
     for path in tail.set_aside:
-        # Out of the way: the next file that is begun gets this number.
+        # Rename it: the next new file gets this number.
         storage.rename(path, bad_name(storage, path))
-    # JE would write on before a stub, and later use it with its old pointer to the file before (R-LOG-16).
+    # JE would append before a stub, and later use the stub with its old pointer to the previous file (R-LOG-16).
     unfinished = new_file_name(log_file_name(tail.last_file.number + 1))
     stale = [*tail.stubs, *(path for path in files.set_aside if path.endswith(unfinished))]
     for path in stale:
         storage.remove(path)
     for directory in sorted({path.rpartition("/")[0] for path in (*tail.set_aside, *stale)}):
-        # What comes back after a crash would stand after entries that are appended now.
+        # A file that reappeared after a crash would follow entries that are appended now.
         storage.sync_directory(directory)
     for path in (*tail.set_aside, *tail.stubs):
         access.forget(int(path.rpartition("/")[2][:8], 16))
 
 
 def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
-    """Merge what recovery saw of the replication stream into the stored index (R-REC-63, R-VLSN-75)."""
+    """Merge the part of the replication stream that recovery saw into the stored index (R-REC-63, R-VLSN-75)."""
     with parts.ctx.latch:
         state = parts.catalog.by_name(VLSN_DATABASE)
     config, is_new = parts.config, parts.catalog.last_replicated_db_id == NULL_REPLICATED_DB_ID
     if state is None and (is_new or config.rebuild_vlsn_index):
-        # A crash while the environment was being made: there is no stream yet.
+        # A crash interrupted the creation of the environment: there is no stream yet.
         txn = parts.txns.begin(durability=Durability.NO_SYNC)
         state = parts.naming.create(VLSN_DATABASE, DatabaseOptions(), txn, internal=True)
         parts.txns.commit(txn)
@@ -360,24 +364,24 @@ def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     if not config.rebuild_vlsn_index:
         cut_missing(parts, parts.vlsn_index)
     if parts.cleaner is not None:
-        # Its head goes before the files do (R-VLSN-54).
+        # The head of the index must be truncated before the files are deleted (R-VLSN-54).
         parts.cleaner.stream = parts.vlsn_index
-    # First: what it stores is counted by the utilization summaries that follow (R-CKPT-19).
+    # First: the utilization summaries that follow count what it stores (R-CKPT-19).
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
-    # Only now: what was logged until here is not part of the stream.
+    # Only now: entries logged before this are not part of the stream.
     parts.writer.stream = EnvironmentStream(parts.vlsn_index)
 
 
 def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
-    """Make the index anew from the whole log."""
+    """Rebuild the index from the whole log."""
     assert parts.writer is not None
     parts.writer.flush(sync=False)
     whole = LogRange(NULL_LSN, parts.recovery.end_lsn)
     collector = StreamCollector(parts.config.vlsn_limits, first_of(stored))
     tell_stream(parts.ctx.access, whole, collector)
     if collector.range.is_empty:
-        # The old range began after the end of the log: it says nothing.
+        # The old range began after the end of the log, so it is of no use.
         collector = StreamCollector(parts.config.vlsn_limits)
         tell_stream(parts.ctx.access, whole, collector)
     replace_index(stored, collector)
@@ -385,7 +389,9 @@ def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
 
 
 def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
-    """Since log version 16 every MapLN holds its database's name, and readers of later logs rely on it."""
+    """Log MapLNs with names: since log version 16 every MapLN holds its database's name, and readers of later logs
+    rely on it.
+    """
     with parts.ctx.latch:
         for name, db_id in list(parts.catalog.names(internal=True)):
             state = parts.catalog.by_id(db_id)
@@ -394,9 +400,11 @@ def _put_names_into_map_lns(parts: EnvironmentParts) -> None:
 
 
 def _resurrect(parts: EnvironmentParts) -> None:
-    """Transactions that recovery leaves open keep their locks and their place in firstActive (R-REC-47, 51)."""
+    """Restore transactions that recovery leaves open, with their locks and their place in firstActive (R-REC-47,
+    51).
+    """
     for found in parts.recovery.resurrected.values():
-        # No timeout: its master or coordinator may take its time (R-REC-42).
+        # No timeout: its master or coordinator may decide much later (R-REC-42).
         txn = Txn(found.txn_id, lock_timeout_ms=0)
         txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
         txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
@@ -410,8 +418,8 @@ def _resurrect(parts: EnvironmentParts) -> None:
 
 
 def _finish_naming(parts: EnvironmentParts) -> None:
-    """Removals, truncations, renames that had committed; temporary databases (R-REC-60 to R-REC-62)."""
-    # The Commit is in the log, the MapLN is not: the crash came between the two (R-REC-61).
+    """Finish committed removals, truncations and renames; remove temporary databases (R-REC-60 to R-REC-62)."""
+    # The Commit is in the log, but the MapLN is not: the crash came between the two (R-REC-61).
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
         if state is not None:
@@ -436,10 +444,11 @@ def _finish_naming(parts: EnvironmentParts) -> None:
 
 
 def _is_temporary(parts: EnvironmentParts, name: str, state: DatabaseState | None) -> bool:
-    """Whether a name is that of a temporary database, which does not outlive its process.
+    """Whether a name is that of a temporary database, which must not outlive its process.
 
-    One without a MapLN is such a database too when no transaction has written it: a crash came between the two. JE
-    keeps it, and cannot open it. Otherwise the MapLN is lost, which ``verify`` reports.
+    A name without a MapLN, written outside a transaction, also belongs to a temporary database: a crash came between
+    the two. JE keeps the name and cannot open it. A name written by a transaction has lost its MapLN, which ``verify``
+    reports.
     """
     if state is not None:
         return state.temporary
@@ -448,12 +457,12 @@ def _is_temporary(parts: EnvironmentParts, name: str, state: DatabaseState | Non
 
 
 def _holds_nothing(files: LogFiles) -> bool:
-    """Whether there is but a file 0 without room for a header."""
+    """Whether the only file is a file 0 too short for a header."""
     return [file.number for file in files.files] == [0] and files.files[0].size_bytes < FILE_HEADER_BYTES
 
 
 def bad_name(storage: Storage, path: str) -> str:
-    """The name under which a last file without any entry is kept (R-LOG-30)."""
+    """The name under which a last file without entries is kept (R-LOG-30)."""
     base = path.rsplit(".", 1)[0] + ".bad"
     name, count = base, 0
     while storage.stat(name) is not None:

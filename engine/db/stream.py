@@ -2,12 +2,12 @@
 
 An environment of a replication group is in one of three roles:
 
-* *detached*: recovered and checkpointed, but nothing is added to the stream. So every environment is opened.
-* *master*: transactions are replicated ones; their entries take the next VLSNs, and a ``CommitGate`` asks the group.
-* *replica*: the replay of the master's stream writes; everybody else reads.
+* *detached*: recovered and checkpointed, but nothing is added to the stream. Every environment is opened in this role.
+* *master*: transactions are replicated; their entries take the next VLSNs, and a ``CommitGate`` consults the group.
+* *replica*: only the replay of the master's stream writes; all other users read.
 
-VLSNs are given out under the log write latch and registered outside it (R-LOG-8, R-VLSN-10): the index may learn of
-VLSN 3 before VLSN 2, and a checkpoint waits until nothing is missing.
+VLSNs are allocated under the log write latch and registered outside it (R-LOG-8, R-VLSN-10). The index may therefore
+see VLSN 3 before VLSN 2; a checkpoint waits until none is missing.
 
 Example, a master alone in its group: ``NameLN_TX VLSN 22 txn -20 | Commit VLSN 23 txn -20 master 1 dtvlsn 23``.
 """
@@ -32,28 +32,28 @@ class EnvironmentStream:
         self._index = index
 
     def bump(self) -> int:
-        """The next VLSN; under the log write latch."""
+        """Allocate the next VLSN; called under the log write latch."""
         return self._index.bump()
 
     def note_allocated(self, vlsn: int) -> None:
-        """The master has given this VLSN; under the log write latch."""
+        """Note a VLSN that the master has allocated; called under the log write latch."""
         self._index.note_allocated(vlsn)
 
     def logged(self, vlsn: int, lsn: int, type_number: int, body: bytes) -> None:
         """Register an entry, and hand it to feeders that wait for it."""
-        # May come out of order; the index waits for what is missing (R-VLSN-10).
+        # Entries may arrive out of order; the index waits for missing ones (R-VLSN-10).
         self._index.put(vlsn, lsn, type_number, LogItem(vlsn, lsn, type_number, body))
 
     def fail(self, error: JetoolError) -> None:
-        """End all waits: a VLSN that was given out may never come."""
+        """End all waits with an error: the entry of an allocated VLSN may never arrive."""
         self._index.fail(error)
 
 
 class AloneGate:
-    """The gate of a master that is the only electable member: it is its own majority.
+    """The commit gate of a master that is the only electable member, and so forms a majority alone.
 
     Arguments:
-        index: knows the VLSN of the entry that is being logged.
+        index: gives the VLSN of the entry that is being logged.
         master_id: node id.
     """
 
@@ -62,13 +62,13 @@ class AloneGate:
         self._master_id = master_id
 
     def committing(self) -> None:
-        """No replica has to be connected."""
+        """Do nothing: no replica has to be connected."""
 
     def stamp(self, *, awaited: bool) -> Stamp:  # noqa: ARG002 - of the protocol
-        """What a majority of one has is durable."""
+        """The DTVLSN is the entry's own VLSN, since a majority of one has it."""
         # Called under the log write latch: this is the VLSN of the entry itself.
         vlsn = self._index.latest_allocated
         return Stamp(vlsn, self._master_id, vlsn)
 
     def committed(self, txn: Txn) -> None:
-        """No replica has to acknowledge."""
+        """Do nothing: no replica has to acknowledge."""

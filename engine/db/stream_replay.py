@@ -1,4 +1,4 @@
-"""The replication stream of a part of the log, told to a listener."""
+"""Handing the replication stream of a part of the log to a listener."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from engine.log.passes import LogRange, RawEntry, forward
 
 
 class StreamListener(Protocol):
-    """Hears the stream in log order."""
+    """Receives the stream in log order."""
 
     def track(self, vlsn: int, lsn: int, type_number: int) -> None:
-        """A visible replicated entry."""
+        """Called for a visible replicated entry."""
 
     def roll_back(self, record: RollbackStart) -> None:
-        """A RollbackStart."""
+        """Called for a RollbackStart."""
 
 
 def tell_stream(access: LogAccess, extent: LogRange, listener: StreamListener) -> None:
@@ -33,7 +33,7 @@ def tell_stream(access: LogAccess, extent: LogRange, listener: StreamListener) -
 
 
 def _replicable(access: LogAccess, extent: LogRange) -> Iterator[RawEntry]:
-    """Entries that may matter, file by file, since cleaning leaves gaps in the numbers."""
+    """Entries that may belong to the stream, file by file, since cleaning leaves gaps in the file numbers."""
     first = 0 if extent.start == NULL_LSN else file_of(extent.start)
     for file in access.files():
         if first <= file.number <= file_of(extent.end):

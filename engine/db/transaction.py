@@ -10,8 +10,8 @@ from engine.txn.txn import Durability, Txn, TxnState
 class Transaction:
     """A transaction of an environment; ``Environment.begin`` makes it.
 
-    As a context manager it commits when the block ends, and aborts when the block raises. A block that has met a lock
-    conflict and goes on has lost all that it wrote: the transaction is aborted, and ``RefusedError`` raised.
+    As a context manager it commits when the block ends, and aborts when the block raises. If the block catches a lock
+    conflict and continues, all its writes are lost: the transaction is aborted, and ``RefusedError`` raised.
     """
 
     __slots__ = ("_engine", "inner")
@@ -27,14 +27,14 @@ class Transaction:
 
     @property
     def state(self) -> TxnState:
-        """Where it stands."""
+        """Its current state."""
         return self.inner.state
 
     def commit(self, durability: Durability | None = None) -> int:
         """Commit.
 
         Arguments:
-            durability: how far the bytes get before this returns; that of the transaction when None.
+            durability: how durable the commit is before this returns; None takes that of the transaction.
 
         Returns:
             LSN of the Commit; NULL_LSN when nothing was written.
@@ -44,25 +44,27 @@ class Transaction:
         return lsn
 
     def abort(self) -> None:
-        """Take everything back."""
+        """Undo all changes of the transaction."""
         self._engine.abort(self.inner)
 
     def prepare(self, format_id: int, gtrid: bytes, bqual: bytes) -> int:
-        """First phase of a two-phase commit; afterwards the transaction is decided, across restarts if need be."""
+        """Do the first phase of a two-phase commit; afterwards the transaction awaits its decision, even across
+        restarts.
+        """
         return self._engine.txns.prepare(self.inner, format_id, bytes_of(gtrid, "gtrid"), bytes_of(bqual, "bqual"))
 
     def __enter__(self) -> Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Ended in the block, or prepared: its coordinator decides.
+        # It was ended in the block, or prepared, in which case its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
         if kind is not None:
             self.abort()
         elif self.inner.state is TxnState.ABORT_ONLY:
             try:
-                # Says what has made it so; without this the block would look as if it had committed.
+                # Raises the error that made it abort-only; otherwise the block would appear to have committed.
                 self.inner.check_usable()
             finally:
                 self.abort()
@@ -75,5 +77,5 @@ class Transaction:
 
 
 def inner_of(txn: Transaction | None) -> Txn | None:
-    """The transaction of a handle."""
+    """The transaction behind a handle; None for None."""
     return None if txn is None else txn.inner

@@ -1,6 +1,6 @@
-"""What waits for the end of a transaction: the second half of naming operations, and discards of records.
+"""Actions that wait for the end of a transaction: the second half of naming operations, and discards of records.
 
-Example: a database that was removed keeps its records until the transaction has committed.
+Example: the records of a removed database stay until the removing transaction has committed.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from engine.txn.txn import Txn
 
 
 def _nothing() -> None:
-    """What most naming operations have to do at one of the two ends."""
+    """The default action: most naming operations have nothing to do at one of the two ends."""
 
 
 class EndAction(NamedTuple):
-    """What a naming operation does when its transaction has ended."""
+    """The actions for the end of a transaction: one for a commit, one for an abort."""
 
     committed: Callable[[], None]
     aborted: Callable[[], None]
 
 
 class TxnEnds:
-    """The actions of one environment.
+    """The waiting actions of one environment.
 
     Arguments:
-        parts: the environment.
-        daemons: its threads.
+        parts: the parts of the environment.
+        daemons: its background threads.
 
     Attributes:
-        waiting: the actions by the id of their transaction.
+        waiting: the actions by transaction id.
     """
 
     def __init__(self, parts: EnvironmentParts, daemons: Daemons) -> None:
@@ -52,7 +52,7 @@ class TxnEnds:
         self.waiting.setdefault(locker.id, []).append(EndAction(committed, aborted))
 
     def restore(self, locker: Txn) -> None:
-        """Note again what waits for the end of a transaction that recovery or a rollback has left open."""
+        """Register again the actions of a transaction that recovery or a rollback has left open."""
         self.take(locker)
         lsn = locker.last_lsn
         while lsn != NULL_LSN:
@@ -66,22 +66,24 @@ class TxnEnds:
             lsn = record.last_lsn
 
     def await_discard(self, key: bytes, locker: Txn) -> None:
-        """A transaction of a master has written the task of this key: when it commits, discard the records here too."""
+        """A transaction of a master has written the task with this key: discard the records here too when it
+        commits.
+        """
         extinctions = self._parts.extinctions
         assert extinctions is not None
         extinctions.note(sorted_unpack(key)[0])
-        # The replay of the stream does not wait for the scan where there is a thread to do it.
+        # If there is a cleaner thread, it does the scan, and the replay of the stream does not wait.
         cleaning = self._daemons.cleaner
         self.at_end(locker, committed=extinctions.run if cleaning is None else cleaning.wake)
 
     def take(self, locker: Txn) -> list[EndAction]:
-        """The actions of a transaction, which no longer wait."""
+        """Remove and return the actions of a transaction."""
         return self.waiting.pop(locker.id, [])
 
     def committed(self, locker: Txn) -> None:
         """Run the actions of a transaction that has committed."""
         actions, writer = self.take(locker), self._parts.writer
-        # After a failure recovery does it, and what has happened must stay the error that is raised.
+        # After a failure recovery runs them, and the original error must remain the one that is raised.
         if writer is None or not writer.failed:
             for action in actions:
                 action.committed()

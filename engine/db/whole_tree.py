@@ -1,16 +1,16 @@
-"""What goes over the whole tree of a database: counting it, loading it into the cache, reading it in disk order.
+"""Operations on the whole tree of a database: counting it, loading it into the cache, reading it in disk order.
 
-Counting and loading step from one bottom node to the next and let go of the latch in between, so that others can work
-and the cache keeps within its budget; what changes meanwhile may be seen or not.
+Counting and loading move from one bottom node to the next and release the latch in between, so that other threads can
+work and the cache stays within its budget; concurrent changes may be seen or not.
 
-A scan in disk order reads forward through the log instead of following keys, which on a cold cache is many times
-faster. Under the latch it notes where each bottom node is, or, of those in memory, what they hold. From then on it
-needs no latch: what is in the log does not change, and no file is deleted while it reads. So it sees the database as it
-was at that moment, committed or not, each record once, in no order that means anything.
+A scan in disk order reads forward through the log instead of following keys, which is many times faster on a cold
+cache. Under the latch it notes the place of each bottom node, or, for nodes in memory, their contents. After that it
+needs no latch: the log does not change, and no file is deleted while it reads. So it sees the database as it was at
+that moment, committed or not, each record once, in no meaningful order.
 
 Example, three bottom nodes at 0x5/0x100, 0x2/0x800 (in memory: ``k`` with its record at 0x1/0x40) and 0x3/0x200: the
-records of the second come from what was noted; the nodes at 0x3/0x200 and 0x5/0x100 are read in this order, then all
-their records, the one at 0x1/0x40 first.
+contents of the second were noted; the nodes at 0x3/0x200 and 0x5/0x100 are read in this order, and then the records of
+all three, beginning with the one at 0x1/0x40.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from engine.tree.keys import Key
 from engine.tree.spill import is_spilled
 from engine.tree.tree import child_of, edge_bin, fetch_node, find_bin, next_bin, root_of, slot_data, values_at
 
-# Records that are sorted by their place at a time, and that are read at a time.
+# Number of records sorted by place and read at a time.
 _BATCH: Final = 50_000
 _AT_ONCE: Final = 500
 
 
 class TreeStats(NamedTuple):
-    """The tree of one database.
+    """Statistics of the tree of one database.
 
-    Attributes:
+    depth: number of levels, 0 without a tree.
         depth: levels, 0 without a tree.
-        bins, ins: bottom nodes, and those above them.
-        records, deleted: their slots; expired records count as records.
-        embedded: records whose data are in their slots.
-        nodes_by_level: nodes of level 1, 2, and so on.
+        bins, ins: number of bottom nodes, and of the nodes above them.
+        records, deleted: number of their live and deleted slots; expired records count as records.
+        embedded: number of records whose data is in their slots.
+        nodes_by_level: number of nodes of level 1, 2, and so on.
     """
 
     depth: int
@@ -56,10 +56,10 @@ class TreeStats(NamedTuple):
 
 
 class PreloadReport(NamedTuple):
-    """What was loaded, and what ended it: ``whole``, ``full`` (the room is used up) or ``late`` (the time is).
+    """What was loaded, and why it ended: ``whole`` (all is loaded), ``full`` (memory limit) or ``late`` (time limit).
 
     Attributes:
-        bins, records: bottom nodes in memory now, and records whose data are.
+        bins, records: number of bottom nodes in memory now, and of records whose data is in memory.
     """
 
     ended: str
@@ -68,7 +68,7 @@ class PreloadReport(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """A live record as it was noted: its value, or, where that is None, the LSN and size of its entry."""
+    """A live record as noted: its value, or, if that is None, the LSN and size of its entry."""
 
     key: Key
     value: bytes | None
@@ -88,7 +88,7 @@ def tree_stats(engine: Engine, state: DatabaseState) -> TreeStats:
             for node in nodes:
                 at: IN | None = node
                 while at is not None and last.get(at.height) != at.node_id:
-                    # In key order all that is below a node comes in one row.
+                    # In key order all nodes below a node come consecutively.
                     last[at.height] = at.node_id
                     levels[at.height] = levels.get(at.height, 0) + 1
                     at = at.parent
@@ -116,12 +116,12 @@ def tree_stats(engine: Engine, state: DatabaseState) -> TreeStats:
 def preload(
     engine: Engine, state: DatabaseState, *, records: bool, max_bytes: int | None, max_ms: int | None
 ) -> PreloadReport:
-    """Load a tree into the cache, in key order, as far as room and time go.
+    """Load a tree into the cache, in key order, within limits of memory and time.
 
     Arguments:
-        records: the data of the records too.
-        max_bytes: of the whole cache; never more than the cache may hold.
-        max_ms: milliseconds.
+        records: load the data of the records too.
+        max_bytes: limit for the whole cache; never more than the cache budget.
+        max_ms: time limit in milliseconds.
     """
     ctx, room = engine.ctx, engine.evictor.budget_bytes
     limit = room if max_bytes is None else min(room, max_bytes)
@@ -145,7 +145,9 @@ def preload(
 
 
 def _load_records(engine: Engine, node: BIN, limit: int) -> int:
-    """Read the data of a node's records into their slots until the cache is full; how many have them now."""
+    """Load the data of a node's records into their slots until the cache is full; returns the number of slots with
+    data.
+    """
     loaded, used = 0, engine.ctx.used_bytes
     for index in range(len(node)):
         if not node.is_live(index) or used >= limit:
@@ -159,7 +161,9 @@ def _load_records(engine: Engine, node: BIN, limit: int) -> int:
 
 
 def _after(engine: Engine, state: DatabaseState, key: Key | None) -> list[BIN]:
-    """The bottom nodes after that of a key, up to the first that is not empty; None begins at the edge."""
+    """The bottom nodes after the node of a key, up to the first that is not empty; None begins at the edge of the
+    database.
+    """
     ctx = engine.ctx
     here = None if key is None else find_bin(ctx, state, key)
     node = edge_bin(ctx, state) if here is None else next_bin(ctx, here)
@@ -173,10 +177,10 @@ def _after(engine: Engine, state: DatabaseState, key: Key | None) -> list[BIN]:
 
 
 def scan_disk_order(engine: Engine, state: DatabaseState, *, keys_only: bool) -> Iterator[tuple[bytes, bytes]]:
-    """All records of a database, committed or not, as they are now, in the order of the disk.
+    """All records of a database at this moment, committed or not, in disk order.
 
     Arguments:
-        keys_only: keys alone, with empty data; records need not be read then.
+        keys_only: return keys with empty data; then records need not be read.
     """
     cleaner = engine.cleaner
     with nullcontext() if cleaner is None else cleaner.protect_from("a scan in disk order", 0):
@@ -191,7 +195,7 @@ def scan_disk_order(engine: Engine, state: DatabaseState, *, keys_only: bool) ->
             if len(batch) >= _BATCH:
                 yield from _read(engine, state, batch)
                 batch = []
-        # What was in memory last: that alone may be many batches.
+        # Records noted from memory come last: they alone may fill many batches.
         batch += noted
         while batch:
             yield from _read(engine, state, batch[:_BATCH])
@@ -199,7 +203,7 @@ def scan_disk_order(engine: Engine, state: DatabaseState, *, keys_only: bool) ->
 
 
 def _note(engine: Engine, state: DatabaseState, *, keys_only: bool) -> tuple[list[int], list[_Noted]]:
-    """Where the bottom nodes are that are not in memory, and the records of those that are."""
+    """The places of the bottom nodes that are not in memory, and the records of those that are."""
     places: list[int] = []
     noted: list[_Noted] = []
     root = root_of(engine.ctx, state)
@@ -210,7 +214,7 @@ def _note(engine: Engine, state: DatabaseState, *, keys_only: bool) -> tuple[lis
             noted += _records_of(engine, node, keys_only=keys_only)
             continue
         for index, (kid, lsn) in enumerate(zip(node.kids, node.lsns, strict=True)):
-            # Nodes above the bottom are read: they are few, and lead to the others.
+            # Nodes above the bottom level are read: they are few, and lead to the others.
             if kid is not None or node.height > 2 or is_spilled(lsn):
                 todo.append(child_of(engine.ctx, node, index))
             else:
@@ -232,7 +236,7 @@ def _records_of(engine: Engine, node: BIN, *, keys_only: bool) -> list[_Noted]:
 
 
 def _read(engine: Engine, state: DatabaseState, batch: list[_Noted]) -> Iterator[tuple[bytes, bytes]]:
-    """The records of a batch: those that have to be read in the order of their LSNs."""
+    """The records of a batch; those that must be read come in the order of their LSNs."""
     missing = sorted((one for one in batch if one.value is None), key=_lsn_of)
     for one in batch:
         if one.value is not None:

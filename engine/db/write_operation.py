@@ -11,16 +11,16 @@ from engine.txn.txn import Txn, TxnState
 class WriteOperation:
     """One writing operation, a context whose value is its locker (R-TXN-34).
 
-    The locker is the transaction that the caller gave, which goes on afterwards; or a transaction of the operation's
-    own, which is committed when it ends well and aborted when it does not; or, in a database that is not transactional,
-    a locker that writes without a transaction id and gives its locks back at the end.
+    The locker is one of three. The caller's transaction goes on afterwards. A transaction of the operation's own is
+    committed if the operation succeeds, and aborted otherwise. In a database that is not transactional, the locker
+    writes without a transaction id and releases its locks at the end.
 
-    A class and not a generator: every put and delete goes through one, and this costs a third.
+    This is a class and not a generator, which would make every put and delete a third slower.
 
     Arguments:
-        engine: where it works.
-        locker: what takes the locks.
-        given: it is the caller's transaction.
+        engine: the environment.
+        locker: takes the locks.
+        given: whether it is the caller's transaction.
     """
 
     __slots__ = ("_engine", "_given", "_locker")
@@ -69,14 +69,14 @@ def write_operation(
     """One writing operation, as a context whose value is its locker: see ``WriteOperation``.
 
     Arguments:
-        engine: where it works.
+        engine: the environment.
         txn: the transaction of the caller, if there is one.
-        db: what is written to; None for a naming operation.
-        transactional: whether there is a transaction of its own; when None, as the database says.
+        db: the database that is written; None for a naming operation.
+        transactional: whether to use a transaction if the caller has none; None: as the database is.
 
     Raises:
-        UsageError: a transaction for a deferred-write database.
-        RefusedError: nothing can be written here.
+        UsageError: a transaction was given for a deferred-write database.
+        RefusedError: the environment does not accept writes.
     """
     engine.check_writes()
     if txn is not None:

@@ -1,13 +1,14 @@
-"""Writing records of one database, with what hangs on them: its secondaries, and foreign keys that lead to it.
+"""Writing records of one database, including its secondaries and the foreign keys that refer to it.
 
-Most databases have neither, and a write is one call. Where there are some, a write of a record is, in one transaction:
+Most databases have neither, and a write is one call. Otherwise one transaction does the following:
 
 1. Lock the record and read its old data.
-2. Ask the key creators; nothing has changed yet, so they may raise.
-3. A deletion: what refers to the record refuses, goes with it, or is changed (``ForeignKeyDelete``).
-4. Change the record and the entries of each secondary whose key has come or gone; a deletion takes the entries first.
+2. Call the key creators; nothing has changed yet, so they may raise.
+3. For a deletion: apply the rule of each referring record: refuse, delete it too, or change it (``ForeignKeyDelete``).
+4. Change the record, and the entries of each secondary whose key was added or removed; a deletion removes the entries
+first.
 
-A refusal after step 2 leaves the transaction abort-only, since a part of the change may have been made.
+An error after step 2 makes the transaction abort-only, since a part of the change may have been made.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from engine.txn.txn import Txn
 
 
 class PrimaryChange(NamedTuple):
-    """A change of a record that has secondaries; ``old`` or ``new`` is None where there is no record.
+    """A change of a record that has secondaries; ``old`` or ``new`` is None if there was, or is, no record.
 
     Attributes:
-        key: of the record.
-        expiration_before, expiration: when it expired, and when it does now; 0 for never.
+        key: the record's key.
+        expiration_before, expiration: the old and the new expiration; 0 for never.
     """
 
     key: bytes
@@ -44,20 +45,20 @@ class PrimaryChange(NamedTuple):
 
 
 class Dependent(Protocol):
-    """A secondary, as the databases see it that it hangs on."""
+    """A secondary, as seen by its primary and by its foreign key database."""
 
     def prepare(self, change: PrimaryChange) -> Callable[[Txn], None]:
-        """Ask the key creator; what is returned makes the change in a transaction."""
+        """Call the key creator; the returned function makes the change in a transaction."""
 
     def referred_deleted(self, key: bytes, locker: Txn) -> None:
-        """A record of the database is about to go that foreign keys lead to."""
+        """Handle the coming deletion of a record that foreign keys may refer to."""
 
 
 class Dependents:
-    """What hangs on one database: secondaries, whose primary it is, and referrers, whose foreign keys lead to it.
+    """The dependents of one database: its secondaries, and the secondaries whose foreign keys refer to it.
 
     Attributes:
-        deleting: which transaction is deleting which record.
+        deleting: the records that are being deleted, each with its transaction.
     """
 
     def __init__(self) -> None:
@@ -69,13 +70,13 @@ class Dependents:
         return bool(self.secondaries or self.referrers)
 
     def remove(self, dependent: Dependent) -> None:
-        """It hangs on the database no more."""
+        """Remove a dependent."""
         self.secondaries = [other for other in self.secondaries if other is not dependent]
         self.referrers = [other for other in self.referrers if other is not dependent]
 
 
 def expiration_of(engine: Engine, state: DatabaseState, key: Key) -> int:
-    """When a record expires; 0 for never, or without a record."""
+    """The expiration of a record; 0 for never, or if there is no record."""
     with engine.latch:
         node = find_bin(engine.ctx, state, key)
         index, exact = node.find(key) if node is not None else (0, False)
@@ -87,7 +88,7 @@ class RecordWriter:
 
     Arguments:
         engine, state: the database.
-        dependents: what hangs on it; others add to it.
+        dependents: the database's dependents; others may add to it.
     """
 
     def __init__(self, engine: Engine, state: DatabaseState, dependents: Dependents) -> None:
@@ -97,7 +98,7 @@ class RecordWriter:
         self._deleting = dependents.deleting
 
     def put(self, key: Key, payload: Payload, locker: Txn, mode: PutMode = PutMode.OVERWRITE) -> bool:
-        """Insert or update a record; False when the mode did not allow it."""
+        """Insert or update a record; False if the mode did not allow it."""
         if mode is PutMode.NEW_KEY:
             return self._put_new_key(key, payload, locker)
         if not self.dependents.secondaries:
@@ -116,7 +117,7 @@ class RecordWriter:
                 expiration=after,
             )
             steps = [secondary.prepare(change) for secondary in self.dependents.secondaries]
-            # A record that does not exist has no lock: another transaction may have inserted it meanwhile.
+            # A record that does not exist cannot be locked: another transaction may have inserted it meanwhile.
             wanted = PutMode.INSERT_ONLY if old is None else PutMode.UPDATE_ONLY
             if self._engine.records.put(self._state, key, payload, locker, wanted):
                 self._go(steps, locker)
@@ -129,7 +130,8 @@ class RecordWriter:
         between = partial(records_between, self._engine, self._state, low, high, locker=locker)
         if any(between()) or not self.put(key, payload, locker, PutMode.INSERT_ONLY):
             return False
-        # Another transaction may have inserted another item in between: each waits for the other's, and one is refused.
+        # Another transaction may have inserted a different item meanwhile: each waits for the other's item, and one is
+        # refused.
         if sum(len(found) for found in between()) > 1:
             self.delete(key, locker)
             return False
@@ -139,7 +141,7 @@ class RecordWriter:
         """Delete a record; False if it does not exist."""
         if not self.dependents:
             return self._engine.records.delete(self._state, key, locker, Payload(None, USER), even_expired=False)
-        # Records that refer to each other in a circle: the one that began it is on its way.
+        # Records that refer to each other in a circle: the deletion that started it is already under way.
         if (locker, key) in self._deleting:
             return True
         old = self._locked(key, locker)
@@ -168,13 +170,13 @@ class RecordWriter:
             for step in steps:
                 step(locker)
         except BaseException as error:
-            # Also what a nullifier of the application raises: a part of the change has been made.
+            # Applies also to errors of the application's nullifier: a part of the change has been made.
             locker.set_abort_only(error if isinstance(error, JetoolError) else RefusedError(str(error)))
             raise
 
 
 class Handle:
-    """What cursors work on: a database, and whether its handle is open.
+    """Used by cursors: a database, and whether its handle is open.
 
     Arguments:
         engine, state: the database.
@@ -188,7 +190,7 @@ class Handle:
         self.is_open = True
 
     def check(self) -> None:
-        """Refuse when the handle or the environment is closed, or the database is gone."""
+        """Refuse if the handle or the environment is closed, or the database was removed."""
         if self.is_open and not self.engine.stopped and not self.state.deleted:
             return
         if not self.is_open:

@@ -1,7 +1,8 @@
 """The head of the VLSN index where reserved files are missing (R-VLSN-76).
 
-A backup and a network restore leave reserved files out: they are not in the live log any more, and only feeders would
-read them. The index of the copy still begins with them, so opening it for writing cuts its head, as JE does.
+A backup and a network restore leave reserved files out: these are no longer part of the live log, and only feeders
+would read them. The index in the copy still begins with their VLSNs, so opening the copy for writing cuts that head
+off, as JE does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from engine.vlsn.memory_index import records_of
 
 
 def cut_missing(parts: EnvironmentParts, index: VLSNIndex) -> None:
-    """Let the index begin after the last VLSN of the reserved files that are missing."""
+    """Make the index begin after the last VLSN of the reserved files that are missing."""
     with parts.ctx.latch:
         state = parts.catalog.by_name(RESERVED_FILES)
     if state is None or index.range.is_empty:
@@ -28,10 +29,10 @@ def cut_missing(parts: EnvironmentParts, index: VLSNIndex) -> None:
         try:
             number, record = reserved_file_of(key, data)
         except FormatError:
-            # For the check of the trees to tell; nothing follows from it here.
+            # The check of the trees reports this; it has no effect here.
             continue
         if number not in there and record.last_vlsn > end:
             end, gone = record.last_vlsn, number
-    # A log that lost its last matchpoint is damaged otherwise, and says so elsewhere.
+    # A log that lost its last matchpoint has other damage, which is reported elsewhere.
     if index.range.first <= end < index.range.last_sync:
         index.truncate_head(end, min((number for number in there if number > gone), default=gone + 1))

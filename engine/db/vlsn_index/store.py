@@ -1,9 +1,9 @@
-"""The VLSN index of a replicated environment in its database, and what recovery tells it (R-VLSN-70, R-VLSN-75,
-R-REC-63).
+"""The VLSN index of a replicated environment in its database, and the hook by which recovery fills it (R-VLSN-70,
+R-VLSN-75, R-REC-63).
 
-``StoredIndex`` is the database ``_jeVlsnMapDb`` as the index sees it. ``VLSNHook`` collects the mappings of the
-recovery range. ``VLSNParticipant`` stores the index before every CkptEnd, so that what was logged before CkptStart is
-always in the database.
+``StoredIndex`` adapts the database ``_jeVlsnMapDb`` for the index. ``VLSNHook`` collects the mappings of the recovery
+range. ``VLSNParticipant`` stores the index before every CkptEnd, so that the database always covers everything logged
+before CkptStart.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.vlsn.tracker import VLSNRecoveryTracker
 
 
 class StoredIndex:
-    """Committed records of ``_jeVlsnMapDb``.
+    """The committed records of ``_jeVlsnMapDb``.
 
     Arguments:
         parts, state: the environment and the database.
@@ -73,7 +73,7 @@ class _StoreTxn:
     def __init__(self, parts: EnvironmentParts, state: DatabaseState) -> None:
         self._parts = parts
         self._state = state
-        # Local: every node has an index of its own, which is no part of the stream (R-VLSN-40).
+        # Local: every node has its own index, which is not part of the stream (R-VLSN-40).
         self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
 
     def put(self, key: bytes, data: bytes) -> None:
@@ -104,7 +104,7 @@ class VLSNHook:
         self.tracker = VLSNRecoveryTracker(limits)
 
     def saw_entry(self, raw: RawEntry) -> None:
-        """A replicated entry, or a RollbackStart, in log order."""
+        """Collect a replicated entry, or a RollbackStart; called in log order."""
         if raw.type_number == ROLLBACK_START:
             self.tracker.roll_back(decode_rollback_start(raw.body, raw.version))
         elif not is_invisible(raw.flags, raw.version):
@@ -112,11 +112,11 @@ class VLSNHook:
 
 
 class HookGroup:
-    """Utilization, which hears everything, and the replication stream, which hears its own entries.
+    """Passes every entry to utilization, and replicated entries to the collector of the stream.
 
     Arguments:
         utilization: counts every entry.
-        stream: hears replicated entries and rollbacks.
+        stream: receives replicated entries and rollbacks.
     """
 
     def __init__(self, utilization: RecoveryHook, stream: VLSNHook) -> None:
@@ -131,11 +131,11 @@ class HookGroup:
 
     @property
     def hears_all(self) -> bool:
-        """A plain insertion adds nothing to what pass 1 has told."""
+        """False: plain insertions need not be reported in pass 2, since pass 1 has reported them."""
         return False
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
-        """An entry of pass 1."""
+        """Receive an entry of pass 1."""
         self._count(raw, provisional=provisional, partial_start=partial_start)
         if raw.flags & REPLICATED or raw.type_number == ROLLBACK_START:
             self._stream.saw_entry(raw)
@@ -148,11 +148,11 @@ class VLSNParticipant:
         self._index = index
 
     def checkpoint_begins(self) -> bool:
-        """No file is let go by this part."""
+        """Returns False: this participant releases no file."""
         return False
 
     def checkpoint_started(self) -> None:
-        """Every VLSN that was given out before CkptStart is in memory now."""
+        """Make sure that every VLSN allocated before CkptStart is in memory."""
         self._index.await_consistency()
 
     def before_checkpoint_end(self) -> None:
@@ -160,4 +160,4 @@ class VLSNParticipant:
         self._index.flush(sync=False)
 
     def checkpoint_ended(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no action waits for this."""

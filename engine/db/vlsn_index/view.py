@@ -1,8 +1,8 @@
-"""The VLSN index of an environment open for reading: as it is stored, and as opening for writing would leave it.
+"""The VLSN index of an environment open for reading: as stored, and as opening for writing would leave it.
 
 Opening for writing merges what the log holds after the last CkptStart into the stored index (R-VLSN-75). The view does
-the same on a copy in memory, so that looking changes nothing, and keeps the reason when the merge is refused: that is
-what an operator wants to see.
+the same on a copy in memory, so that reading changes nothing. If the merge is refused, the view keeps the reason for
+the operator.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class IndexView(NamedTuple):
     """The index of an environment.
 
     Attributes:
-        records: what is stored, by key; None when the environment has no index at all.
-        merged: the index with what the log has after the checkpoint; None when ``refused``.
+        records: the stored records by key; None if the environment has no index.
+        merged: the index merged with the log after the checkpoint; None if ``refused``.
         refused: why opening for writing would fail.
-        from_lsn: where the part of the log begins that was merged.
+        from_lsn: start of the part of the log that was merged.
     """
 
     records: dict[bytes, bytes] | None
