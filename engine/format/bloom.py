@@ -1,8 +1,9 @@
-"""The bloom filter of a BIN-delta: which keys the complete BIN may hold besides the delta's (je-log-format.md 8.6).
+"""The bloom filter of a BIN-delta: tells which keys the complete BIN may have besides those in the delta
+(je-log-format.md 8.6).
 
-One byte per key of the complete BIN that is not in the delta. A key sets three bits of it, chosen by a 64-bit FNV hash
-that seeds a 48-bit linear generator. JE asks the filter before it puts a record into a delta blindly: a key that it
-does not hold is new, and the complete BIN need not be read.
+The filter has one byte per key of the complete BIN that is not in the delta. A key sets three of its bits, chosen by a
+64-bit FNV hash that seeds a 48-bit linear generator. JE checks the filter before a blind put into a delta: a key that
+is not in it is new, and the complete BIN need not be read.
 
 Example: a BIN of 100 keys, 20 of them in the delta: a filter of 80 bytes, 640 bits.
 """
@@ -19,17 +20,17 @@ _MULTIPLIER: Final = 0x5DEECE66D
 _ADDEND: Final = 0xB
 _MASK_48: Final = (1 << 48) - 1
 _MASK_32: Final = (1 << 32) - 1
-# Up to this number of bits one number of the generator gives all three indexes.
+# Up to this number of bits, one number from the generator gives all three indexes.
 _SMALL: Final = 1024
 _TEN_BITS: Final = 0x3FF
 
 
 def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
-    """The filter over the keys that a delta leaves out.
+    """The filter over the keys that are not in a delta.
 
     Arguments:
         prefix: the node's key prefix; None without one.
-        suffixes: those keys without the prefix.
+        suffixes: these keys without the prefix.
     """
     keys = list(suffixes)
     bits = bytearray(len(keys))
@@ -41,8 +42,8 @@ def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
 
 
 def may_contain(bits: bytes, prefix: bytes | None, suffix: bytes) -> bool:
-    """Whether a key may be among those that the filter was made of; False is certain."""
-    # Made of no key at all: the delta has them all.
+    """Whether a key may be among the filter's keys; False is certain."""
+    # The filter has no keys: the delta has them all.
     if not bits:
         return False
     wanted = _indexes(_fnv(suffix, _start(prefix)), len(bits) * 8)
@@ -54,7 +55,7 @@ def _start(prefix: bytes | None) -> int:
 
 
 def _fnv(data: bytes, hashed: int) -> int:
-    """The hash of bytes, taken as signed, on top of another one; 64 bits, unsigned."""
+    """Continue a hash over further bytes, taken as signed; 64 bits, unsigned."""
     for byte in data:
         hashed = hashed * _FNV_PRIME & _MASK_64
         hashed ^= byte if byte < 128 else byte | (_MASK_64 ^ 0xFF)
@@ -62,7 +63,7 @@ def _fnv(data: bytes, hashed: int) -> int:
 
 
 def _indexes(hashed: int, bits: int) -> tuple[int, int, int]:
-    """The bits of a key; with no bits at all there is no key either."""
+    """The three bit positions of a key; ``bits`` must be positive."""
     seed = (hashed ^ _MULTIPLIER) & _MASK_48
     seed = (seed * _MULTIPLIER + _ADDEND) & _MASK_48
     first = seed >> 16

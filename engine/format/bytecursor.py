@@ -1,12 +1,13 @@
-"""Numbers of a body: packed integers, JE's variable-length numbers, and bounded reading and writing of scalars.
+"""Reading and writing the numbers of a body: packed integers (JE's variable-length numbers) and bounded access to
+scalars.
 
 ``ByteReader`` never reads past the body: every overrun is a ``FormatError``, and a count or a length is checked against
-the bytes that remain before anything is built from it. ``ByteWriter`` is its mirror; what one writes the other reads.
+the remaining bytes before anything is built from it. ``ByteWriter`` is its mirror: each reads what the other writes.
 The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
 
 * *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
   (or -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
-* *Reverse packed*: the same bytes in reverse order, so that it can be read from its end; closes two-part keys.
+* *Reverse packed*: the same bytes in reverse order, so that the number can be read from its end; it ends two-part keys.
 * *Sorted packed*: order-preserving under unsigned byte comparison; used in keys of internal databases.
 
 ======  ============  ==============  ============
@@ -29,17 +30,18 @@ from engine.errors import FormatError, plural
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-# Compiled, a loop over native numbers is several times faster than ``int.from_bytes``; interpreted it is slower.
+# In compiled code a loop over native numbers is several times faster than ``int.from_bytes``; interpreted it is slower.
 _COMPILED: Final = not __file__.endswith(".py")
 _ONE_BYTE: Final = 119
-# In place of the length at the end of a two-part key: the key has no second part, it is below all that have one. -1.
+# Stands for the length (-1) at the end of a two-part key that has no second part; such a key sorts below all that have
+# one.
 PREFIX_ONLY: Final = b"\xff"
-# By value; negative ones are found from the end, as indexes of lists are.
+# Indexed by value; negative values use negative list indexes.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]
 LONG_BYTES: Final = 8
 # The two bytes of the values from 120 to 375.
 _TWO_BYTES: Final = [bytes((_ONE_BYTE + 1, magnitude)) for magnitude in range(256)]
-# The length byte, by number of bytes; of negative values from the end.
+# The length byte, indexed by number of bytes; negative values use negative list indexes.
 _LEADS: Final = [bytes((value,)) for value in (_ONE_BYTE, *range(120, 128), *range(129, 137))]
 # Sorted form: one-byte values are -119..120, stored with this bias.
 _SORTED_BIAS: Final = 127
@@ -53,7 +55,7 @@ def pack(value: int) -> bytes:
     if value > 0:
         magnitude = value - _ONE_BYTE
         if magnitude < 256:
-            # Most sizes of entries.
+            # Fast path: most entry sizes are in this range.
             return _TWO_BYTES[magnitude]
         length = (magnitude.bit_length() + 7) >> 3
         return _LEADS[length] + magnitude.to_bytes(length, "little")
@@ -66,7 +68,7 @@ def unpack(data: bytes, pos: int) -> tuple[int, int]:
     """The packed value at ``pos`` and the position after it.
 
     Raises:
-        FormatError: the value runs past the end of ``data``, or no writer makes its first byte.
+        FormatError: the value runs past the end of ``data``, or its first byte is invalid.
         IndexError: ``pos`` itself is past the end.
     """
     lead = data[pos]
@@ -113,7 +115,7 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
     Raises:
         FormatError: there is no such value.
     """
-    # At most nine bytes from the end, turned round: a packed value like any other.
+    # At most nine bytes from the end, reversed: an ordinary packed value.
     tail = data[: -LONG_BYTES - 2 : -1]
     if not tail:
         raise FormatError("reverse-packed integer in an empty key")
@@ -122,13 +124,13 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
 
 
 def split_two_part_key(stored: bytes) -> tuple[bytes, bytes]:
-    """The two parts of a key: ``first || second || reverse-packed(len(first))``.
+    """Split a stored key ``first || second || reverse-packed(len(first))`` into its two parts.
 
     Returns:
-        The key and the data of a duplicate record or of an embedded one (R-TREE-19, je-log-format.md 8.5 and 12.1).
+        Key and data of a duplicate record or of an embedded record (R-TREE-19, je-log-format.md 8.5 and 12.1).
 
     Raises:
-        FormatError: the length at the end does not fit the key.
+        FormatError: the length at the end is not valid for the key.
     """
     length, end = reverse_unpack(stored)
     if length < 0 or length > end:
@@ -158,7 +160,7 @@ def sorted_unpack(data: bytes, pos: int = 0) -> tuple[int, int]:
     """The sorted packed value at ``pos`` and the position after it.
 
     Raises:
-        FormatError: the value runs past the end of ``data``, or no 64-bit number has these bytes.
+        FormatError: the value runs past the end of ``data``, or the bytes are no 64-bit number.
         IndexError: ``pos`` itself is past the end.
     """
     lead = data[pos]
@@ -203,7 +205,7 @@ class ByteReader:
     def raw(self, length: int) -> bytes:
         """The next ``length`` bytes."""
         end = self.pos + length
-        # A damaged length can be negative, and a slice would take it.
+        # A damaged length can be negative, and slicing would accept it.
         if length < 0 or end > len(self._data):
             raise FormatError(
                 "field runs past the end of the entry", expected=plural(length, "byte"), found=self._rest()
@@ -249,13 +251,13 @@ class ByteReader:
         return value
 
     def count(self, least_bytes: int = 1) -> int:
-        """A packed number of elements that take at least ``least_bytes`` bytes each.
+        """Read a packed count of elements that take at least ``least_bytes`` bytes each.
 
         Raises:
             FormatError: negative, or more than the rest of the body can hold.
         """
         value = self.packed()
-        # Before a list is built: a damaged count must cost no memory.
+        # Before a list is built: a damaged count must not allocate memory.
         if value < 0 or value * least_bytes > self.remaining():
             raise FormatError("impossible count", expected=f"0..{self.remaining() // least_bytes}", found=str(value))
         return value
@@ -270,11 +272,11 @@ class ByteReader:
         return self.raw(self.packed())
 
     def string(self) -> str:
-        """A text in UTF-8. Bytes that are none (old platform charsets) survive a round trip."""
+        """A text in UTF-8. Invalid bytes (from old platform charsets) survive a round trip."""
         return self.byte_array().decode("utf-8", "surrogateescape")
 
     def finish(self) -> None:
-        """Check that nothing is left.
+        """Check that all bytes were read.
 
         Raises:
             FormatError: bytes are left over.
@@ -295,7 +297,7 @@ class ByteWriter:
         self._parts: list[bytes] = []
 
     def raw(self, data: bytes) -> ByteWriter:
-        """Bytes as they are."""
+        """Bytes without a length."""
         self._parts.append(data)
         return self
 

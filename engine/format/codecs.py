@@ -1,11 +1,11 @@
 """The codecs of log entries, each loaded when the first body of its kind is decoded or encoded.
 
-A pass that looks at headers and checksums decodes a handful of bodies, most often of three or four types; the modules
-of the others would be a quarter of its start. So the registry (``entry_types``) names for each type one of the
-functions below, and each of these imports the module of ``engine.format.entry`` that has its codec.
+A pass over headers and checksums decodes few bodies, usually of three or four types; importing the codecs of all types
+would take a quarter of its start time. So the registry (``entry_types``) names one of the functions below for each
+type, and each function imports the module of ``engine.format.entry`` with its codec.
 
-A codec is a pair of functions over a body and a log version. Encoding serves the versions that JE itself would write
-the type in; which one files are written in, ``versions.continued_in`` says.
+A codec is a pair of functions for a body and a log version. Encoding supports the versions in which JE itself would
+write the type; ``versions.continued_in`` determines the version of new files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Encode = Callable[[Any, int], bytes]
 
 
 class Codec(NamedTuple):
-    """How the body of one type is read and written."""
+    """The functions that decode and encode the body of one type."""
 
     decode: Decode
     encode: Encode
@@ -44,19 +44,19 @@ def del_dup_ln(number: int, transactional: bool) -> Codec:
 
 
 def image_ln(number: int, transactional: bool) -> Codec:
-    """A user's record with its before-image."""
+    """A user's record with a before-image of the replaced one."""
     from engine.format.entry.ln import LNKind
 
     return _ln(LNKind(number, transactional, tail="before_image"))
 
 
 def reserved_ln(number: int, transactional: bool) -> Codec:
-    """A file that replicas still need: the layout of a user's record."""
+    """A file that replicas still need; same layout as a user's record."""
     return user_ln(number, transactional)
 
 
 def scan_ln(number: int, transactional: bool) -> Codec:
-    """A scan for extinct records: the layout of a user's record."""
+    """A scan for extinct records; same layout as a user's record."""
     return user_ln(number, transactional)
 
 
@@ -77,7 +77,7 @@ def name_ln(number: int, transactional: bool) -> Codec:
 
 
 def dup_count_ln(number: int, transactional: bool) -> Codec:
-    """How many items a tree of duplicates has."""
+    """The number of items in a tree of duplicates."""
     from engine.format.entry import ln_content as lc
     from engine.format.entry.ln import LNKind
 
@@ -96,7 +96,7 @@ def _ln(kind: Any) -> Codec:
     from engine.format.entry import ln
     from engine.format.fast.ln import decode_plain_ln
 
-    # What needs nothing special has a faster decoder, which makes the same record.
+    # Types without special fields have a faster decoder with the same result.
     plain = kind.transactional and kind.read_content is None and not kind.tail
     decode_ln = decode_plain_ln if plain else ln.decode_ln
 
@@ -110,7 +110,7 @@ def _ln(kind: Any) -> Codec:
 
 
 def node(number: int, _: bool) -> Codec:
-    """A node of a tree, or a delta since v9."""
+    """A node of a tree, or (since v9) a delta."""
     from engine.format.entry import node
 
     def decode(body: bytes, version: int) -> Record:
@@ -123,7 +123,7 @@ def node(number: int, _: bool) -> Codec:
 
 
 def old_delta(_: int, __: bool) -> Codec:
-    """A delta until v8."""
+    """A delta (until v8)."""
     from engine.format.entry import legacy
 
     return Codec(legacy.decode_old_delta, legacy.encode_old_delta)
@@ -207,28 +207,28 @@ def roll_end(_: int, __: bool) -> Codec:
 
 
 def matchpoint(_: int, __: bool) -> Codec:
-    """A place in the stream where nodes can meet."""
+    """A point in the stream at which nodes can match."""
     from engine.format.entry import rollback
 
     return Codec(rollback.decode_matchpoint, rollback.encode_matchpoint)
 
 
 def immutable_file(_: int, __: bool) -> Codec:
-    """Nothing is written after it."""
+    """Marks the end of a file that must not be appended to."""
     from engine.format.entry import markers
 
     return Codec(markers.decode_immutable_file, markers.encode_immutable_file)
 
 
 def restore_required(_: int, __: bool) -> Codec:
-    """The environment must not be opened."""
+    """Marks an environment that must not be opened."""
     from engine.format.entry import markers
 
     return Codec(markers.decode_restore_required, markers.encode_restore_required)
 
 
 def erased(_: int, __: bool) -> Codec:
-    """What stood here was made unreadable."""
+    """An entry that the eraser has overwritten."""
     from engine.format.entry import markers
 
     return Codec(markers.decode_erased, markers.encode_erased)
@@ -282,14 +282,13 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
     Arguments:
         number: entry type.
         version: log version of the file.
-        body: exactly the item.
+        body: exactly the bytes of the item.
 
     Returns:
         The record of the type, such as ``ln.LN`` or ``checkpoint.CkptEnd``.
 
     Raises:
-        FormatError: the body is not what the type says, or the type is unknown. Nothing else is raised, whatever the
-            bytes are.
+        FormatError: the body does not fit the type, or the type is unknown. No bytes can make it raise anything else.
     """
     codec = codec_of(number)
     if codec is None:
@@ -303,7 +302,7 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
             f"{type_name(number)}: field runs past the end of the entry", found=plural(len(body), "byte")
         ) from error
     except (ValueError, OverflowError, struct.error) as error:
-        # Any bytes may come, and callers step over a FormatError only.
+        # The bytes may be anything, and callers handle only FormatError.
         raise FormatError(f"{type_name(number)}: the body does not fit its type", found=str(error)) from error
 
 

@@ -1,11 +1,11 @@
-"""A record's fields in on-disk order, said once; text, JSON, CSV, XML and the Spark schema are renderers of this.
+"""A record's fields in on-disk order, defined once; the renderers for text, JSON, CSV, XML and the Spark schema use it.
 
-Most records are shown as their shape says (``fields``). Leaf entries and nodes are shown by functions of their own,
-since what they hold depends on flags: a field that the flags leave out is left out here, apart from those that a reader
-of many entries wants to find in every one (``_ALWAYS`` in the table below).
+Most records are shown as their shape defines (``fields``). Leaf entries and nodes have their own functions, since their
+fields depend on flags: a field that is absent by the flags is omitted here too, except for those that readers of many
+entries expect in every one (``_ALWAYS`` in the table below).
 
 ==========  ======================================================================================================
-entry       fields that are always there
+entry       fields that are always present
 ==========  ======================================================================================================
 LN          db, txn, key, data, data_size, deleted, abort_lsn, abort_known_deleted, last_lsn, embedded, expiration
 IN, BIN     db, node, level, is_root, is_delta, slots (their number)
@@ -58,8 +58,8 @@ SHAPES: Final[dict[type, Shape]] = {
     txn_end.Prepare: txn_end.PREPARE,
 }
 
-# Optional fields of an LN: name shown, kind, field of the record, the bit that says it is there, and in which flags
-# byte.
+# Optional fields of an LN: shown name, kind, field of the record, the flag bit for its presence, and the flags byte of
+# that bit.
 _LN_FLAGGED: Final = (
     ("abort_key", "bytes", "abort_key", ln_module.HAS_ABORT_KEY, 1),
     ("abort_data", "bytes", "abort_data", ln_module.HAS_ABORT_DATA, 1),
@@ -70,7 +70,7 @@ _LN_FLAGGED: Final = (
     ("prior_size", "int", "prior_size", ln_module.HAS_PRIOR_SIZE, 2),
     ("prior_file", "int", "prior_file", ln_module.HAS_PRIOR_FILE, 2),
 )
-# A node's base of expirations or times when no slot has one.
+# The base of expirations or times of a node without any.
 _LN_FLAGS2: Final = (
     ("tombstone", ln_module.TOMBSTONE),
     ("abort_tombstone", ln_module.ABORT_TOMBSTONE),
@@ -87,9 +87,8 @@ def describe(record: tuple[Any, ...], *, delta: bool = False) -> list[FieldValue
         delta: for a node: it is a BIN-delta.
 
     Returns:
-        Name, kind and value of each field, in on-disk order. Values of kind ``record`` and ``records`` are records to
-        be
-        described in turn.
+        Name, kind and value of each field, in on-disk order. Values of kind ``record`` and ``records`` are records, to
+        be described in the same way.
     """
     if isinstance(record, LN):
         return _describe_ln(record)
@@ -106,8 +105,8 @@ def describe_slots(node: NodeRecord, *, delta: bool) -> list[list[FieldValue]]:
 
     Arguments:
         node: the node.
-        delta: it is a BIN-delta. Only there the dirty bit means something (je-log-format.md 8.4); a complete node can
-            hold it too, and shows False, as JE does.
+        delta: it is a BIN-delta. The dirty bit has a meaning only there (je-log-format.md 8.4); a complete node may
+            have it set, and it is shown as False, as in JE.
     """
     hours = bool(node.flags & node_module.EXPIRES_IN_HOURS)
     dirty = node_module.DIRTY if delta else 0
@@ -115,9 +114,9 @@ def describe_slots(node: NodeRecord, *, delta: bool) -> list[list[FieldValue]]:
 
 
 def describe_scan(record: LN) -> list[FieldValue]:
-    """What an ExtinctScanLN holds, beside the fields of any LN: the task by id, and what it discards.
+    """The fields of an ExtinctScanLN besides those of any LN: the id of the task, and what it discards.
 
-    Nothing of a task that is deleted, or that cannot be decoded.
+    Empty for a task that is deleted or cannot be decoded.
     """
     from engine.format.entry.internal_db import DatabaseExtinction, decode_extinct_scan
 
@@ -150,7 +149,7 @@ def describe_scan(record: LN) -> list[FieldValue]:
 
 
 def operation_name(operation: int) -> str:
-    """The word for what a NameLN did."""
+    """The word for the operation of a NameLN."""
     return lc.OPERATIONS[operation]
 
 
@@ -189,7 +188,7 @@ def _describe_ln(record: LN) -> list[FieldValue]:
 
 
 def _describe_content(content: ln_module.Content) -> list[FieldValue]:
-    # ``deleted`` of a MapLN or NameLN repeats what the data length says.
+    # ``deleted`` of a MapLN or NameLN only repeats the information in the data length.
     return [field for field in describe(content) if field.name != "deleted"]
 
 
@@ -220,7 +219,7 @@ def _describe_node(record: NodeRecord, delta: bool) -> list[FieldValue]:
         FieldValue("prev_delta_lsn", "lsn", record.prev_delta_lsn),
         FieldValue("flags", "hex", record.flags),
     ]
-    # Elsewhere hours are negative numbers; a node says it by a flag.
+    # Elsewhere hours are negative numbers; a node marks them by a flag.
     hours = bool(record.flags & node_module.EXPIRES_IN_HOURS)
     base = record.expiration_base
     optional = (
@@ -260,7 +259,7 @@ def _describe_slot(node: NodeRecord, slot: Slot, hours: bool, dirty: int) -> lis
     if slot.vlsn is not None:
         fields.append(FieldValue("vlsn", "vlsn", slot.vlsn))
     if slot.expiration:
-        # Offsets are stored plus 1: 0 is for none.
+        # Offsets are stored plus 1; 0 means none.
         value = node.expiration_base + slot.expiration - 1
         fields.append(FieldValue("expiration", "expiration", -value if hours else value))
     if slot.creation_time:
@@ -271,7 +270,7 @@ def _describe_slot(node: NodeRecord, slot: Slot, hours: bool, dirty: int) -> lis
 
 
 def _delta_slots(fields: list[FieldValue]) -> list[FieldValue]:
-    """An old delta shows the number of its slots, and the slots under a name of their own."""
+    """The fields of an old delta: the number of its slots, and the slots under a separate name."""
     slots = fields[-1].value
     count = len(slots) if isinstance(slots, tuple) else 0
     return [*fields[:-1], FieldValue("slots", "int", count), FieldValue("slot_list", "records", slots)]

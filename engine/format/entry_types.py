@@ -1,12 +1,12 @@
-"""The registry: one line for each type of log entry (je-log-format.md section 5), and the sets that follow from it.
+"""The registry: one line for each type of log entry (je-log-format.md section 5), and the sets derived from it.
 
-Scanner, dump, statistics, verification and recovery all read this table. The name is what ``DbPrintLog`` of JE 18.3
-prints. ``since`` is the first log version in which the number is valid, ``until`` the last in which JE wrote it (None:
-it still does). Groups are the words that ``--type`` of the command line takes. ``codecs`` loads what reads and writes
-the bodies.
+Scanner, dump, statistics, verification and recovery all use this table. The name is the one that ``DbPrintLog`` of JE
+18.3 prints. ``since`` is the first log version in which the number is valid, ``until`` the last in which JE wrote it
+(None: JE still writes it). Groups are the words that ``--type`` of the command line accepts. ``codec`` names the
+function of ``codecs`` that loads the codec of the bodies.
 
-Code that asks for several types uses a named set, and a new set is added here: each follows from what
-the lines say, so that a type of a later version has one line to be written and is in every set that it belongs to.
+Code that selects several types uses a named set; add new sets here. Each set is derived from the lines, so that a type
+of a later version needs only its line to be in every set that it belongs to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from engine.format.versions import HIGHEST_TYPE, TWO_PART_DUPLICATES
 
-# Families: how a body is read, and what a pass over the log does with it.
+# Families: how to read the body, and how a pass over the log treats it.
 LN: Final = "ln"
 NODE: Final = "in"
 OTHER: Final = "other"
@@ -25,22 +25,22 @@ GROUPS: Final = ("ln", "in", "txn", "ckpt", "rep", "rollback", "cleaner", "meta"
 # Traits of a type, as bits.
 # The body has transaction fields.
 TXN: Final = 0x001
-# It can be part of the replication stream, and it can be the matchpoint of a syncup (R-SYNC-1).
+# It can be part of the replication stream; it can be the matchpoint of a syncup (R-SYNC-1).
 STREAM: Final = 0x002
 SYNC: Final = 0x004
-# What it does to a record; types before v8 leave that to the data.
+# The effect on a record; for types before v8 the data determines it.
 INSERTS: Final = 0x008
 UPDATES: Final = 0x010
 DELETES: Final = 0x020
-# A node whose slots lead to records, or a delta of one.
+# A node whose slots lead to records, or a delta of such a node.
 BOTTOM: Final = 0x040
-# What changed in a node since its last full version.
+# The changes of a node since its last full version.
 DELTA: Final = 0x080
-# The body says when it was written.
+# The body holds the time when it was written.
 TIMED: Final = 0x100
-# Few in any log, and each says something about the log as a whole.
+# Rare in any log; each one tells something about the log as a whole.
 RARE: Final = 0x200
-# A closing JE writes it for itself after the last checkpoint.
+# Written by JE for its own purposes after the last checkpoint when it closes.
 OWN: Final = 0x400
 
 
@@ -51,9 +51,9 @@ class EntryType(NamedTuple):
         number: the byte in the header.
         name: JE's name.
         family: ``ln`` (has a key and belongs to a database), ``in`` (a tree node or an old delta) or ``other``.
-        groups: words of ``--type`` that include it.
-        codec: the function of ``codecs`` that makes the codec; types of the same content have the same.
-        traits: bits.
+        groups: words of ``--type`` that select it.
+        codec: the function of ``codecs`` that creates the codec; types with the same content share it.
+        traits: the trait bits.
         since, until: log versions.
     """
 
@@ -201,65 +201,65 @@ def _read_by(*codecs: str) -> frozenset[int]:
 LNS: Final = _family(LN)
 # Bodies with transaction fields: LNs, and the ends of transactions.
 TRANSACTIONAL: Final = _with(TXN)
-# Records of users: not of the trees that JE keeps for itself.
+# Records of users, as opposed to those in JE's internal trees.
 USER_LNS: Final = _read_by("user_ln", "del_dup_ln", "image_ln")
-# User records that no Commit has to follow: durable by themselves.
+# User records that need no Commit to be durable.
 PLAIN_LNS: Final = USER_LNS - TRANSACTIONAL
-# User records that JE writes since v8, without a before-image: what the fast readers of ``fast.ln`` read.
+# User records without a before-image, as JE writes them since v8: the types that the fast readers of ``fast.ln`` read.
 COMMON_LNS: Final = frozenset(n for n in _read_by("user_ln") if BY_NUMBER[n].until is None)
-# Those of them that put a record: what redo takes without making a record.
+# The COMMON_LNS that put a record: redo handles them without decoding them to objects.
 COMMON_PUTS: Final = COMMON_LNS & _with(INSERTS | UPDATES)
-# User records whose type says that the record is new, or gone.
+# User records whose type shows that the record is new, or deleted.
 INSERTIONS: Final = _with(INSERTS)
 DELETIONS: Final = _with(DELETES)
-# They replace a record, and so repeat since v26 when that was made.
+# Types that replace a record; since v26 they repeat its creation time.
 REPLACEMENTS: Final = _with(UPDATES | DELETES)
-# They name the main key and the item that goes, until v7.
+# They hold the main key and the deleted item, until v7.
 DEL_DUP_LNS: Final = _read_by("del_dup_ln")
 # Records of the mapping tree: one for each database.
 MAP_LNS: Final = _read_by("map_ln")
 # Records of the naming tree.
 NAME_LNS: Final = _read_by("name_ln")
-# Counters of the trees of duplicates, until v7; nothing reads them.
+# Counters of the trees of duplicates, until v7; not read by any code.
 DUP_COUNT_LNS: Final = _read_by("dup_count_ln")
 # Records of the cleaner's databases.
 FILE_SUMMARY_LNS: Final = _read_by("file_summary_ln")
 RESERVED_FILE_LNS: Final = _read_by("reserved_ln")
 EXTINCT_SCAN_LNS: Final = _read_by("scan_ln")
-# What recovery brings in again, and what it takes back: MapLNs have a pass of their own.
+# Types that recovery redoes and undoes; MapLNs have their own pass.
 REDO_LNS: Final = LNS - MAP_LNS - DUP_COUNT_LNS
 UNDO_LNS: Final = REDO_LNS & TRANSACTIONAL
-# LNs that followers get: they tell to which group a log belongs.
+# LNs that replicas receive: they show to which group a log belongs.
 STREAM_LNS: Final = LNS & _with(STREAM)
-# Those of users' databases among them.
+# The LNs of users' databases in the stream.
 STREAM_RECORDS: Final = USER_LNS & STREAM_LNS
 
 # Nodes and deltas of nodes.
 NODE_ENTRIES: Final = _family(NODE)
-# Those that ``node.decode_node`` reads: all but the old deltas, which hold nothing but slots.
+# Types that ``node.decode_node`` reads: all but the old deltas, which hold only slots.
 NODES: Final = _read_by("node")
 OLD_DELTAS: Final = _read_by("old_delta")
-# Of the trees of duplicates that there were until v7, and of all other trees.
+# Nodes and deltas of the trees of duplicates that existed until v7, and of all other trees.
 DUP_NODE_ENTRIES: Final = frozenset(n for n in NODE_ENTRIES if BY_NUMBER[n].until == TWO_PART_DUPLICATES - 1)
 TREE_NODE_ENTRIES: Final = NODE_ENTRIES - DUP_NODE_ENTRIES
-# Of both, what ``node.decode_node`` reads.
+# The types of both kinds that ``node.decode_node`` reads.
 DUP_NODES: Final = NODES & DUP_NODE_ENTRIES
 TREE_NODES: Final = NODES & TREE_NODE_ENTRIES
-# Nodes that need no other entry to be read, unlike deltas.
+# Nodes that can be read without another entry, unlike deltas.
 FULL_NODES: Final = TREE_NODES - _with(DELTA)
-# Versions that another one has to be read for.
+# Types that need another entry to be read.
 DELTAS: Final = TREE_NODE_ENTRIES & _with(DELTA)
-# Nodes and deltas whose slots lead to records, of trees and of trees of duplicates.
+# Nodes and deltas whose slots lead to records, in trees and in trees of duplicates.
 BOTTOM_NODES: Final = NODES & _with(BOTTOM)
 # BINs and their deltas.
 BINS: Final = BOTTOM_NODES & TREE_NODES
 
-# Those of them that are whole, also in trees of duplicates.
+# The complete nodes of BOTTOM_NODES, including trees of duplicates.
 FULL_BOTTOM_NODES: Final = BOTTOM_NODES - _with(DELTA)
 
-# They say how a transaction ended.
+# Types that record how a transaction ended.
 TXN_ENDS: Final = _group("txn") & _with(SYNC)
-# The same with Prepare, after which it is not decided: the fate of a transaction.
+# TXN_ENDS and Prepare, after which the transaction is still undecided.
 TXN_FATES: Final = _group("txn")
 # The two ends of a checkpoint.
 CKPT_ENDS: Final = _group("ckpt")
@@ -267,20 +267,21 @@ CKPT_ENDS: Final = _group("ckpt")
 CKPT_ENTRIES: Final = _group("ckpt") | _read_by("db_tree")
 # Begin and end of a rollback.
 ROLLBACKS: Final = _group("rollback")
-# What a syncup can match at.
+# Types at which a syncup can match.
 SYNC_POINTS: Final = _with(SYNC)
-# Outside the stream, but they say how far back it can be followed: a rollback turns it, a checkpoint may bar the way.
+# Outside the stream, but they limit how far back it can be followed: a rollback changes its direction, a checkpoint may
+# be a barrier.
 STREAM_MARKS: Final = _read_by("roll_start", "ckpt_end")
-# What an index of VLSNs is made from: the stream, and where it turns.
+# The types that build a VLSN index: the stream, and the rollbacks of it.
 STREAM_ENTRIES: Final = _with(STREAM) | _read_by("roll_start")
 
-# The body says when it was written.
+# Types whose body holds the time when it was written.
 TIMED_ENTRIES: Final = _with(TIMED)
-# The checking walks hand them over one by one.
+# Types that the checking walks report one by one.
 RARE_ENTRIES: Final = _with(RARE)
-# What a closing JE writes for itself after the last checkpoint, besides records of its own databases.
+# What a closing JE writes for its own purposes after the last checkpoint, besides records of its own databases.
 OWN_ENTRIES: Final = _with(OWN)
-# What is durable by itself: damage in front of it is no torn tail.
+# Types that are durable by themselves: damage before such an entry is not a torn tail.
 DURABLE_ENTRIES: Final = PLAIN_LNS | _read_by("ckpt_end") | (TXN_ENDS - {ABORT})
 
 
@@ -291,5 +292,5 @@ def type_name(number: int) -> str:
 
 
 def is_valid_type(number: int, version: int) -> bool:
-    """Whether a file of the log version may hold the type; otherwise the entry ends the log (R-LOG-31)."""
+    """Whether a file of the log version may hold the type; an invalid type ends the log (R-LOG-31)."""
     return 1 <= number <= HIGHEST_TYPE.get(version, 0)

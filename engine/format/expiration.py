@@ -1,6 +1,6 @@
 """Units of expiration times: days or hours since 1970, as slots and LNs keep them since log version 10.
 
-An expiration above 0 counts days; one below 0, without its sign, counts hours: 20000 is 2024-10-04T00Z, -480001 is
+A positive expiration counts days; a negative one, without its sign, counts hours: 20000 is 2024-10-04T00Z, -480001 is
 2024-10-04T01Z.
 """
 

@@ -1,7 +1,7 @@
-"""What a record's fields are called and what they mean, said once for every renderer.
+"""Names and kinds of the fields of records, defined once for all renderers.
 
-A *shape* lists the fields of a record class in on-disk order, each with the name that users see and a kind that tells a
-renderer how to show the value. Kinds:
+A *shape* lists the fields of a record class in on-disk order, each with the name that users see and a kind that
+determines how a renderer shows the value. Kinds:
 
 ==============  ================================================================================
 kind            value
@@ -43,7 +43,7 @@ class RecordField(NamedTuple):
 
 
 class FieldValue(NamedTuple):
-    """One field of a record with its value, as a renderer gets it."""
+    """One field of a record with its value, as passed to a renderer."""
 
     name: str
     kind: str
@@ -61,8 +61,7 @@ def shape(record: type[tuple[object, ...]], text: str) -> Shape:
         text: ``field:kind`` or ``field=shown_name:kind`` for each field, separated by blanks, in the same order.
 
     Raises:
-        ValueError: the text does not match the class. Shapes are built when modules are imported, so this cannot pass
-            unnoticed.
+        ValueError: the text does not match the class. Shapes are built on import, so this cannot go unnoticed.
     """
     names: tuple[str, ...] = getattr(record, "_fields", ())
     fields = []

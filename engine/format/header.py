@@ -11,20 +11,20 @@ offset  type  field
 14      i64   VLSN, only when the flags say so
 ======  ====  =====================================================================
 
-The checksum has the start value 1. The INVISIBLE bit is cleared before the sum is taken (since log version 7), so that
-it can be set in place later (R-LOG-41). Entries of type ``Erased`` keep the checksum of what they were; it must not be
+The checksum has the start value 1. Since log version 7 the INVISIBLE bit is cleared before the sum is taken, so that it
+can be set in place later (R-LOG-41). Entries of type ``Erased`` keep the checksum of the original entry; it must not be
 checked.
 
 Flags: 0x80 provisional YES, 0x40 provisional BEFORE_CKPT_END (ignored under 0x80), 0x20 replicated, 0x10 invisible
-(since v7), 0x08 VLSN present (since v8). Version 6 keeps the log version in the low five bits instead.
+(since v7), 0x08 VLSN present (since v8). In version 6 the low five bits hold the log version instead.
 
-What the entry at a position of a buffer is, ``examine`` says: the general way, with every reason why it may be bad.
-Readers go over *plain* entries by the loops of ``engine.format.fast``: known type, size within the buffer, prevOffset
-equal to the entry before, checksum right, and for entries of the replication stream a VLSN above the one before. The
-loops stop at the first entry that is anything else and leave it to ``examine``, which says what it is:
+``examine`` determines what the entry at a position of a buffer is: the general way, with every possible reason for a
+bad entry. Readers process *plain* entries by the loops of ``engine.format.fast``. A plain entry has a known type, a
+size within the buffer, a prevOffset equal to the previous entry, the right checksum, and, in the replication stream, a
+VLSN above the previous one. The loops stop at the first entry that is not plain, and ``examine`` classifies it:
 
-* a good entry that is rare: invisible, or of a type in ``RARE_ENTRIES``,
-* an entry that reaches beyond the buffer (``MORE``), or
+* a good but rare entry: invisible, or of a type in ``RARE_ENTRIES``,
+* an entry that extends beyond the buffer (``MORE``), or
 * damage, with the reason.
 """
 
@@ -39,12 +39,12 @@ from engine.format.entry_types import ERASED, is_valid_type
 from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 
-# The fields, as the codec reads them. Plain numbers besides: compiled code has them for nothing.
+# The fields, as the codec reads them. The plain numbers below cost nothing in compiled code.
 HEADER: Final = Struct("<IBBIi")
 VLSN_FIELD: Final = Struct("<q")
 HEADER_BYTES: Final = 14
 HEADER_WITH_VLSN_BYTES: Final = 22
-# Where single fields begin, for those who need one of them; the checksum is of all from the type on.
+# Positions of single fields; the checksum covers everything from the type on.
 CHECKSUM_BYTES: Final = 4
 TYPE_AT: Final = 4
 FLAGS_AT: Final = 5
@@ -83,7 +83,7 @@ PROVISIONAL_FLAGS: Final = {
     Provisional.YES: PROVISIONAL,
     Provisional.BEFORE_CKPT_END: BEFORE_CKPT_END,
 }
-# How DbPrintLog spells them.
+# The names that DbPrintLog uses.
 JE_PROVISIONAL: Final = {
     Provisional.NO: "NO",
     Provisional.YES: "YES",
@@ -136,17 +136,17 @@ def decode_header(data: bytes, pos: int, version: int) -> EntryHeader:
 
 
 def entry_checksum(entry: bytes | memoryview, version: int) -> int:
-    """The checksum that the entry should have, as an unsigned 32-bit number.
+    """The correct checksum of the entry, as an unsigned 32-bit number.
 
-    An entry larger than the read window is summed in pieces: the first one here, the others with
+    For an entry larger than the read window, this computes the checksum of the first piece; add the others with
     ``zlib.adler32(piece, sum)``.
 
     Arguments:
-        entry: header and body; the first four bytes, the stored checksum, are left out of the sum.
+        entry: header and body; the checksum does not cover the first four bytes, which store it.
         version: log version of the file.
     """
     flags = entry[FLAGS_AT]
-    # Set in place after the entry was summed, so it does not count (R-LOG-41).
+    # The bit is set in place after the checksum was taken, so it does not count (R-LOG-41).
     if flags & INVISIBLE and version >= INVISIBLE_BIT:
         return adler32(entry[FLAGS_AT + 1 :], adler32(bytes((entry[TYPE_AT], flags & ~INVISIBLE))))
     return adler32(entry[CHECKSUM_BYTES:])
@@ -176,13 +176,13 @@ CUT: Final = "cut"
 
 
 class EntryCheck(NamedTuple):
-    """What ``examine`` says of one entry.
+    """The result of ``examine`` for one entry.
 
     Attributes:
         verdict: GOOD, MORE, or the reason why the entry is bad.
-        header: the decoded header, None when not even that is there.
+        header: the decoded header; None if it could not be decoded.
         header_bytes: 14 or 22.
-        expected, found: what the reason compares, as numbers.
+        expected, found: the two numbers that the reason compares.
     """
 
     verdict: str
@@ -193,17 +193,17 @@ class EntryCheck(NamedTuple):
 
 
 def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, at_end: bool) -> EntryCheck:
-    """Say what the entry at ``pos`` is.
+    """Classify the entry at ``pos``.
 
     Arguments:
-        data, pos: the buffer, and where the entry begins in it.
-        end: where the buffer's valid bytes end.
+        data, pos: the buffer, and the position of the entry.
+        end: the end of the buffer's valid bytes.
         version: log version of the file.
         prev_offset: the prevOffset that the entry must have; -1 accepts any (after damage).
-        at_end: the buffer reaches to the end of the file, so that what is missing is missing for good.
+        at_end: the buffer extends to the end of the file, so that missing bytes are missing for good.
 
     Returns:
-        The verdict. ``CUT`` means that the file ends inside the entry.
+        The verdict. ``CUT`` means that the file ends within the entry.
     """
     room = end - pos
     if room < HEADER_WITH_VLSN_BYTES and not at_end:
@@ -225,12 +225,12 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     total = length + header.item_size
     if total > room:
         return EntryCheck(CUT if at_end else MORE, header, length, total, room)
-    # An erased entry has kept the checksum of what it was.
+    # An erased entry still has the checksum of the original entry.
     if header.type_number != ERASED:
         found = entry_checksum(memoryview(data)[pos : pos + total], version)
         if found != header.checksum:
             return EntryCheck(BAD_CHECKSUM, header, length, header.checksum, found)
-    # Last: only of an intact entry can it be said that its link is wrong.
+    # Last: only the link of an intact entry can be judged.
     if prev_offset not in (-1, header.prev_offset):
         return EntryCheck(BAD_PREV, header, length, prev_offset, header.prev_offset)
     return EntryCheck(GOOD, header, length, total, total)

@@ -1,11 +1,11 @@
-"""Log sequence numbers: where an entry stands.
+"""Log sequence numbers: the positions of entries.
 
-An LSN is a 64-bit integer, file number in the upper half and byte offset of the entry's header in the lower half; on
-disk it is signed, and so it is here. ``NULL_LSN`` is -1. Comparison of the integers is log order (file numbers stay
-below 0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal; so do we.
+An LSN is a 64-bit integer: the file number in the upper half, the byte offset of the entry's header in the lower half.
+It is signed, on disk as here. ``NULL_LSN`` is -1. Comparing the integers gives log order (file numbers stay below
+0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal, and so does jetool.
 
-An LSN with file number 0xffffffff was never written (*transient*); until log version 11 abort LSNs can hold one, and it
-reads as NULL.
+An LSN with file number 0xffffffff was never written (*transient*); abort LSNs up to log version 11 can have one, and it
+is read as NULL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def make_lsn(file_number: int, offset: int) -> int:
 
 
 def file_of(lsn: int) -> int:
-    """File number of an LSN; 0xffffffff for NULL and transient ones."""
+    """File number of an LSN; 0xffffffff for NULL and transient LSNs."""
     return lsn >> 32 & 0xFFFFFFFF
 
 
@@ -36,7 +36,7 @@ def offset_of(lsn: int) -> int:
 
 
 def is_null(lsn: int) -> bool:
-    """Whether the LSN points to nothing: NULL, or transient."""
+    """Whether the LSN references no entry: NULL, or transient."""
     # File number 0xffffffff, as a signed number.
     return lsn >> 32 == -1
 
@@ -47,10 +47,10 @@ def format_lsn(lsn: int) -> str:
 
 
 def parse_lsn(text: str) -> int:
-    """The LSN that a text in JE's spelling names.
+    """The LSN for a text in JE's spelling.
 
     Raises:
-        UsageError: the text is not ``0xFILE/0xOFFSET``. A bare number is refused, since JE's own tools read it as
+        UsageError: the text is not ``0xFILE/0xOFFSET``. A plain number is refused, since JE's own tools read it as
             decimal while their help says hexadecimal (deviation D-8).
     """
     found = _LSN_TEXT.fullmatch(text.strip())

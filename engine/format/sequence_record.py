@@ -27,14 +27,14 @@ _EXHAUSTED: Final = 0x04
 
 
 class SequenceRecord(NamedTuple):
-    """What a sequence keeps.
+    """The state of a sequence.
 
     Attributes:
         range_min, range_max: the smallest and the largest value.
         stored: the next value that no handle has taken.
-        ascends: values grow; they fall otherwise.
-        wraps: after its last value it begins again.
-        exhausted: its last value has been given out, and it does not wrap.
+        ascends: the values ascend; otherwise they descend.
+        wraps: it starts again after its last value.
+        exhausted: its last value was given out, and it does not wrap.
     """
 
     range_min: int
@@ -46,10 +46,10 @@ class SequenceRecord(NamedTuple):
 
 
 def decode_sequence(data: bytes) -> SequenceRecord:
-    """The record in its data.
+    """Decode the record of a sequence.
 
     Raises:
-        FormatError: it is not that of a sequence.
+        FormatError: the data is not the record of a sequence.
     """
     reader = ByteReader(data)
     version, flags = reader.u8(), reader.u8()
@@ -69,7 +69,7 @@ def decode_sequence(data: bytes) -> SequenceRecord:
 
 
 def encode_sequence(record: SequenceRecord) -> bytes:
-    """The data of a record."""
+    """Encode the record of a sequence."""
     flags = _ASCENDS * record.ascends | _WRAPS * record.wraps | _EXHAUSTED * record.exhausted
     writer = ByteWriter().u8(VERSION).u8(flags)
     return writer.packed(record.range_min, record.range_max, record.stored).getvalue()

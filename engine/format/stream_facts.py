@@ -1,8 +1,8 @@
-"""What one pass over a log notes of its replication stream: enough to compare two nodes without their logs.
+"""Facts about the replication stream that one pass over a log collects: enough to compare two nodes without their logs.
 
 Sync points are the entries at which a replica and a master can be found equal: Commit, Abort and Matchpoint (R-SYNC-1).
-Two nodes agree at a VLSN when their entries there are the same in type and logical content (R-SYNC-2). That is less
-than their bytes: LSNs are each node's own, and a master stamps what it writes with its node id.
+Two nodes agree at a VLSN if their entries there have the same type and logical content (R-SYNC-2). The bytes may
+differ: each node has its own LSNs, and a master stamps its entries with its node id.
 
 ==============  =====================================
 entry           same when these are equal
@@ -12,11 +12,11 @@ Matchpoint      VLSN, type, time, master id
 ==============  =====================================
 
 Facts are collected file by file, since a task of the pipeline is one file, and joined in log order. Invisible entries
-were rolled back and do not count. A RollbackStart takes back what follows its matchpoint, whether or not the
-entries are marked yet; so a log that stopped inside a rollback gives the facts that it has after recovery.
+were rolled back and do not count. A RollbackStart removes the entries after its matchpoint, even if they are not marked
+invisible yet; so a log that stopped within a rollback gives the same facts as after recovery.
 
 Example: ``10 Commit | 11 LN | 12 Commit`` in file 0; ``RollbackStart to 10 | 11 LN | 12 Commit`` in file 1. Joined:
-VLSNs 1..12, sync points 10 and 12 (that of file 1).
+VLSNs 1..12, sync points 10 and 12 (the one in file 1).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SyncPoint(NamedTuple):
     Attributes:
         id: transaction; 0 for a Matchpoint.
         time: milliseconds since 1970, by the clock of the master that wrote it.
-        dtvlsn: the VLSN up to which a majority had everything when it was written; 0 when the master did not say.
+        dtvlsn: the VLSN up to which a majority had all entries at that time; 0 if the master did not record it.
         has_records: the transaction wrote something; False for a Matchpoint.
     """
 
@@ -66,7 +66,7 @@ class SyncPoint(NamedTuple):
         return self.type_number in TXN_ENDS
 
     def same_as(self, other: SyncPoint) -> bool:
-        """Whether it is the same entry of the stream, on another node (R-SYNC-2)."""
+        """Whether another node's sync point is the same entry of the stream (R-SYNC-2)."""
         if (self.vlsn, self.type_number, self.master_id) != (other.vlsn, other.type_number, other.master_id):
             return False
         return self.id == other.id if self.is_txn_end else self.time == other.time
@@ -76,7 +76,7 @@ _COLUMNS: Final = len(SyncPoint._fields)
 
 
 def decode_sync_point(lsn: int, type_number: int, version: int, vlsn: int, body: bytes) -> SyncPoint:
-    """The sync point that a replicated Commit, Abort or Matchpoint is.
+    """Decode a replicated Commit, Abort or Matchpoint as a sync point.
 
     Raises:
         FormatError: the body does not fit the type.
@@ -90,7 +90,7 @@ def decode_sync_point(lsn: int, type_number: int, version: int, vlsn: int, body:
 
 
 class SyncPoints:
-    """Sync points in ascending VLSN order, 64 bytes each; pickles as it is."""
+    """Sync points in ascending VLSN order, 64 bytes each; can be pickled."""
 
     __slots__ = ("_rows", "vlsns")
 
@@ -117,14 +117,14 @@ class SyncPoints:
         return (self[index] for index in range(len(self) - 1, -1, -1))
 
     def append(self, point: SyncPoint) -> None:
-        """Add a point; what stands at its VLSN or after was superseded by it and goes."""
+        """Add a point; points at its VLSN or later are superseded by it and dropped."""
         if self.vlsns and point.vlsn <= self.vlsns[-1]:
             self.cut(point.vlsn)
         self.vlsns.append(point.vlsn)
         self._rows.extend(point)
 
     def cut(self, delete_start: int) -> None:
-        """Drop the points of ``delete_start`` and what follows."""
+        """Drop the points from ``delete_start`` on."""
         keep = bisect_left(self.vlsns, delete_start)
         del self.vlsns[keep:]
         del self._rows[keep * _COLUMNS :]
@@ -132,13 +132,13 @@ class SyncPoints:
     def extend(self, later: SyncPoints) -> None:
         """Add the points of a later part of the log."""
         if len(later):
-            # What was rolled back comes again with the same VLSNs (R-SYNC-11): the later entry counts.
+            # After a rollback the same VLSNs are used again (R-SYNC-11): the later entry counts.
             self.cut(later.vlsns[0])
             self.vlsns.extend(later.vlsns)
             self._rows.extend(later._rows)
 
     def at(self, vlsn: int) -> SyncPoint | None:
-        """The sync point of a VLSN, or None when the entry there is another."""
+        """The sync point of a VLSN, or None if the entry there is of another type."""
         index = bisect_left(self.vlsns, vlsn)
         return self[index] if index < len(self.vlsns) and self.vlsns[index] == vlsn else None
 
@@ -151,15 +151,15 @@ class StreamFacts:
     """Facts of one log file, or of several joined in log order.
 
     Attributes:
-        first, last: VLSNs of the visible replicated entries; NULL_VLSN without one.
+        first, last: VLSNs of the visible replicated entries; NULL_VLSN if there are none.
         first_lsn: LSN of the first.
-        gaps: missing VLSNs between them (first, last), with the LSN of the entry after.
-        sync_points: those of the stream.
-        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log cut off before one is not whole
+        gaps: missing VLSNs in between (first, last), with the LSN of the entry after the gap.
+        sync_points: the sync points of the stream.
+        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log truncated before one is incomplete
             (R-SYNC-21).
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
-        rolled_back_to: the lowest matchpoint of a RollbackStart that stands before the part's own entries of the
-            stream or takes all of them back, so that earlier parts lose what follows it; NULL_VLSN without one.
+        rolled_back_to: the lowest matchpoint of a RollbackStart that precedes the part's own entries of the stream, or
+            that rolls all of them back, so that earlier parts lose the entries after it; NULL_VLSN if there is none.
     """
 
     __slots__ = (
@@ -184,7 +184,7 @@ class StreamFacts:
         self._cuts_before = False
 
     def add(self, lsn: int, type_number: int, version: int, flags: int, vlsn: int, body: bytes) -> None:
-        """Note an entry; call for every entry of a file in log order, or for those that ``matters`` names.
+        """Note an entry; call this in log order for every entry of a file, or for those that ``matters`` selects.
 
         Raises:
             FormatError: the body does not fit the type.
@@ -208,8 +208,8 @@ class StreamFacts:
                 self.barriers.append(lsn)
 
     def join(self, later: StreamFacts) -> None:
-        """Take over the facts of the part of the log that follows."""
-        # A RollbackStart of the later part goes back into this one.
+        """Add the facts of the following part of the log."""
+        # A RollbackStart of the later part reaches back into this one.
         if later._cuts_before:
             self._roll_back(later.rolled_back_to)
         if later.first != NULL_VLSN:
@@ -224,7 +224,7 @@ class StreamFacts:
         self.rollbacks += later.rollbacks
 
     def _roll_back(self, matchpoint: int) -> None:
-        """Take back what follows a matchpoint; NULL_VLSN takes back everything."""
+        """Remove the entries after a matchpoint; NULL_VLSN removes all."""
         if self.first == NULL_VLSN or matchpoint < self.first:
             # The matchpoint is in an earlier part of the log: ``join`` has to cut there.
             self.rolled_back_to = min(matchpoint, self.rolled_back_to) if self._cuts_before else matchpoint
@@ -237,7 +237,7 @@ class StreamFacts:
 
 
 def matters(type_number: int, flags: int) -> bool:
-    """Whether ``StreamFacts.add`` looks at an entry."""
+    """Whether ``StreamFacts.add`` uses an entry."""
     return bool(flags & REPLICATED) or type_number in STREAM_MARKS
 
 

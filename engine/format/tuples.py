@@ -11,7 +11,7 @@ name        bytes  form
 ``t_str``          UTF-8, then ``00``; null is ``ff 00``
 ==========  =====  =====================================================================
 
-The flipped sign bit makes byte order the order of the numbers, so a key -1 sorts before all others.
+With the sign bit flipped, byte order equals the order of the numbers, so a key -1 sorts before all others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONG_KEY_BYTES: Final = 8
 _LONG_BIAS: Final = 1 << 63
 _INT_BIAS: Final = 1 << 31
 _NULL_STRING: Final = b"\xff"
-# Java writes U+0000 inside a text as two bytes, since 00 ends it.
+# Java writes U+0000 within a text as two bytes, since 00 ends it.
 ENCODED_NUL: Final = b"\xc0\x80"
 
 
@@ -54,7 +54,7 @@ def parse_string_key(key: bytes) -> str:
     """The text in a key that is one ``t_str``.
 
     Raises:
-        FormatError: the bytes are no such key.
+        FormatError: the bytes are not such a key.
     """
     reader = ByteReader(key)
     text = read_string(reader)
@@ -121,7 +121,7 @@ def read_string(reader: ByteReader) -> str | None:
     end = rest.find(0)
     if end < 0:
         raise FormatError("text without its end", expected="00", found=plural(len(rest), "byte"))
-    # What stands after the text is given back.
+    # Give back the bytes after the text.
     reader.pos -= len(rest) - end - 1
     text = rest[:end]
     return None if text == _NULL_STRING else text.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogateescape")

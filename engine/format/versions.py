@@ -1,10 +1,10 @@
-"""Log versions: which exist, which JE wrote them, and since when a feature is in the format.
+"""Log versions: which exist, which JE release wrote them, and which features each introduced.
 
-Source: je-log-format.md sections 1 and 15. A file states its version in its header; all of its entries have it. This
-project reads versions 6 to 26. What it writes follows from what is there, since JE never puts an older version after
-a newer one: a new environment is of version 17, one of an earlier version is continued in 17, and one of a later
-version in its own. Real logs of versions 16 and 18 to 25 were never at hand: these are read and written by the same
-rules that the sources give for them.
+Source: je-log-format.md sections 1 and 15. A file states its version in its header, and it holds for all of its
+entries. This project reads versions 6 to 26. The version that it writes depends on the existing log, since JE never
+writes an older version after a newer one: a new environment has version 17, an environment of an earlier version is
+continued in 17, and one of a later version in its own version. No real logs of versions 16 and 18 to 25 were available:
+these are read and written by the rules in JE's sources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 OLDEST_VERSION: Final = 6
 NEWEST_VERSION: Final = 26
-# Of new environments.
+# For new environments.
 WRITTEN_VERSION: Final = 17
 
 # First release that wrote the version.
@@ -24,13 +24,13 @@ JE_RELEASES: Final[dict[int, str]] = {
     26: "25.2",
 }  # fmt: skip
 
-# Highest entry type number by version: a larger one ends the log (je-log-format.md 5).
+# Highest entry type number by version: a higher one ends the log (je-log-format.md 5).
 HIGHEST_TYPE: Final[dict[int, int]] = {
     6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
     17: 43, 18: 43, 19: 43, 20: 43, 21: 43, 22: 43, 23: 43, 24: 43, 25: 45, 26: 45,
 }  # fmt: skip
 
-# Feature -> first version that has it.
+# Features, each with the first version that has it.
 INVISIBLE_BIT: Final = 7
 VLSN_PRESENT_BIT: Final = 8
 TWO_PART_DUPLICATES: Final = 8
@@ -52,7 +52,7 @@ CREATION_TIMES: Final = 26
 
 
 def continued_in(version: int) -> int:
-    """The version that is written after a log whose last file has a version."""
+    """The version of new files after a log whose last file has the given version."""
     return max(version, WRITTEN_VERSION)
 
 

@@ -1,4 +1,4 @@
-"""Entry bodies, one module per family. Each record is a named tuple whose fields stand in on-disk order.
+"""Entry bodies, one module per family. Each record is a named tuple with its fields in on-disk order.
 
 Modules:
 
@@ -7,9 +7,9 @@ Modules:
 * ``file_header``: fileHeader (25): the first entry of every log file
 * ``group_db``: values of the replication group's database, ``_jeRepGroupDB``
 * ``internal_db``: values of JE's internal databases
-* ``legacy``: entries that only old logs hold: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26)
+* ``legacy``: entries that occur only in old logs: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26)
 * ``ln``: leaf entries: every LN type of every version
-* ``ln_content``: what the LNs of internal trees hold after the LN base, and what stands at the end of some LN entries
+* ``ln_content``: the content of LNs of internal trees, after the LN base, and the fields at the end of some LN entries
 * ``markers``: entries that mark a state of the log: ImmutableFile (38), RestoreRequired (39), Erased (43)
 * ``node``: tree nodes: IN (12), BIN (13), DIN (14), DBIN (15) and NewBINDelta (37), je-log-format.md 8
 * ``rollback``: rollbackStart (28), RollbackEnd (29) and Matchpoint (30), je-log-format.md 6.8 and 6.9

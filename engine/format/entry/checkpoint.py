@@ -117,6 +117,6 @@ def encode_ckpt_end(record: CkptEnd, version: int) -> bytes:
 
 
 def _decode_cleaner_summary(reader: ByteReader) -> tuple[int, ...]:
-    """End file number and initial adjustments, then four numbers for each recent average size."""
+    """End file number and initial adjustments, then four numbers for each of the recent average sizes."""
     head = (reader.packed(), reader.packed())
     return head + tuple(reader.packed() for _ in range(4 * reader.count(4)))

@@ -130,7 +130,7 @@ DB_TREE: Final[Shape] = shape(
 def read_database(reader: ByteReader, version: int) -> DatabaseImpl:
     """Read a DatabaseImpl, any version."""
     db_id = reader.packed()
-    # The mapping and the naming database have no name of their own.
+    # The mapping and the naming database have no name.
     has_name = version >= PRIOR_VERSION and db_id not in (MAPPING_DB_ID, NAMING_DB_ID)
     name = reader.string() if has_name else None
     root_exists = bool(reader.u8() & 1)

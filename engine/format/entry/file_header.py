@@ -21,7 +21,7 @@ from engine.format.header import HEADER_BYTES
 FILE_HEADER_BODY: Final = Struct("<qIqi")
 FILE_HEADER_BYTES: Final = HEADER_BYTES + FILE_HEADER_BODY.size
 assert FILE_HEADER_BYTES == 38
-# Where the log version stands in a file: the last field.
+# Position of the log version in a file; it is the last field of the header.
 VERSION_AT: Final = FILE_HEADER_BYTES - 4
 
 

@@ -1,6 +1,6 @@
 """Values of the replication group's database, ``_jeRepGroupDB`` (je-log-format.md 11.4).
 
-Key ``$$GROUP_KEY$$`` is the group itself, every other key (``t_str``) the name of a node.
+Key ``$$GROUP_KEY$$`` is the record of the group; every other key (``t_str``) is the name of a node.
 
 =================================  ==================================================
 group                              node
@@ -13,7 +13,7 @@ t_int last node id                 t_long local CBVLSN, t_long barrier time
 [format 3: t_str least JE version]  t_int change version, [format 3: t_str JE version]
 =================================  ==================================================
 
-A node record says its own format: a first byte above 1 is the format version, otherwise it is the type in format 2.
+A node record states its own format: a first byte above 1 is the format version, otherwise it is the type in format 2.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engine.format import tuples
 from engine.format.bytecursor import ByteReader, ByteWriter
 
 GROUP_KEY: Final = "$$GROUP_KEY$$"
-# Ids in on-disk order.
+# In the order of their on-disk ids.
 NODE_TYPES: Final = ("monitor", "electable", "secondary", "arbiter", "external")
 _FORMAT_WITH_VERSIONS: Final = 3
 _HIGHEST_TYPE_OF_FORMAT_2: Final = 1
 
 
 class RepGroup(NamedTuple):
-    """A replication group; ``min_je_version`` is None until format 2."""
+    """A replication group; ``min_je_version`` is None up to format 2."""
 
     name: str | None
     uuid_high: int
@@ -47,7 +47,7 @@ class GroupNode(NamedTuple):
     """A member of the group.
 
     Attributes:
-        format_version: 2, or what the record says.
+        format_version: 2, or the version stated in the record.
         type: index into NODE_TYPES.
         local_cbvlsn: -1 since JE 7.5.
         barrier_time: milliseconds since 1970.
@@ -102,14 +102,14 @@ def decode_group_node(data: bytes) -> GroupNode:
 
 
 def read_group_node(reader: ByteReader) -> GroupNode:
-    """Read a node record that something may follow.
+    """Read a node record that may be followed by other data.
 
     Raises:
         FormatError: the record is malformed, or its type is unknown.
     """
     name, node_id = tuples.read_string(reader), tuples.read_int(reader)
     version, node_type = 2, tuples.read_byte(reader)
-    # Not a type: format 2 has only 0 and 1, so this is the version of the record.
+    # A value above the highest type of format 2 is the version of the record.
     if node_type > _HIGHEST_TYPE_OF_FORMAT_2:
         version, node_type = node_type, tuples.read_byte(reader)
     if not 0 <= node_type < len(NODE_TYPES):

@@ -36,7 +36,7 @@ _DATABASE_EXTINCTION: Final = 1
 
 
 class VLSNRangeRecord(NamedTuple):
-    """The range of a VLSN index; all four are -1 when it is empty."""
+    """The range of a VLSN index; all four fields are -1 when it is empty."""
 
     first: int
     last: int
@@ -45,7 +45,7 @@ class VLSNRangeRecord(NamedTuple):
 
 
 class VLSNBucketRecord(NamedTuple):
-    """Mappings of one log file: VLSN first + i × stride is at offsets[i], last_vlsn at last_lsn."""
+    """Mappings in one log file: VLSN first + i × stride is at offsets[i], and last_vlsn is at last_lsn."""
 
     file_number: int
     stride: int
@@ -56,7 +56,7 @@ class VLSNBucketRecord(NamedTuple):
 
 
 class GhostBucketRecord(NamedTuple):
-    """The first VLSN of a range without a mapping, and between which LSNs its entry is."""
+    """The first VLSN of a range without mappings, and the LSNs between which its entry lies."""
 
     vlsn: int
     first_possible_lsn: int
@@ -64,7 +64,7 @@ class GhostBucketRecord(NamedTuple):
 
 
 class ReservedFile(NamedTuple):
-    """A log file that the cleaner is done with; the VLSNs are -1 when it has none."""
+    """A log file that the cleaner has finished; the VLSNs are -1 if the file has none."""
 
     flags: int
     first_vlsn: int
@@ -182,7 +182,7 @@ def decode_reserved_file(data: bytes) -> ReservedFile:
 def reserved_file_of(key: bytes, data: bytes) -> tuple[int, ReservedFile]:
     """The file number and the value in a record of ``_jeReservedFilesDb``, read as JE reads it when it opens.
 
-    JE passes over bytes after the number and after the value, and takes a negative count of databases for 0.
+    JE ignores bytes after the number and after the value, and treats a negative count of databases as 0.
 
     Raises:
         FormatError: the key or the value is too short. JE does not open such an environment.
@@ -233,7 +233,7 @@ def decode_extinct_scan(data: bytes) -> RecordExtinction | DatabaseExtinction:
     """Decode an extinction task.
 
     Raises:
-        FormatError: the record is malformed, or the task is of no known type.
+        FormatError: the record is malformed, or the type of the task is unknown.
     """
     reader = ByteReader(data)
     task, version = reader.packed(), reader.packed()
@@ -304,7 +304,7 @@ def _expect_version(reader: ByteReader) -> None:
 
 
 def _read_optional(reader: ByteReader) -> bytes | None:
-    # Null and empty are stored alike.
+    # Null and empty are stored in the same way.
     return reader.byte_array() or None
 
 

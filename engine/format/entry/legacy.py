@@ -1,7 +1,7 @@
-"""Entries that only old logs hold: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26).
+"""Entries that occur only in old logs: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26).
 
-Old deltas (until v8): dbId, lastFullLsn, prevDeltaLsn (v8), n × (key, LSN, state). There is no node id; it is that of
-the node at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its parent
+Old deltas (until v8): dbId, lastFullLsn, prevDeltaLsn (v8), n × (key, LSN, state). They have no node id; it is the id
+of the node at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its parent
 (je-log-format.md 6.12, 8.7).
 """
 
@@ -60,7 +60,7 @@ def decode_old_delta(body: bytes, version: int) -> OldDelta:
     reader = ByteReader(body)
     db_id, full = reader.packed(), reader.packed()
     delta = reader.packed() if version >= TWO_PART_DUPLICATES else NULL_LSN
-    # Length of a key, LSN, state: a byte each at least.
+    # Length of a key, LSN, state: at least one byte each.
     count = reader.count(3)
     slots = tuple(DeltaSlot(reader.byte_array(), reader.packed(), reader.u8()) for _ in range(count))
     reader.finish()

@@ -21,12 +21,11 @@ Layout of v12 to v18, fields 2, 12, 13 since v16:
 16  tail                     types 5, 6, 7, 8, 44, 45
 ==  ================  =====  ==============================================================
 
-Until v11 dbId comes first, the abort LSN is always there and non-transactional entries have no flags (v11: they have).
-v6 and v7 have a node id before the data and store the length of internal keys. Since v19 expiration, modification time,
-(v26) creation time and key come before the content, and all of the abort information after it.
+Until v11 dbId comes first, the abort LSN is always present, and non-transactional entries have no flags (in v11 they
+do). v6 and v7 have a node id before the data and store the length of internal keys. Since v19 expiration, modification
+time, (v26) creation time and key come before the content, and all of the abort information after it.
 
-``flags`` decide what is present, when reading and when writing; a record's other fields are only looked at where its
-flags say that they are there.
+``flags`` determine the fields that are read and written; an optional field of a record is used only if its flag is set.
 
 Example (v17, INS_LN_TX at 0x0/0x646): ``02 00 06 07 ff | 05 77 6f 72 6c 64 | 68 65 6c 6c 6f`` is flags 0x02 (embedded),
 flags2, database 6, transaction 7, no previous LN, data "world", key "hello".
@@ -79,13 +78,13 @@ Tail = lc.NameOperation | bytes | int
 
 
 class LN(NamedTuple):
-    """A leaf entry. Fields stand in the order of v17; what a version or the flags leave out has its empty value.
+    """A leaf entry, with fields in the order of v17; a field that the version or the flags exclude has its empty value.
 
     Attributes:
-        node_id: until v7; None later.
+        node_id: up to v7; None later.
         data: the record's data; None is a deletion.
-        content: what internal trees hold after the data.
-        tail: the operation of a NameLN, the data item of a DelDupLN, the before-image expiration of types 44 and 45.
+        content: the fields of internal trees after the data.
+        tail: the operation of a NameLN, the data item of a DelDupLN, or the before-image expiration of types 44 and 45.
     """
 
     flags: int
@@ -119,7 +118,7 @@ class LN(NamedTuple):
 
     @property
     def blind_deletion(self) -> bool:
-        """Whether it deletes a record whose data was not known (since v20)."""
+        """Whether the entry deletes a record without knowing its data (since v20)."""
         return bool(self.flags2 & BLIND_DELETION)
 
     @property
@@ -129,13 +128,13 @@ class LN(NamedTuple):
 
 
 class LNKind(NamedTuple):
-    """What sets one LN type apart.
+    """The properties by which one LN type differs from others.
 
     Attributes:
         type_number: number of the entry type.
         transactional: whether the body has transaction fields.
-        read_content, write_content: codec of the content after the data, or None; each pair is of one class.
-        counted_key: the key has its length in every version.
+        read_content, write_content: codec of the content after the data, or None; both work on the same class.
+        counted_key: the key is stored with its length in every version.
         tail: "", "name", "data" or "before_image".
     """
 
@@ -151,7 +150,7 @@ def decode_ln(body: bytes, version: int, kind: LNKind) -> LN:
     """Decode an LN body of any version.
 
     Raises:
-        FormatError: the body is not what the layout says.
+        FormatError: the body does not fit the layout.
     """
     if LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
         return _decode_v12(body, version, kind)
@@ -177,7 +176,7 @@ def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
 
 
 def creation_flag(type_number: int, modified: int, created: int) -> int:
-    """``flags3`` of a new entry since v26: an insertion carries a creation time unless it equals the other one."""
+    """``flags3`` of a new entry since v26: an insertion has a creation time unless it equals the modification time."""
     return HAS_CREATION_TIME if type_number in INSERTIONS and created != modified else 0
 
 
@@ -192,7 +191,7 @@ def _decode_v12(body: bytes, version: int, kind: LNKind) -> LN:
     prior = _read_prior(reader, flags2)
     data = reader.nullable_bytes()
     content = _read_content(reader, version, kind, data)
-    # Without a length: it is all that is left, unless a tail follows.
+    # The key has no length if it extends to the end or to the tail.
     key = reader.byte_array() if kind.counted_key else reader.rest()
     tail = _read_tail(reader, version, kind)
     reader.finish()
@@ -269,7 +268,7 @@ def _decode_v6(body: bytes, version: int, kind: LNKind) -> LN:
     flags = reader.u8() if kind.transactional or version >= EMBEDDED_RECORDS else 0
     txn_id = reader.packed() if kind.transactional else None
     last_lsn = reader.packed() if kind.transactional else NULL_LSN
-    # Before v11 the bits of these fields mean nothing.
+    # Before v11 these bits have no meaning.
     abort = _read_abort(reader, flags if version >= EMBEDDED_RECORDS else 0)
     node_id = reader.packed() if version < TWO_PART_DUPLICATES else None
     data = reader.nullable_bytes()
@@ -300,12 +299,12 @@ def _encode_v6(writer: ByteWriter, record: LN, version: int, kind: LNKind) -> No
 
 
 def _counted_until_v11(version: int, kind: LNKind) -> bool:
-    # v6 and v7 store the length of internal keys too, not only of those that something follows.
+    # v6 and v7 store the length of internal keys even if nothing follows the key.
     return kind.counted_key or (version < TWO_PART_DUPLICATES and kind.read_content is not None)
 
 
 def _has_creation_time(version: int, flags3: int, kind: LNKind) -> bool:
-    # A replacement has it always, an insertion when its flag says so.
+    # A replacement always has it, an insertion only if its flag is set.
     return version >= CREATION_TIMES and bool(flags3 & HAS_CREATION_TIME or kind.type_number in REPLACEMENTS)
 
 

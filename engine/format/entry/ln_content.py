@@ -1,9 +1,9 @@
-"""What the LNs of internal trees hold after the LN base, and what stands at the end of some LN entries.
+"""The content of LNs of internal trees, after the LN base, and the fields at the end of some LN entries.
 
 * MapLN: a DatabaseImpl, then u8 deleted (je-log-format.md 7.4, 9.1).
-* NameLN: database id, u8 deleted; at the end of the entry an operation and, after create and update, the configuration
-  of a replicated database, after truncate the id of the database that was replaced (7.5).
-* FileSummaryLN: [since v19 the LSN of the last entry before it]; unless deleted eleven (v6, v7: ten) i32 counters and
+* NameLN: database id, u8 deleted. At the end of the entry comes an operation. After create and update the configuration
+  of a replicated database follows; after truncate the id of the database that was replaced (7.5).
+* FileSummaryLN: [since v19 the LSN of the last entry before it]; unless deleted, eleven (v6, v7: ten) i32 counters and
   the obsolete offsets, packed as 15-bit groups of the differences (10.1).
 * DupCountLN: a count (v6, v7).
 """
@@ -30,9 +30,9 @@ _SINGLE: Final = Struct("<f")
 _MAX_LN_SIZE_AT: Final = 6
 # Bits of an offset's difference in one group.
 _GROUP: Final = 0x7FFF
-# The high byte of a group that another one follows.
+# The high byte of a group that is followed by another group.
 _MORE_FOLLOWS: Final = re.compile(rb"[\x80-\xff]")
-# The smallest entry that an LN of v16 and later can be: header, two bytes of flags, database id and a data length.
+# The least size of an LN entry since v16: header, two bytes of flags, database id and a data length.
 _LEAST_LN_BYTES: Final = HEADER_BYTES + 4
 
 # NameLN operations.
@@ -48,14 +48,14 @@ class MapLN(NamedTuple):
 
 
 class NameLN(NamedTuple):
-    """The id that belongs to a database name."""
+    """The database id for a name."""
 
     db_id: int
     deleted: int
 
 
 class DatabaseConfig(NamedTuple):
-    """The configuration of a database as it travels in the replication stream."""
+    """The configuration of a database in the replication stream."""
 
     flags: int
     max_entries: int
@@ -76,8 +76,8 @@ class NameOperation(NamedTuple):
 class FileSummary(NamedTuple):
     """The utilization counters of one log file (R-CLN-1); sizes in bytes, headers included.
 
-    Counts can be too high: recovery may count an entry twice. So the estimates below take no more than the totals.
-    Averages are single-precision, as JE computes them (R-CLN-4), and parts are cut to whole bytes.
+    Counts can be too high, since recovery may count an entry twice. So the estimates below are capped by the totals.
+    Averages are single-precision, as in JE (R-CLN-4), and partial sizes are truncated to whole bytes.
     """
 
     total_count: int
@@ -94,7 +94,7 @@ class FileSummary(NamedTuple):
 
     @property
     def estimated_obsolete_in_size(self) -> int:
-        """Estimated bytes of obsolete INs: their count times the average size of an IN (R-CLN-2)."""
+        """Estimated bytes of obsolete INs: their number times the average size of an IN (R-CLN-2)."""
         if self.total_in_count == 0:
             return 0
         average = _single(_single(self.total_in_size) / _single(self.total_in_count))
@@ -102,7 +102,9 @@ class FileSummary(NamedTuple):
 
     @property
     def average_uncounted_ln_size(self) -> float | None:
-        """Average size of the LNs that are not obsolete with a known size; None when nothing needs it (R-CLN-2)."""
+        """Average size of the LNs that were not counted obsolete with their size; None if no estimate needs it
+        (R-CLN-2).
+        """
         _, size, counted, uncounted = self._obsolete_lns()
         if uncounted <= 0 or self.total_ln_size <= size or self.total_ln_count <= counted:
             return None
@@ -110,7 +112,7 @@ class FileSummary(NamedTuple):
 
     @property
     def estimated_obsolete_ln_size(self) -> int:
-        """Estimated bytes of obsolete LNs: the known sizes, and the average for the others (R-CLN-2)."""
+        """Estimated bytes of obsolete LNs: the known sizes, plus the average for the others (R-CLN-2)."""
         if self.total_ln_count == 0:
             return 0
         _, size, _, uncounted = self._obsolete_lns()
@@ -121,10 +123,10 @@ class FileSummary(NamedTuple):
 
     @property
     def most_obsolete_ln_size(self) -> int:
-        """The most bytes that obsolete LNs can take: each of unknown size is as large as the largest LN.
+        """The most bytes that obsolete LNs can take: each obsolete LN of unknown size counts as the largest LN.
 
-        No more, though, than is left when every other LN has the least size. Until v7 the largest size is not known
-        (0); then it is the estimate.
+        The result is capped so that every other LN has at least the least size. Until v7 the largest size is not known
+        (0); then the estimate is returned.
         """
         if self.max_ln_size == 0:
             return self.estimated_obsolete_ln_size
@@ -138,24 +140,24 @@ class FileSummary(NamedTuple):
 
     @property
     def estimated_obsolete_size(self) -> int:
-        """Estimated bytes of garbage in the file, entries that are neither IN nor LN included (R-CLN-3)."""
+        """Estimated bytes of garbage in the file, including entries that are neither IN nor LN (R-CLN-3)."""
         return self._with_leftover(self.estimated_obsolete_ln_size)
 
     @property
     def most_obsolete_size(self) -> int:
-        """The same with the most that obsolete LNs can take."""
+        """Like ``estimated_obsolete_size``, with the most that obsolete LNs can take."""
         return self._with_leftover(self.most_obsolete_ln_size)
 
     @property
     def utilization(self) -> int:
-        """Per cent of the file that is still needed, rounded half up; 0 for an empty file (R-CLN-4)."""
+        """Percentage of the file that is still needed, rounded half up; 0 for an empty file (R-CLN-4)."""
         if self.total_size == 0:
             return 0
         part = _single(100.0 * _single(self.total_size - self.estimated_obsolete_size))
         return math.floor(_single(part / _single(self.total_size)) + 0.5)
 
     def _obsolete_lns(self) -> tuple[int, int, int, int]:
-        """Count, known size, count with a known size, count without, none above the totals."""
+        """Number of obsolete LNs, their known size, number with and without known size; none exceeds the totals."""
         count = min(self.obsolete_ln_count, self.total_ln_count)
         counted = min(self.obsolete_ln_size_counted, count)
         return count, min(self.obsolete_ln_size, self.total_ln_size), counted, count - counted
@@ -163,13 +165,13 @@ class FileSummary(NamedTuple):
     def _with_leftover(self, ln_size: int) -> int:
         if self.total_size <= 0:
             return 0
-        # What is neither IN nor LN is garbage as soon as it is written (R-CLN-3).
+        # An entry that is neither IN nor LN is garbage as soon as it is written (R-CLN-3).
         leftover = self.total_size - self.total_in_size - self.total_ln_size
         return min(ln_size + self.estimated_obsolete_in_size + leftover, self.total_size)
 
 
 class FileSummaryLN(NamedTuple):
-    """A FileSummary with the obsolete offsets since the one before; ``summary`` is None in a deletion."""
+    """A FileSummary with the offsets that became obsolete since the previous one; ``summary`` is None in a deletion."""
 
     anchor_lsn: int
     summary: FileSummary | None
@@ -195,7 +197,7 @@ DUP_COUNT_LN: Final[Shape] = shape(DupCountLN, "dup_count:int")
 
 
 def _single(value: float) -> float:
-    """The nearest number of single precision."""
+    """The value rounded to single precision."""
     return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
 
 
@@ -229,7 +231,7 @@ def read_file_summary_ln(reader: ByteReader, version: int, deleted: bool) -> Fil
         counters = _COUNTERS.unpack(reader.raw(_COUNTERS.size))
     else:
         values = _COUNTERS_V7.unpack(reader.raw(_COUNTERS_V7.size))
-        # v6 and v7 do not know the largest LN.
+        # v6 and v7 do not record the size of the largest LN.
         counters = (*values[:_MAX_LN_SIZE_AT], 0, *values[_MAX_LN_SIZE_AT:])
     return FileSummaryLN(anchor, FileSummary._make(counters), _read_offsets(reader))
 
@@ -259,7 +261,7 @@ def write_dup_count_ln(writer: ByteWriter, content: DupCountLN, version: int) ->
 
 
 def read_name_operation(reader: ByteReader, version: int) -> NameOperation:
-    """Read what follows the key of a NameLN."""
+    """Read the operation after the key of a NameLN."""
     operation = reader.u8()
     if operation >= len(OPERATIONS):
         raise FormatError("NameLN operation", expected=f"0..{len(OPERATIONS) - 1}", found=str(operation))
@@ -268,7 +270,7 @@ def read_name_operation(reader: ByteReader, version: int) -> NameOperation:
 
 
 def write_name_operation(writer: ByteWriter, tail: NameOperation, version: int) -> None:
-    """Write what follows the key of a NameLN."""
+    """Write the operation after the key of a NameLN."""
     writer.u8(tail.operation)
     config = tail.config
     if config is not None:
@@ -293,9 +295,11 @@ def _read_config(reader: ByteReader, version: int) -> DatabaseConfig:
 
 
 def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
-    """Offsets from differences: 15-bit groups, least significant first, -1 - g when more groups follow."""
+    """Decode offsets from differences: 15-bit groups, least significant first; a group g with more to follow is -1 -
+    g.
+    """
     count = reader.packed()
-    # One call for all: a log that is cleaned holds hundreds of thousands of them.
+    # One call for all groups: the log of a cleaned environment holds hundreds of thousands of them.
     length = reader.count(2)
     raw = reader.raw(2 * length)
     shorts = unpack(f"<{length}h", raw)
@@ -306,13 +310,13 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
         found = _MORE_FOLLOWS.search(high, at)
         end = length if found is None else found.start()
         if end > at:
-            # Where nothing is 32 KiB away from the one before, these are the differences.
+            # If no offset is 32 KiB or more from the previous one, the groups are the differences.
             offsets += islice(accumulate(shorts[at:end], initial=offset), 1, None)
             offset, at = offsets[-1], end
         if found is None:
             break
         difference, at = _grouped(shorts, at)
-        # Cut off within a group.
+        # Cut off within a difference.
         if at < 0:
             raise _miscounted(count, len(offsets))
         offset += difference
@@ -323,7 +327,7 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
 
 
 def _grouped(shorts: tuple[int, ...], at: int) -> tuple[int, int]:
-    """A difference in several groups, and where the next one is; -1 when the last group is missing."""
+    """A difference in several groups, and the position of the next one; -1 if the last group is missing."""
     difference = shift = 0
     for pos in range(at, len(shorts)):
         value = shorts[pos]
@@ -347,7 +351,7 @@ def _write_offsets(writer: ByteWriter, offsets: tuple[int, ...]) -> None:
         for difference in differences:
             rest = difference
             while rest > _GROUP:
-                # Negative says that another group follows, also for a group of 0.
+                # Negative means that another group follows, even for a group of 0.
                 shorts.append(-1 - (rest & _GROUP))
                 rest >>= 15
             shorts.append(rest)

@@ -1,9 +1,9 @@
 """Entries that mark a state of the log: ImmutableFile (38), RestoreRequired (39), Erased (43).
 
-* ImmutableFile: one filler byte, 42 when written. A writer that finds it at the end of a file must start a new file.
+* ImmutableFile: one filler byte, written as 42. A writer that finds it at the end of a file must start a new file.
 * RestoreRequired: failure type, time, properties as text. Alone in the file ``7fffffff.jdb`` (je-log-format.md 2.4).
-* Erased: zeros where an obsolete entry was; header fields other than the type are those of the old entry, and so is the
-  checksum, which therefore does not match. After a crash the body can be zero in part.
+* Erased: zeros in place of an obsolete entry. The header keeps all fields of the old entry except the type, including
+  the checksum, which therefore does not match. After a crash only a part of the body may be zero.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from engine.format.fields import Shape, shape
 
 
 class ImmutableFile(NamedTuple):
-    """The last entry of a file that a backup needs unchanged."""
+    """The last entry of a file that must not change because a backup has copied it."""
 
     filler: int
 
 
 class RestoreRequired(NamedTuple):
-    """Why JE refuses to open the environment."""
+    """The reason why JE refuses to open the environment."""
 
     failure_type: str
     time: int
@@ -29,13 +29,13 @@ class RestoreRequired(NamedTuple):
 
 
 class ErasedEntry(NamedTuple):
-    """What is left of an erased entry; ``nonzero_bytes`` counts bytes that are not zero yet."""
+    """The rest of an erased entry; ``nonzero_bytes`` counts bytes that are not zero yet."""
 
     content: bytes
 
     @property
     def nonzero_bytes(self) -> int:
-        """How many bytes of the body the eraser has not reached."""
+        """The number of bytes in the body that the eraser has not reached."""
         return len(self.content) - self.content.count(0)
 
 
@@ -71,7 +71,7 @@ def encode_restore_required(record: RestoreRequired, version: int) -> bytes:
 
 
 def decode_erased(body: bytes, version: int) -> ErasedEntry:
-    """Keep the body of an Erased entry, since v17."""
+    """Decode the body of an Erased entry, since v17; it is kept as it is."""
     return ErasedEntry(body)
 
 

@@ -20,7 +20,7 @@ Slot: key, LSN (i8 file delta + u24 offset when compact, else i64), state, logSi
 (0x10, embedded), expiration offset (when the node has a base), creation and modification time offsets (v26, v19,
 embedded). The key of a slot whose data is embedded is stored as ``suffix || data || reverse-packed(len(suffix))``.
 
-DBIN (v6, v7) ends with the main key, DIN with the main key and a reference to the DupCountLN.
+DBIN (v6, v7) ends with the main key. DIN ends with the main key and a reference to the DupCountLN.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ _LONG_LSN: Final = Struct("<q")
 _LONG_LSN_AND_STATE: Final = Struct("<qB")
 _COMPACT_LSN_AND_STATE: Final = Struct("<IB")
 _COMPACT_LSN: Final = Struct("<I")
-# The offset of a compact LSN that is NULL.
+# The offset that stands for NULL in a compact LSN.
 NULL_OFFSET: Final = 0xFFFFFF
-# Length of an empty key, compact LSN, state.
+# An empty key (its length), a compact LSN and a state.
 LEAST_SLOT_BYTES: Final = 6
 _DELTA_COUNTS_VERSION: Final = 10
 _ODD_DELTA_VERSION: Final = 9
@@ -85,8 +85,8 @@ class Slot(NamedTuple):
     Attributes:
         key: the stored key without the node's prefix and without embedded data.
         data: the embedded data; None when the record is not embedded or has no data.
-        log_size: total size of the child's entry in bytes; 0 unknown; None when not stored.
-        vlsn, expiration, creation_time, modification_time: as stored (offsets to the node's bases); None when absent.
+        log_size: total size of the child's entry in bytes; 0 if unknown; None if not stored.
+        vlsn, expiration, creation_time, modification_time: as stored (offsets from the node's bases); None if absent.
     """
 
     key: bytes
@@ -116,7 +116,7 @@ class NodeRecord(NamedTuple):
 
     Attributes:
         base_file: lowest file number of compact LSNs; None when LSNs are stored in full.
-        n_entries: number of slots; equal to ``len(slots)`` unless the slots were left out when decoding.
+        n_entries: number of slots; equal to ``len(slots)`` unless the slots were skipped in decoding.
         dup_key: the main key of a DIN or DBIN.
     """
 
@@ -151,7 +151,7 @@ class NodeRecord(NamedTuple):
 
     @property
     def height(self) -> int:
-        """1 for a BIN, 2 for its parent, and so on."""
+        """The height of the node: 1 for a BIN, 2 for its parent, and so on."""
         return self.level & LEVEL_MASK
 
     def full_key(self, slot: Slot) -> bytes:
@@ -166,10 +166,10 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
         body: the item.
         version: log version of the file.
         type_number: 12, 13, 14, 15 or 37.
-        with_slots: False leaves out the slots and everything after them, which makes a summary cheap.
+        with_slots: False skips the slots and everything after them, which makes a summary cheap.
 
     Raises:
-        FormatError: the body is not what the layout says.
+        FormatError: the body does not fit the layout.
     """
     reader = ByteReader(body)
     head = _read_versions(reader, version)
@@ -189,7 +189,7 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
         slots = _read_slots(body, reader, n_entries, layout)
         tail = _read_tail(reader, version, type_number, flags)
         if version == _ODD_DELTA_VERSION and type_number == DELTA_TYPE:
-            # In v9 only this one, at the end, is the true LSN.
+            # In v9 only this LSN at the end is the true one.
             head = (head[0], reader.packed(), *head[2:])
         reader.finish()
     shape_of_node = (flags, prefix, compact_key, n_entries, level, max_entries, base_file)
@@ -216,7 +216,7 @@ def encode_node(record: NodeRecord, version: int, type_number: int) -> bytes:
     if base_file is not None:
         writer.i32(base_file)
     layout = _SlotLayout(version, base_file, record.flags, is_bin, is_bin and record.expiration_base != -1)
-    # Without optional fields the short way writes the same bytes.
+    # Slots without optional fields have a fast path that writes the same bytes.
     if (version < LN_KEY_FIRST or not is_bin) and not layout.expires and not record.flags & HAS_VLSNS:
         writer.raw(_usual_slots(record.slots, base_file, bool(record.flags & HAS_SIZES)))
     else:
@@ -271,7 +271,7 @@ def _write_bases(writer: ByteWriter, record: NodeRecord, version: int) -> None:
 
 
 def _read_slots(body: bytes, reader: ByteReader, n_entries: int, layout: _SlotLayout) -> tuple[Slot, ...]:
-    """The slots; works on positions and not through the reader, since nodes hold most of the bytes of many logs."""
+    """Read the slots. Works on positions instead of the reader, for speed: in many logs most bytes belong to nodes."""
     version, base_file, flags, is_bin, expires = layout
     has_sizes, has_vlsns = bool(flags & HAS_SIZES), bool(flags & HAS_VLSNS)
     pos = reader.pos
@@ -279,7 +279,7 @@ def _read_slots(body: bytes, reader: ByteReader, n_entries: int, layout: _SlotLa
     for _ in range(n_entries):
         length, pos = unpack(body, pos)
         end = pos + length
-        # A compact LSN and a state have to follow the key.
+        # A compact LSN and a state must follow the key.
         if length < 0 or end + 5 > len(body):
             raise FormatError("slot runs past the end of the entry", expected=f"a key of {plural(length, 'byte')}")
         key = body[pos:end]
@@ -318,9 +318,9 @@ def _read_slot_lsn(body: bytes, pos: int, base_file: int | None) -> tuple[int, i
 
 
 def _usual_slots(slots: tuple[Slot, ...], base_file: int | None, has_sizes: bool) -> bytes:
-    """Slots without expirations, VLSNs and times: the same bytes as by ``_write_slot``, at a third of the cost.
+    """Slots without expirations, VLSNs and times: the same bytes as from ``_write_slot``, at a third of the cost.
 
-    Most of what a checkpoint writes are such slots.
+    Most slots that a checkpoint writes are of this kind.
     """
     parts: list[bytes] = []
     add = parts.append

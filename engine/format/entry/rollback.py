@@ -19,7 +19,7 @@ from engine.format.fields import Shape, shape
 
 
 class RollbackStart(NamedTuple):
-    """A replica has begun to roll back to a matchpoint; the ids are of the transactions that were active."""
+    """A replica has begun to roll back to a matchpoint; the ids are those of the transactions that were active."""
 
     matchpoint_vlsn: int
     matchpoint_lsn: int
@@ -36,7 +36,7 @@ class RollbackEnd(NamedTuple):
 
 
 class Matchpoint(NamedTuple):
-    """A place at which replica and master can be found equal."""
+    """A point at which replica and master can be found equal."""
 
     time: int
     master_id: int

@@ -1,8 +1,8 @@
 """Commit (17), Abort (18) and Prepare (27), je-log-format.md 6.6 and 6.7.
 
-Commit and Abort: lastLsn, id, time, masterId, dtvlsn, masterTerm. Until v11 lastLsn follows time; dtvlsn is there since
-v13, masterTerm since v22. ``lastLsn`` is the transaction's last LN; the chain of ``last_lsn`` from there visits them
-all.
+Commit and Abort: lastLsn, id, time, masterId, dtvlsn, masterTerm. Until v11 lastLsn comes after time; dtvlsn exists
+since v13, masterTerm since v22. ``lastLsn`` is the transaction's last LN; following ``last_lsn`` from there visits all
+of its LNs.
 
 Prepare (XA): id, time, and the XID: formatId (i32, not packed), gtrid and bqual, each with an i8 length, -1 for null.
 """
@@ -46,7 +46,7 @@ PREPARE: Final[Shape] = shape(Prepare, "id=txn:int time:time format_id:int gtrid
 
 def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     """Decode a Commit or Abort body, any version."""
-    # Every transaction has one, so this is written without a reader.
+    # Every transaction has one, so this avoids the reader for speed.
     if version >= LN_FLAGS_FIRST:
         last_lsn, pos = unpack(body, 0)
         txn_id, pos = unpack(body, pos)
@@ -69,7 +69,7 @@ def decode_txn_end(body: bytes, version: int) -> TxnEnd:
 def encode_txn_end(record: TxnEnd, version: int) -> bytes:
     """Encode a Commit or Abort body."""
     last_lsn, txn_id, time, master, dtvlsn, term = record
-    # The version of new environments is among these: written without a writer.
+    # The version of new environments is in this range: encoded without a ByteWriter, for speed.
     if DTVLSN <= version < MASTER_TERM:
         return pack(last_lsn) + pack(txn_id) + pack(time) + pack(master) + pack(dtvlsn)
     order = (last_lsn, txn_id, time) if version >= LN_FLAGS_FIRST else (txn_id, time, last_lsn)

@@ -1,8 +1,8 @@
-"""The layouts of headers, LNs, nodes and ends of transactions once more, for those who meet them by the million.
+"""Fast paths for headers, LNs, nodes and ends of transactions, for code that processes millions of them.
 
-Each has a general twin, which says what the fields mean and reads every version and every rarity, and a test that holds
-the two against each other on golden logs of all versions or on made-up content. A new log version is read by the twins;
-where a layout changes, the fast paths that do not know it leave it to them, and their limits are in this package.
+Each has a general twin, which documents the fields and reads every version and every rare case, and a test that
+compares the two on golden logs of all versions or on generated content. A new log version is read by the twins. If a
+layout changes, fast paths that do not support it leave it to them; the limits are coded in this package.
 
 ================================  =========================================  ========================================
 fast                              general                                    differential test
@@ -30,10 +30,10 @@ fast                              general                                    dif
 ``BINBlock``                      ``entry.node.encode_node``                 ``tests/pipeline/test_load_blocks.py``
 ================================  =========================================  ========================================
 
-The last three stand where the trees and numpy are (``tree.node_codec``, ``pipeline.load.blocks``), and take layouts and
-flags from here.
+The last three are located with the code for trees and numpy (``tree.node_codec``, ``pipeline.load.blocks``), and take
+layouts and flags from here.
 
 Also here:
 
-* ``walks``: the loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``
+* ``walks``: the loops that walk a buffer, chosen once: those of ``loops`` or the compiled ones of ``kernel``
 """

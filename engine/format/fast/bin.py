@@ -1,12 +1,13 @@
-"""BINs and INs of the usual form: heads and slots of v12 to v17, without an object for each slot.
+"""BINs and INs of the common form: heads and slots of v12 to v17, without an object for each slot.
 
-General twin: ``entry.node``, which says what the fields mean. The usual form is what almost every node of almost every
-log has: no VLSNs, no times. Its LSNs are compact; in a log of more than 128 files most nodes lead into files that are
-farther apart, and have whole ones. ``tree.node_codec`` makes and reads nodes of the tree by it,
+General twin: ``entry.node``, which documents the fields. The common form has no VLSNs and no times; almost every node
+of almost every log has it. Its LSNs are compact. In a log of more than 128 files most nodes reference files that are
+farther apart, and have whole LSNs. ``tree.node_codec`` encodes and decodes single nodes with it,
 ``pipeline.load.blocks`` many BINs at once.
 
-Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 counted from the base file and
-offset 0x26, dirty, 45 bytes of entry. With a whole LSN it is ``01 61 | 26 00 00 00 05 00 00 00 | 02 | 2d``: 0x5/0x26.
+Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 relative to the base file and
+offset 0x26, dirty, an entry of 45 bytes. With a whole LSN it is ``01 61 | 26 00 00 00 05 00 00 00 | 02 | 2d``:
+0x5/0x26.
 """
 
 from __future__ import annotations
@@ -36,39 +37,39 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
 
 if TYPE_CHECKING:
-    # Only mypyc reads these annotations; nothing has to be installed to run the module.
+    # Only mypyc uses these annotations; the module runs without this package.
     from mypy_extensions import i64
 
 # States that a slot has in the log: all but DIRTY, which deltas keep too.
 PERSISTENT: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
-# File numbers of compact LSNs are counted from the lowest one.
+# File numbers of compact LSNs are relative to the lowest one.
 MOST_FILES: Final = 127
-# An LSN of four bytes, and with its state of one.
+# A compact LSN has four bytes; with its state, five.
 LSN_BYTES: Final = 4
 LSN_AND_STATE: Final = 5
 _WHOLE_LSN_BYTES: Final = 8
 _WHOLE_LSN_AND_STATE: Final = Struct("<qB")
-# The expiration base of a node in which nothing expires.
+# The expiration base of a node without expirations.
 NO_BASE: Final = -1
 NO_EXPIRATION: Final = pack(NO_BASE)
 _UNUSUAL_FLAGS: Final = HAS_VLSNS | HAS_BLOOM_FILTER
 _STATE_SHIFT: Final = 32
-# Makes a record without the detour through its constructor, which counts where there are millions.
+# Makes a record without its constructor, which is slower where there are millions.
 _new_tuple: Final = tuple.__new__
-# Before the slots: LSNs are compact, and counted from the file whose number follows; or they are whole.
+# The byte before the slots: either LSNs are compact, and the number of the base file follows; or they are whole.
 _COMPACT: Final = b"\x01"
 _WHOLE: Final = b"\x00"
 _BASE_BYTES: Final = 4
 
 
 class BINHead(NamedTuple):
-    """What stands before the slots of a full BIN.
+    """The fields before the slots of a full BIN.
 
     Attributes:
-        slots: how many there are.
-        base: the file that compact LSNs are counted from; None for whole LSNs.
+        slots: number of slots.
+        base: the base file of compact LSNs; None for whole LSNs.
         slots_at: where the slots begin.
-        expiration_base: what expirations are counted from, ``NO_BASE`` when nothing expires.
+        expiration_base: the base of expirations, ``NO_BASE`` if nothing expires.
     """
 
     db_id: int
@@ -109,14 +110,14 @@ def encode_head(
     sizes: tuple[int, int, int],
     base: int | None,
 ) -> bytes:
-    """What stands before the slots.
+    """Encode the fields before the slots.
 
     Arguments:
-        lsns: database id, LSN of the last full version and of the last delta.
-        bases: of a BIN its expiration base, packed, of an IN nothing.
-        flags: without the one for a prefix.
+        lsns: database id, LSN of the last full version, LSN of the last delta.
+        bases: for a BIN its expiration base, packed; for an IN empty.
+        flags: without the flag for a prefix.
         sizes: number of slots, level, most slots.
-        base: the file that compact LSNs are counted from; None for whole LSNs.
+        base: the base file of compact LSNs; None for whole LSNs.
     """
     shared = b""
     if prefix is not None:
@@ -133,17 +134,17 @@ def encode_head(
 
 
 def decode_head(body: bytes) -> BINHead | None:
-    """The head of a full BIN; None when it is not of the usual form.
+    """Decode the head of a full BIN; None if it does not have the common form.
 
     Raises:
-        FormatError, IndexError: the fields do not fit the body.
+        FormatError, IndexError: the fields do not fit into the body.
     """
     db_id, pos = unpack(body, 0)
     _, pos = unpack(body, pos)
     _, pos = unpack(body, pos)
     expiration, pos = unpack(body, pos)
     node_id, ident, flags, prefix, pos = _identity(body, pos)
-    # What has VLSNs or a filter is left to ``entry.node``.
+    # Nodes with VLSNs or a filter are left to ``entry.node``.
     if pos < 0 or flags & _UNUSUAL_FLAGS:
         return None
     count, pos = unpack(body, pos)
@@ -158,10 +159,10 @@ def decode_head(body: bytes) -> BINHead | None:
 
 
 def _identity(body: bytes, pos: int) -> tuple[int, bytes, int, bytes, int]:
-    """Node id, identifier key, flags, prefix, and where the number of slots is: -1 when a length does not fit."""
+    """Node id, identifier key, flags, prefix, and the position of the number of slots: -1 if a length does not fit."""
     node_id, pos = unpack(body, pos)
     length, pos = unpack(body, pos)
-    # In the native build a slice that ends before it begins and a huge index are errors of other kinds.
+    # In the native build a slice that ends before it begins, or a huge index, raises errors of other kinds.
     if length < 0 or length > len(body):
         return 0, b"", 0, b"", -1
     ident = body[pos : pos + length]
@@ -179,7 +180,9 @@ def _identity(body: bytes, pos: int) -> tuple[int, bytes, int, bytes, int]:
 
 
 class NodeHead(NamedTuple):
-    """What a node of any kind says of itself: versions before it (NULL_LSN: none), and what its parent knows it by."""
+    """Head fields of a node of any kind: its previous versions (NULL_LSN: none), and the fields by which its parent
+    finds it.
+    """
 
     db_id: int
     prev_full_lsn: int
@@ -191,11 +194,12 @@ class NodeHead(NamedTuple):
 
 
 def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> NodeHead | None:
-    """The head of a node; None where the fields do not fit, or the version keeps them elsewhere: ``decode_node``.
+    """Decode the head of a node; None if ``decode_node`` has to: the fields do not fit, or the version has another
+    layout.
 
     Arguments:
-        body: the whole body, or the first bytes of it; None too when these are too few.
-        size: bytes of the whole body.
+        body: the whole body, or its first bytes; the result is None if these are too few.
+        size: size of the whole body.
     """
     if not EXPIRATION <= version < LONG_LSNS_ONLY:
         return None
@@ -209,7 +213,7 @@ def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> 
         if pos < 0:
             return None
         count, pos = unpack(body, pos)
-        # A slot is of some bytes; a count that does not fit is an error, which ``decode_node`` names.
+        # Slots take space; a count that does not fit is an error, which ``decode_node`` reports.
         if count < 0 or count * LEAST_SLOT_BYTES > size - pos:
             return None
         level, pos = unpack(body, pos)
@@ -222,7 +226,7 @@ def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> 
 
 
 def compact_base(lsns: list[int]) -> int | None:
-    """The file that compact LSNs are counted from; -1 when there is no LSN, None when they do not fit that form."""
+    """The base file of compact LSNs; -1 if there is no LSN, None if they do not fit the compact form."""
     low: i64 = 1 << 40
     high: i64 = -1
     for one in lsns:
@@ -251,15 +255,15 @@ def add_records(
     base: int | None,
     cut: int,
 ) -> None:
-    """Slots of a BIN.
+    """Encode slots of a BIN.
 
     Arguments:
-        parts: extended.
-        chosen: which slots.
-        keys, lsns, states, values, sizes: of all.
-        expirations: of all, as they are stored; empty when nothing expires.
+        parts: extended by the bytes.
+        chosen: indexes of the slots.
+        keys, lsns, states, values, sizes: for all slots of the node.
+        expirations: for all slots, as stored; empty if nothing expires.
         base: from ``compact_base``.
-        cut: bytes of the prefix.
+        cut: number of bytes in the prefix.
     """
     for at in chosen:
         key: bytes = keys[at]
@@ -270,7 +274,7 @@ def add_records(
             if data:
                 stored = join_two_part_key(stored, data)
             else:
-                # The key is stored as it is then, and the state says so.
+                # Then the key is stored as it is, and the state marks that.
                 state |= SLOT_NO_DATA
         parts.append(pack(len(stored)))
         parts.append(stored)
@@ -285,7 +289,7 @@ def add_records(
 
 
 def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int | None, cut: int) -> None:
-    """Slots of an upper node: their state is 0."""
+    """Encode slots of an upper node; their state is 0."""
     for at in range(len(keys)):
         key: bytes = keys[at]
         parts.append(pack(len(key) - cut))
@@ -297,20 +301,20 @@ def add_children(parts: list[bytes], keys: list[Any], lsns: list[int], base: int
 
 
 def _word(lsn: i64, base: i64) -> i64:
-    """The compact form of an LSN as a number: file delta in the lowest byte, offset above it."""
+    """The compact form of an LSN as a number: the relative file number in the lowest byte, the offset above it."""
     if lsn == NULL_LSN:
         return NULL_OFFSET << 8
     return (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base) & 0xFF
 
 
 def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
-    """The slots of a full BIN.
+    """Read the slots of a full BIN.
 
     Returns:
-        Bytes of embedded data; -1 when what is there is no such slots, or not all that is there.
+        Bytes of embedded data; -1 if the slots are invalid, or do not end with the body.
 
     Raises:
-        FormatError, IndexError: the fields do not fit the body.
+        FormatError, IndexError: the fields do not fit into the body.
     """
     keys, lsns, states, values, sizes, expirations = columns
     prefix = head.prefix
@@ -326,13 +330,13 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
     for _ in range(head.slots):
         length: i64 = body[pos]
         pos += 1
-        # A length of up to 119 is one byte, without a call.
+        # A length of up to 119 is one byte; no call is needed.
         if length > 119:
             length, pos = unpack(body, pos - 1)
         if length < 0 or length > end:
             return -1
         at: i64 = pos + length
-        # A state follows the LSN.
+        # A state must follow the LSN.
         if at + lsn_bytes + 1 > end:
             return -1
         key = body[pos:at]
@@ -352,12 +356,12 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
         expiration = 0
         if expires:
             expiration, pos = unpack(body, pos)
-            # 0 stands for no LSN, else one more than the distance to the base.
+            # 0 means none; otherwise the offset from the base plus one.
             if expiration:
                 expiration = (head.expiration_base + expiration - 1) * unit
         keys.append(prefix + key if prefix else key)
         lsns.append(lsn)
-        # The dirty bit means something in deltas only (je-log-format.md 8.4).
+        # The dirty bit has a meaning in deltas only (je-log-format.md 8.4).
         states.append(state & PERSISTENT)
         values.append(value)
         sizes.append(size)
@@ -385,7 +389,7 @@ def _whole_lsn(body: bytes, at: i64) -> i64:
     b5: i64 = body[at + 5]
     b6: i64 = body[at + 6]
     b7: i64 = body[at + 7]
-    # The highest byte has the sign.
+    # The highest byte contains the sign.
     if b7 > 127:
         b7 -= 256
     return b0 | b1 << 8 | b2 << 16 | b3 << 24 | b4 << 32 | b5 << 40 | b6 << 48 | b7 << 56

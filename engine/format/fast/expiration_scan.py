@@ -1,14 +1,14 @@
-"""Which entries may hold something that expires, by their first bytes: of the others no object is made.
+"""Selects the entries that may hold expiring records by their first bytes, so that no object is made for the others.
 
-A user's record says it by the flags before it, a BIN or a delta by its expiration base, after a few numbers of its
-head. What is left out does not expire; what is kept may still not, and ``cleaner.expiration`` decodes it and decides.
-A head that does not fit its body is kept, so that what is wrong with it is said there.
+A user's record has a flag for it in its first bytes; a BIN or a delta has its expiration base after a few numbers.
+Entries that are left out have no expiration. Entries that are kept may have none either; ``cleaner.expiration`` decodes
+them and decides. A head that does not fit its body is kept, so that the decoder reports the error.
 
-Twins: ``expirations``, the same in C in the native build, and ``codecs.decode_body``, which keeps every entry;
-``cleaner.expiration``, the only user, chooses.
+Twins: ``expirations``, the same in C in the native build, and ``codecs.decode_body``, which corresponds to keeping
+every entry. ``cleaner.expiration``, the only user, chooses.
 
 Example, a delta of v17: ``05 | lsn | lsn | ff | ...`` belongs to database 5, has two earlier versions, and the base -1,
-so that nothing in it expires.
+so nothing in it expires.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.format.fast.header import PLAIN_HEADER, TYPES
 from engine.format.header import HEADER_BYTES
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
 
-# What says whether an entry of a type may expire; 0 of those that never do.
+# How to tell whether an entry of a type may expire; 0 for types that never do.
 BY_FLAGS: Final = 1
 BY_HEAD: Final = 2
 ALWAYS: Final = 3
@@ -34,13 +34,13 @@ _BASE_FILE_BYTES: Final = 4
 
 
 class HeadLayout(NamedTuple):
-    """How many packed numbers stand in the head of a BIN.
+    """The numbers of packed integers in the head of a BIN.
 
     Attributes:
-        before_base: database and versions before, up to the expiration base.
-        after_base: between it and the identifier key: other bases, node id.
+        before_base: up to the expiration base: database id and previous versions.
+        after_base: between the expiration base and the identifier key: other bases, node id.
         before_count: between the prefix and the number of slots.
-        has_form: a byte says whether a base file follows.
+        has_form: a byte tells whether a base file follows.
     """
 
     before_base: int
@@ -50,7 +50,7 @@ class HeadLayout(NamedTuple):
 
 
 def head_layout(version: int) -> HeadLayout:
-    """The layout in a log version that knows of expirations; general twin: ``entry.node.decode_node``."""
+    """The head layout of a log version with expirations; general twin: ``entry.node.decode_node``."""
     return HeadLayout(
         before_base=5 if version >= NODE_SIZES else 3,
         after_base=1 + (version >= CREATION_TIMES) + (version >= LN_KEY_FIRST),
@@ -71,17 +71,17 @@ KINDS: Final = bytes(_kind(number) for number in range(TYPES))
 
 
 def sift(data: bytes, kinds: bytes, layout: HeadLayout, lengths: list[int], found: list[int]) -> int:
-    """The places of entries that may hold something that expires, in a log that knows of that.
+    """Find the entries that may hold expiring records, in a buffer of a log version with expirations.
 
     Arguments:
-        data: begins with an entry; checksums are known to be right.
-        kinds: what says so, by type number: ``KINDS``.
+        data: begins with an entry; checksums have been verified.
+        kinds: by type number, how to tell: ``KINDS``.
         layout: from ``head_layout``.
         lengths: from ``header_lengths``.
-        found: extended.
+        found: extended by the positions.
 
     Returns:
-        The position of the first entry that is not whole.
+        The position of the first entry that is not complete.
     """
     pos, end = 0, len(data)
     while pos + HEADER_BYTES <= end:
@@ -101,7 +101,7 @@ def sift(data: bytes, kinds: bytes, layout: HeadLayout, lengths: list[int], foun
 
 
 def _is_lasting(body: bytes, layout: HeadLayout) -> bool:
-    """Whether the head of a BIN is whole, and says that nothing in it expires."""
+    """Whether the head of a BIN is complete and shows that nothing in it expires."""
     try:
         base, pos = unpack(body, _after_numbers(body, 0, layout.before_base))
         if base != NO_BASE:

@@ -1,9 +1,9 @@
-"""The transactions of a log in columns: some 20 bytes of each, since there can be millions.
+"""The transactions of a log in columns: some 20 bytes each, since there can be millions.
 
-Rows come in the order of first entries. Ids ascend in a log (those of replicated transactions descend), so the row of
-an id is looked up in an array; an id far from all others has its row in a dictionary.
+Rows are in the order of first entries. Ids ascend in a log (those of replicated transactions descend), so the row of an
+id is looked up in an array; an id far away from all others has its row in a dictionary.
 
-General twin: ``engine.inspect.fates``, which adds what is not of the usual form from its record.
+General twin: ``engine.inspect.fates``, which decodes entries of uncommon form and adds them.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ LISTED: Final = 8
 AFTER_END: Final = 16
 _DECIDED: Final = COMMITTED_BIT | ABORTED_BIT
 _OUTCOMES: Final = {COMMIT: COMMITTED_BIT, ABORT: ABORTED_BIT}
-# Ids that are left out between two known ones; each takes four bytes.
+# The most ids that may be skipped between two known ones; each takes four bytes.
 _WIDEST_GAP: Final = 16
 _NO_ROW: Final = -1
-# From here on a value of the column of databases stands for several; ids are smaller.
+# In the column of databases, values from here on stand for sets of several; ids are smaller.
 _SEVERAL: Final = 1 << 62
-# An LSN of a file number from 0x80000000 on does not fit a signed column as it is.
+# An LSN with a file number from 0x80000000 on does not fit into a signed column unchanged.
 _SIGN: Final = 1 << 63
 _LSN_BITS: Final = (1 << 64) - 1
 
 
 def stored_lsn(lsn: int) -> int:
-    """An LSN as the columns hold it."""
+    """An LSN in the form stored in the columns."""
     return lsn if lsn < _SIGN else lsn - _LSN_BITS - 1
 
 
 def lsn_of(stored: int) -> int:
-    """The LSN that a column holds."""
+    """The LSN for a value stored in a column."""
     return stored if stored == NULL_LSN else stored & _LSN_BITS
 
 
 class _Rows:
-    """Which row an id has."""
+    """The row of each id."""
 
     def __init__(self) -> None:
         self._first = 0
@@ -82,8 +82,8 @@ class FateTable:
     """All transactions of a pass over a log.
 
     Attributes:
-        ids, first, last, end, times, lns, sizes, dbs, states: the columns; what those of ``dbs`` mean says
-            ``databases``, where there are records.
+        ids, first, last, end, times, lns, sizes, dbs, states: the columns. ``databases`` gives the meaning of the
+            values of ``dbs`` for transactions with records.
     """
 
     def __init__(self) -> None:
@@ -96,18 +96,18 @@ class FateTable:
         self.sizes = PackedInts("q")
         self.dbs = PackedInts("q")
         self.states = bytearray()
-        # Sets of several databases: there are few, and each has a number.
+        # Sets of several databases: there are few, and each gets a number.
         self._several: list[frozenset[int]] = []
         self._numbers: dict[frozenset[int], int] = {}
         self._rows = _Rows()
         self._replicated_rows = _Rows()
 
     def row_of(self, txn_id: int) -> int:
-        """The row of a transaction, -1 when it is not known."""
+        """The row of a transaction; -1 if it is not known."""
         return self._rows.get(txn_id) if txn_id >= 0 else self._replicated_rows.get(-txn_id)
 
     def known_row(self, txn_id: int) -> int:
-        """The row of a transaction; a new one when it is not known."""
+        """The row of a transaction; a new one if it is not known."""
         row = self.row_of(txn_id)
         if row != _NO_ROW:
             return row
@@ -127,7 +127,7 @@ class FateTable:
         return row
 
     def add_ln(self, lsn: int, txn_id: int, db_id: int, total_bytes: int) -> None:
-        """A record of a transaction."""
+        """Add a record of a transaction."""
         row = self.known_row(txn_id)
         stored = stored_lsn(lsn)
         if self.first.get(row) == NULL_LSN:
@@ -143,7 +143,7 @@ class FateTable:
             self.dbs.put(row, self._with_db(known, db_id))
 
     def databases(self, stored: int) -> frozenset[int]:
-        """The databases that a value of the column ``dbs`` stands for."""
+        """The databases for a value of the column ``dbs``."""
         return self._several[stored - _SEVERAL] if stored >= _SEVERAL else frozenset((stored,))
 
     def _with_db(self, stored: int, db_id: int) -> int:
@@ -160,7 +160,7 @@ class FateTable:
         return _SEVERAL + number
 
     def add_end(self, lsn: int, type_number: int, txn_id: int, time: int, *, after_end: bool) -> None:
-        """A Commit, Abort or Prepare."""
+        """Add a Commit, Abort or Prepare."""
         row = self.known_row(txn_id)
         self.end.put(row, stored_lsn(lsn))
         self.times.put(row, time)
@@ -168,24 +168,24 @@ class FateTable:
         self.states[row] = state | AFTER_END if after_end else state
 
     def add_listed(self, txn_id: int) -> None:
-        """A RollbackStart names the transaction."""
+        """Note that a RollbackStart lists the transaction."""
         self.states[self.known_row(txn_id)] |= LISTED
 
     def take(
         self, data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int, after_end: bool
     ) -> int:
-        """Take visible entries of transactions from a buffer as long as they are of the usual form.
+        """Add the visible entries of transactions in a buffer, as long as they have the common form.
 
         Arguments:
-            data, positions: where the entries begin in a buffer.
-            at: which of the positions is the first.
+            data, positions: the buffer, and the positions of its entries.
+            at: index of the first position to use.
             lengths: from ``header_lengths``.
-            version: of their log.
-            lsn: of the buffer's first byte.
-            after_end: they stand after the end of the log.
+            version: log version of the buffer.
+            lsn: LSN of the buffer's first byte.
+            after_end: the entries come after the end of the log.
 
         Returns:
-            Which of the positions has to be decoded the general way; their number when none has.
+            Index of the position that needs the general decoder; the number of positions if none does.
         """
         for index in range(at, len(positions)):
             pos = positions[index]
@@ -204,7 +204,7 @@ class FateTable:
                         self.add_ln(lsn + pos, txn_id, db_id, header + size)
                         continue
             except (FormatError, IndexError):
-                # What it is, and whether it counts at all, the general way says.
+                # The general decoder determines what it is, and whether it counts.
                 return index
             return index
         return len(positions)

@@ -1,7 +1,7 @@
-"""Which file a FileSummaryLN is about, read from the end of its body and no more.
+"""The number of the file that a FileSummaryLN describes, read from the end of its body only.
 
-General twin: ``entry.ln_content.read_file_summary_ln``. Apart from it, since a pass that needs only this has no use for
-the codecs of internal trees.
+General twin: ``entry.ln_content.read_file_summary_ln``. This is a separate module since a pass that needs only the file
+number should not load the codecs of internal trees.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _LEAST_COUNTER_BYTES: Final = 40
 
 
 def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
-    """Which file a FileSummaryLN body is about, and whether it is a deletion, without its counters and offsets.
+    """The file number in a FileSummaryLN body, and whether it is a deletion, without reading counters and offsets.
 
-    A log that is cleaned holds hundreds of thousands of offsets, which a pass over all entries has no use for. Until
-    v18 the key stands at the end; only a deletion is shorter than the counters.
+    The log of a cleaned environment holds hundreds of thousands of offsets, which a pass over all entries does not
+    need. Until v18 the key comes last; only a deletion is shorter than the counters.
 
     Returns:
-        None since v19, where the body has to be decoded for it.
+        None since v19, where the body must be decoded.
     """
     if version >= LN_KEY_FIRST or len(body) < SUMMARY_KEY_BYTES:
         return None

@@ -1,7 +1,7 @@
-"""Which entries may be wanted, by their bytes: of most others not even an object has to be made.
+"""Preselects entries by their bytes, so that for most others no object has to be made.
 
-An entry that is left out does not fit; one that is kept may still not; the caller decodes it and decides.
-General twin: ``engine.inspect.selection``, whose matcher is that decision.
+An entry that is left out does not match; an entry that is kept may not match either: the caller decodes it and decides.
+General twin: ``engine.inspect.selection``, whose matcher makes that decision.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FEW_KEYS: Final = 4
 
 
 class ByteFilter:
-    """What the fields of an entry have to be; None means any.
+    """Conditions on the fields of an entry; None accepts any value.
 
     Arguments:
         txns, dbs: ids.
         keys: whole keys of LNs.
-        key_prefixes: with which a key may begin instead.
+        key_prefixes: prefixes, as alternatives to whole keys.
     """
 
     def __init__(
@@ -39,20 +39,20 @@ class ByteFilter:
         self._dbs = dbs
         self._keys = keys
         self._key_prefixes = key_prefixes
-        # A buffer is searched for few keys faster than its entries are looked at.
+        # Searching a buffer for few keys is faster than examining its entries.
         self._sought = [] if keys is None or len(keys) + len(key_prefixes) > _FEW_KEYS else [*keys, *key_prefixes]
 
     def may_hold(self, data: bytes) -> bool:
-        """Whether a buffer may hold entries that fit; LNs hold their keys as they are."""
+        """Whether a buffer may hold matching entries; LNs hold their keys unchanged."""
         return not self._sought or any(key in data for key in self._sought)
 
     def sieved(self, data: bytes, positions: list[int], lengths: list[int], version: int) -> list[int]:
-        """The positions of entries that may fit.
+        """The positions of entries that may match.
 
         Arguments:
-            data, positions: where entries begin in a buffer.
+            data, positions: the buffer, and the positions of its entries.
             lengths: from ``header_lengths``.
-            version: of their log.
+            version: log version of the buffer.
         """
         kept: list[int] = []
         for pos in positions:
@@ -61,7 +61,7 @@ class ByteFilter:
             try:
                 fits = self._fits(data, number, at, at + item_size(data, pos), version)
             except (FormatError, IndexError):
-                # The general way says whether it can be decoded.
+                # The general decoder determines whether it can be decoded.
                 fits = True
             if fits:
                 kept.append(pos)

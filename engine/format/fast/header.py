@@ -1,7 +1,7 @@
-"""Entry headers by the million: type and flags read as one number, and what depends on both looked up by it.
+"""Fast access to entry headers: type and flags are read as one number, which indexes tables of what depends on both.
 
-General twins: ``header.decode_header``, ``header.has_vlsn`` and ``header.encode_entry``. All loops over entries and all
-who write many of them take layouts from here and from ``header``.
+General twins: ``header.decode_header``, ``header.has_vlsn`` and ``header.encode_entry``. All loops over entries, and
+all code that writes many of them, take layouts from here and from ``header``.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 
 if TYPE_CHECKING:
-    # Only mypyc reads these annotations; nothing has to be installed to run the module.
+    # Only mypyc uses these annotations; the module runs without this package.
     from mypy_extensions import i64
 
-# The fixed header with type and flags read as one number, type in the low byte, and the size as unsigned, so that a
-# negative one reaches beyond every buffer.
+# The fixed header with type and flags read as one number, type in the low byte. The size is read as unsigned, so that a
+# negative one exceeds every buffer.
 PLAIN_HEADER: Final = Struct("<IHII")
-# The same without the checksum, but with what follows: the VLSN of entries that have one.
+# The same without the checksum, but with the following VLSN, which only some entries have.
 LINK: Final = Struct("<4xHIIq")
-# The header after its checksum, as it is summed.
+# The part of the header after the checksum, over which the checksum is taken.
 SUMMED_HEADER: Final = Struct("<BBIi")
 assert PLAIN_HEADER.size == HEADER_BYTES
 assert LINK.size == HEADER_WITH_VLSN_BYTES
@@ -47,7 +47,7 @@ assert LINK.pack(2 | 3 << 8, 4, 5, 6)[CHECKSUM_BYTES:] == SUMMED_HEADER.pack(2, 
 # The bit of a replicated entry in ``type | flags << 8``.
 REPLICATED_IN_PAIR: Final = 0x2000
 assert REPLICATED_IN_PAIR == REPLICATED << 8
-# Numbers of types, and of pairs of type and flags.
+# The number of types, and of pairs of type and flags.
 TYPES: Final = 256
 PAIRS: Final = 0x10000
 
@@ -70,11 +70,11 @@ def header_lengths(version: int) -> list[int]:
 
 
 def plain_pairs(version: int) -> frozenset[int]:
-    """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to look at all others."""
+    """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to check all others."""
     pairs = _plain_by_version.get(version)
     if pairs is None:
         types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_ENTRIES]
-        # In v6 the version stands where later ones have flags.
+        # In v6 the flags hold the log version.
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version
         pairs = frozenset(t | flags << 8 for flags in range(256) if flags & rare == usual for t in types)
@@ -83,12 +83,12 @@ def plain_pairs(version: int) -> frozenset[int]:
 
 
 def vlsn_bits(version: int) -> int:
-    """The bits of ``type | flags << 8`` that say that a VLSN is in the header."""
+    """The bits of ``type | flags << 8`` that indicate a VLSN in the header."""
     return (REPLICATED | VLSN_PRESENT if version >= VLSN_PRESENT_BIT else REPLICATED) << 8
 
 
 def steps(version: int) -> list[int]:
-    """Header length by ``type | flags << 8`` for ``follow_links``; of entries that it has to stop at, ``_BEYOND``."""
+    """Header length by ``type | flags << 8`` for ``follow_links``; ``_BEYOND`` for entries at which it has to stop."""
     table = _steps_by_version.get(version)
     if table is None:
         known = [is_valid_type(number, version) and number != ROLLBACK_START for number in range(256)]
@@ -103,7 +103,7 @@ def steps(version: int) -> list[int]:
 
 
 def item_size(data: bytes, pos: int) -> int:
-    """Bytes of the body of the entry at a position, taken as unsigned."""
+    """Size of the body of the entry at a position, read as unsigned."""
     s0: i64 = data[pos + SIZE_AT]
     s1: i64 = data[pos + SIZE_AT + 1]
     s2: i64 = data[pos + SIZE_AT + 2]
@@ -112,16 +112,16 @@ def item_size(data: bytes, pos: int) -> int:
 
 
 def is_intact(entry: bytes) -> bool:
-    """Whether a whole entry that is not invisible has the right checksum."""
+    """Whether a complete, visible entry has the right checksum."""
     stored = entry[0] | entry[1] << 8 | entry[2] << 16 | entry[3] << 24
     return adler32(entry[CHECKSUM_BYTES:]) == stored
 
 
 def sealed(type_number: int, flags: int, prev_offset: int, body: bytes, vlsn: int = NULL_VLSN) -> bytes:
-    """A whole visible entry; as ``header.encode_entry``, for versions that have a bit for the VLSN.
+    """Encode a whole visible entry; same as ``header.encode_entry``, for versions with a flag for the VLSN.
 
     Arguments:
-        flags: without those that say that there is a VLSN.
+        flags: without the flags that indicate a VLSN.
     """
     if vlsn == NULL_VLSN:
         rest = SUMMED_HEADER.pack(type_number, flags, prev_offset, len(body)) + body

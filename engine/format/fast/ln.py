@@ -1,10 +1,10 @@
-"""Leaf entries of users' records by the million: v12 to v18, the versions that most logs are of.
+"""Fast access to leaf entries of users' records, v12 to v18, the versions of most logs.
 
-General twins: ``entry.ln.decode_ln`` and ``encode_ln``, which say what the fields mean. What is uncommon, and versions
-that keep a field elsewhere, are left to them. Readers of single fields make no record and do not look at the rest.
+General twins: ``entry.ln.decode_ln`` and ``encode_ln``, which document the fields. Uncommon fields, and versions with
+another layout, are left to them. Readers of single fields make no record and ignore the rest.
 
-The layout, once more in the order of the bytes: flags, since v16 flags2, database id; with a transaction the abort LSN
-where a flag says so, transaction id and last LSN; rare fields; length of the data or -1, data, key.
+The layout, repeated in the order of the bytes: flags, since v16 flags2, database id; with a transaction the abort LSN
+(if its flag is set), transaction id and last LSN; rare fields; length of the data or -1, data, key.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PRIOR_VERSION
 from engine.format.vlsn import NULL_VLSN
 
-# Fields that are there only when a flag says so, outside the plain insertion or update that is read here.
+# Flags of fields outside the plain insertion or update that is read here.
 UNCOMMON_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
-# What the header of an entry of the replication stream says.
+# The header flags of an entry of the replication stream.
 _STREAM_FLAGS: Final = REPLICATED | VLSN_PRESENT
 _UNCOMMON_UNLESS_EXPIRING: Final = UNCOMMON_FLAGS & ~HAS_EXPIRATION
-# Makes a record without the detour through its constructor, which counts where there are millions.
+# Makes a record without its constructor, which is slower where there are millions.
 _new_tuple: Final = tuple.__new__
 
 
 def decode_plain_ln(body: bytes, version: int, kind: LNKind) -> LN:
-    """Decode an LN body of a transactional user type; the same as ``decode_ln``, faster for what is most common."""
+    """Decode an LN body of a transactional user type; same result as ``decode_ln``, but faster in the common case."""
     if LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
         common = _decode_common(body, version)
         if common is not None:
@@ -51,7 +51,7 @@ def decode_plain_ln(body: bytes, version: int, kind: LNKind) -> LN:
 
 
 def _decode_common(body: bytes, version: int) -> LN | None:
-    """The transactional LN without rare fields, v12 to v18: most entries of most logs. None: take the general way."""
+    """Decode a transactional LN without rare fields, v12 to v18, as most entries are. None: use the general decoder."""
     flags = body[0]
     if flags & UNCOMMON_FLAGS:
         return None
@@ -63,7 +63,7 @@ def _decode_common(body: bytes, version: int) -> LN | None:
     abort_lsn = last_lsn = NULL_LSN
     prior_size = 0
     prior_file = -1
-    # Small database ids and the NULL of a transaction's first LN are one byte: no call for them.
+    # Small database ids, and the NULL of a transaction's first LN, are one byte: no call needed.
     db_id = body[pos]
     if db_id <= 119:
         pos += 1
@@ -89,7 +89,7 @@ def _decode_common(body: bytes, version: int) -> LN | None:
     if length >= 0:
         data = body[pos : pos + length]
         pos += length
-        # A slice that is cut short would pass for shorter data.
+        # A truncated slice would look like shorter data.
         if pos > len(body):
             raise FormatError(
                 "data runs past the end of the entry", expected=plural(length, "byte"), found=f"{len(data)}"
@@ -104,7 +104,7 @@ def _decode_common(body: bytes, version: int) -> LN | None:
 
 
 def encode_user_ln(record: LN) -> bytes:
-    """Encode an LN of a user type in v16 to v18, as ``encode_ln`` does, in one expression for the common case.
+    """Encode an LN of a user type in v16 to v18, like ``encode_ln``, in one expression for the common case.
 
     Arguments:
         record: without an abort key and without VLSNs; ``txn_id`` None makes it non-transactional.
@@ -132,7 +132,7 @@ def encode_user_fields(
     data: bytes | None,
     key: bytes,
 ) -> bytes:
-    """The same from its fields, for those who write one for every record and have no use for the record.
+    """Like ``encode_user_ln``, from the fields, for callers that write many entries and need no record.
 
     Arguments:
         txn: abort LSN, transaction id, last LSN; id None makes it non-transactional.
@@ -156,7 +156,7 @@ def encode_rare(
     prior_size: int,
     prior_file: int,
 ) -> bytes:
-    """What stands between the transaction fields and the data, in the order of v12 and later; most often nothing."""
+    """The fields between the transaction fields and the data, in the order of v12 and later; usually empty."""
     if not (flags2 or flags & (HAS_ABORT_DATA | HAS_ABORT_EXPIRATION | HAS_EXPIRATION)):
         return b""
     parts = []
@@ -177,19 +177,19 @@ def encode_rare(
 def moved_body(
     body: bytes, version: int, transactional: bool, key: bytes, expiration: int, flags2: int, prior: tuple[int, int]
 ) -> bytes | None:
-    """The body of the update outside of transactions, in v16 to v18, that takes a record elsewhere as it is.
+    """The body of the non-transactional update, in v16 to v18, that moves a record unchanged to a new entry.
 
     Arguments:
-        body, version, transactional: of the entry that the record is in now.
-        key: of its slot.
+        body, version, transactional: of the entry that holds the record now.
+        key: the key of its slot.
         expiration, flags2: of the new entry.
-        prior: bytes and file of the old one, where ``flags2`` says so.
+        prior: size and file of the old entry, if ``flags2`` has them.
 
     Returns:
-        The body; None for one that has to be decoded the general way, a deletion among them.
+        The body; None if the general decoder is needed, for example for a deletion.
 
     Raises:
-        FormatError, IndexError: the fields do not fit the body.
+        FormatError, IndexError: the fields do not fit into the body.
     """
     flags, db_id, _, length, pos = plain_fields(body, 0, len(body), version, transactional, True)
     if flags < 0 or length < 0:
@@ -200,14 +200,14 @@ def moved_body(
 
 
 def transaction_of(data: bytes, at: int, version: int) -> int | None:
-    """The transaction id of a transactional LN without decoding the rest.
+    """The transaction id of a transactional LN, without decoding the rest.
 
     Arguments:
-        data, at: the body begins there.
-        version: of its log.
+        data, at: the buffer, and the position of the body.
+        version: log version of the buffer.
 
     Returns:
-        The id; None where the version keeps it elsewhere, so that the body has to be decoded.
+        The id; None if the version has another layout, so that the body must be decoded.
 
     Raises:
         FormatError, IndexError: the body is too short.
@@ -222,7 +222,7 @@ def transaction_of(data: bytes, at: int, version: int) -> int | None:
 
 
 def bytes_before_database(version: int) -> int:
-    """Bytes of flags with which LNs begin, after which ``transaction_of`` finds the id; 0 where it finds none."""
+    """Number of flag bytes before the database id, for ``transaction_of``; 0 for versions that it does not support."""
     if not LN_FLAGS_FIRST <= version < LN_KEY_FIRST:
         return 0
     return 2 if version >= PRIOR_VERSION else 1
@@ -231,20 +231,20 @@ def bytes_before_database(version: int) -> int:
 def plain_fields(
     data: bytes, at: int, end: int, version: int, transactional: bool, expiring: bool = False
 ) -> tuple[int, int, int, int, int]:
-    """What redo and readers need of a user's LN, where that is nothing uncommon; no record is made.
+    """The fields of a user's LN that redo and readers need, if it has only common fields; no record is made.
 
     Arguments:
-        data, at, end: where the body is.
-        version: of its log.
-        transactional: what its type says.
-        expiring: an expiration is nothing uncommon.
+        data, at, end: the buffer, and the bounds of the body.
+        version: log version of the buffer.
+        transactional: whether the type is transactional.
+        expiring: treat an expiration as common.
 
     Returns:
         Flags with flags2 in the second byte, database id, transaction id (0 for none), length of the data (-1 for a
-        deletion), and where the data begins; the key is all that is after it. Flags -1: decode it the general way.
+        deletion), and the position of the data; the key is the rest after it. Flags -1: use the general decoder.
 
     Raises:
-        FormatError, IndexError: the fields do not fit the body.
+        FormatError, IndexError: the fields do not fit into the body.
     """
     flags = data[at]
     uncommon = _UNCOMMON_UNLESS_EXPIRING if expiring else UNCOMMON_FLAGS
@@ -274,15 +274,15 @@ def plain_fields(
 
 
 def replaced_version(data: bytes, at: int, transactional: bool) -> tuple[int, int, int]:
-    """What an LN says of the version that it replaces, where ``plain_fields`` has found nothing uncommon.
+    """The version that an LN replaces, for an LN in which ``plain_fields`` found only common fields.
 
     Arguments:
-        data, at: where the body is, of a log version since PRIOR_VERSION.
-        transactional: what its type says.
+        data, at: the buffer, and the position of the body; log version at least PRIOR_VERSION.
+        transactional: whether the type is transactional.
 
     Returns:
-        The LSN of the version before the transaction (NULL_LSN for none), the file of the version that is replaced (-1
-        where the LN does not say), and the size of its entry (0 where the LN does not say).
+        The LSN of the version before the transaction (NULL_LSN for none), the file of the replaced version (-1 if the
+        LN does not record it), and the size of its entry (0 if the LN does not record it).
     """
     flags, flags2 = data[at], data[at + 1]
     abort_lsn, prior_file, prior_size = NULL_LSN, -1, 0
@@ -302,29 +302,29 @@ def replaced_version(data: bytes, at: int, transactional: bool) -> tuple[int, in
 
 
 def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
-    """The data of a record of a database, from its whole log entry; None: decode it the general way.
+    """The data of a record of a database, from its whole log entry; None: use the general decoder.
 
     Arguments:
-        entry: header and body, of one of ``COMMON_LNS``, intact.
-        version: of its log.
+        entry: header and body of one of ``COMMON_LNS``, intact.
+        version: log version of the entry.
     """
     number, header_flags = entry[TYPE_AT], entry[FLAGS_AT]
     at = header_bytes(header_flags, version)
     try:
         flags, found, _, length, pos = plain_fields(entry, at, len(entry), version, number in TRANSACTIONAL)
     except (FormatError, IndexError):
-        # The general way says what is wrong.
+        # The general decoder reports the error.
         return None
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
 
 
 def plain_key(entry: bytes, version: int, db_id: int) -> bytes | None:
-    """The key of the record that a whole log entry puts, visible and not provisional; None for anything uncommon.
+    """The key of the record that a whole, visible, non-provisional log entry puts; None for anything uncommon.
 
     Arguments:
         entry: header and body, intact.
-        version: of its log.
-        db_id: the database; an entry of another one is uncommon.
+        version: log version of the entry.
+        db_id: the database; entries of other databases give None.
     """
     number, header_flags = entry[TYPE_AT], entry[FLAGS_AT]
     if number not in COMMON_PUTS or header_flags & ~_STREAM_FLAGS:
@@ -338,7 +338,7 @@ def plain_key(entry: bytes, version: int, db_id: int) -> bytes | None:
 
 
 def database_of(body: bytes, version: int) -> int:
-    """The database id of an LN body, or of its first bytes, without decoding the rest.
+    """The database id in an LN body, or in its first bytes, without decoding the rest.
 
     Raises:
         FormatError, IndexError: the body is too short.
@@ -347,7 +347,7 @@ def database_of(body: bytes, version: int) -> int:
 
 
 def database_at(data: bytes, at: int, version: int) -> int:
-    """The same of a body that begins somewhere in a buffer."""
+    """Like ``database_of``, for a body at a position in a buffer."""
     if version < LN_FLAGS_FIRST:
         return unpack(data, at)[0]
     # One byte of flags since v12, two since v16, three since v26.

@@ -1,18 +1,18 @@
 """The loops over the entries of one buffer, interpreted: headers and checksums, no bodies.
 
-Three users share them: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take
-bytes and return positions and counts, so that a pass over a log pays for nothing that it does not use.
+They have three users: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take bytes
+and return positions and counts, so that a pass over a log pays only for what it uses.
 
-``check_plain`` checks plain entries and stops at the first that is anything else. Where only types, links and VLSNs
-matter, ``follow_links`` goes from header to header and takes no checksum. ``sift`` does not even look at links: it
-picks the entries of some types out of bytes that have been checked before, and ``pick_open`` those of transactions that
-have not ended.
+``check_plain`` checks plain entries and stops at the first that is not plain. For passes that need only types, links
+and VLSNs, ``follow_links`` goes from header to header and computes no checksum. ``sift`` does not check links either:
+it picks the entries of some types out of bytes that have been checked before. ``pick_open`` picks those of transactions
+that have not ended.
 
-General twins: ``scan.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
-chooses.
+General twin: ``header.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
+chooses between the two.
 
-The loops touch each byte at most once. What ``check_plain`` counts, it counts per pair of type and flags (``Sizes``),
-which is enough for every statistic of a log: provisional counts, bytes, smallest, largest.
+The loops touch each byte at most once. ``check_plain`` counts per pair of type and flags (``Sizes``), which is enough
+for every statistic of a log: provisional counts, bytes, smallest, largest.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from engine.format.fast.header import LINK, PAIRS, PLAIN_HEADER, REPLICATED_IN_P
 from engine.format.header import CHECKSUM_BYTES, HEADER_BYTES, HEADER_WITH_VLSN_BYTES, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN
 
-# What sift() does with an entry, by ``type | flags << 8``; may be combined.
+# Actions of sift() for an entry, by ``type | flags << 8``; may be combined.
 KEEP: Final = 1
 COUNT: Final = 2
 STOP: Final = 4
-# What pick_open() does with one, unless it is to be kept.
+# Action of pick_open() for an entry that KEEP does not select.
 LOOK: Final = 8
-# Per type: entries, bytes with headers, the largest.
+# Numbers per type: entries, bytes with headers, the largest.
 TALLY: Final = 3
-# For whom nothing is to be counted.
+# For calls that count nothing.
 NO_TALLIES: Final = array("q")
 
 
@@ -57,11 +57,11 @@ class Sizes:
         self.by_pair: dict[int, list[int]] = {}
 
     def appends(self) -> dict[int, Callable[[int], None]]:
-        """What to call with a size, for the pairs met so far."""
+        """The functions to call with a size, for the pairs met so far."""
         return self._appends
 
     def meet(self, pair: int) -> bool:
-        """Prepare for a pair that is new. False when it is already known, or not a plain one."""
+        """Prepare for a new pair. False if it is already known, or not plain."""
         if pair in self.by_pair or pair not in self._plain:
             return False
         sizes: list[int] = []
@@ -80,7 +80,7 @@ def check_plain(
         pos: where the first entry begins in it.
         base: file offset of the buffer's first byte.
         prev_offset: file offset of the entry before the first one (0 at the start of a file).
-        last_vlsn: the last VLSN of the replication stream seen so far; each one must be above it.
+        last_vlsn: the last VLSN of the replication stream so far; each VLSN must be above it.
         with_vlsn: from ``vlsn_bits``.
         sizes: item sizes; extended.
 
@@ -96,7 +96,7 @@ def check_plain(
             while True:
                 checksum, pair, prev, size = unpack(data, pos)
                 append = appends[pair]
-                # The size comes before the sum: what a damaged one claims must cost nothing.
+                # The size is checked before the checksum: the claim of a damaged size must not cost time.
                 if pair & with_vlsn:
                     after = pos + HEADER_WITH_VLSN_BYTES + size
                     if prev != prev_offset or after > end or adler32(data[pos + CHECKSUM_BYTES : after]) != checksum:
@@ -114,7 +114,7 @@ def check_plain(
                 prev_offset = base + pos
                 pos = after
         except KeyError:
-            # A pair that was not met yet, or one that is not plain.
+            # A new pair, or a pair that is not plain.
             if sizes.meet(pair):
                 continue
         except StructError:
@@ -126,18 +126,18 @@ def check_plain(
 def follow_links(
     data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int]
 ) -> tuple[int, int, int, int, int]:
-    """Step from entry to entry by their headers alone, as long as each is of a known type and points back to the last.
+    """Step from header to header as long as each entry has a known type and points back to the previous one.
 
-    Bodies are not looked at and no checksum is taken, so that this costs a third of ``check_plain``.
+    Bodies are not read and no checksum is computed, so this costs a third of ``check_plain``.
 
     Arguments:
         data, pos, base, prev_offset, last_vlsn: as for ``check_plain``.
-        end: where the buffer's valid bytes end.
+        end: the end of the buffer's valid bytes.
         lengths: from ``steps``.
 
     Returns:
-        The position where it stopped, the file offset of the entry before it, the last VLSN, how many entries were
-        stepped over and how many of them are part of the replication stream.
+        The position where it stopped, the file offset of the entry before it, the last VLSN, the number of entries
+        stepped over, and how many of them are part of the replication stream.
     """
     unpack = LINK.unpack_from
     last_header = end - HEADER_WITH_VLSN_BYTES
@@ -156,7 +156,7 @@ def follow_links(
         pos += lengths[pair] + size
         entries += 1
     if pos > end:
-        # Stepped over what reaches beyond the buffer, or what must not be stepped over at all: take it back.
+        # The last step went beyond the buffer, or over an entry at which to stop: undo it.
         pos = prev_offset - base
         pair, prev_offset, _, _ = unpack(data, pos)
         entries -= 1
@@ -169,24 +169,24 @@ def follow_links(
 def sift(
     data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: array[int]
 ) -> int:
-    """Pick entries out of a buffer whose checksums are known to be right.
+    """Pick entries out of a buffer whose checksums have been verified.
 
     Arguments:
         data, pos: as for ``check_plain``.
-        until: entries that begin here or later are left alone.
-        actions: for each ``type | flags << 8`` what to do with the entry: 0, or of KEEP (note where it is), COUNT
-            (tally it) and STOP (after it).
+        until: entries that begin here or later are ignored.
+        actions: for each ``type | flags << 8`` the action for the entry: 0, or a combination of KEEP (note its
+            position), COUNT (tally it) and STOP (stop after it).
         lengths: from ``header_lengths``.
-        found: extended by the positions of those that are kept.
-        tallies: from ``no_tallies``: ``TALLY`` numbers for each type; added to.
+        found: extended by the positions of the kept entries.
+        tallies: from ``no_tallies``: ``TALLY`` numbers for each type; increased.
 
     Returns:
-        The position where it stopped: that of an entry which begins at ``until`` or later or reaches beyond the
-        buffer, or after one that stops.
+        The position where it stopped: that of the first entry that begins at ``until`` or later or exceeds the buffer,
+        or the one after an entry with STOP.
     """
     unpack = PLAIN_HEADER.unpack_from
     end = len(data)
-    # A header has to fit before the end of the buffer.
+    # A header must fit before the end of the buffer.
     until = min(until, end - HEADER_BYTES + 1)
     while pos < until:
         _, pair, _, size = unpack(data, pos)
@@ -218,20 +218,21 @@ def pick_open(
     bits: int,
     found: list[int],
 ) -> int:
-    """Pick the LNs of transactions that have not ended, of a log version whose LNs begin with flags and database.
+    """Pick the LNs of transactions that have not ended, for a log version whose LNs begin with flags and database id.
 
     Arguments:
-        data: begins with an entry; checksums are known to be right.
-        actions: for each ``type | flags << 8`` 0 (no such LN), LOOK (ask its transaction) or KEEP (in any case).
+        data: begins with an entry; checksums have been verified.
+        actions: for each ``type | flags << 8`` 0 (not such an LN), LOOK (decide by its transaction) or KEEP (always
+            pick).
         lengths: from ``header_lengths``.
-        flag_bytes: before the database.
-        has_abort_lsn: the flag that says that an LSN stands between database and transaction.
-        chunks: LSNs of ends by the bits of a transaction's id above the lowest, then by these; NULL_LSN for none.
-        bits: how many the lowest are.
-        found: extended by the positions of those that are picked, and of those that do not fit.
+        flag_bytes: number of bytes before the database id.
+        has_abort_lsn: the flag for an LSN between database id and transaction id.
+        chunks: LSNs of ends, first by the upper bits of a transaction's id, then by its lowest bits; NULL_LSN for none.
+        bits: number of lowest bits.
+        found: extended by the positions of the picked entries, and of entries that do not fit.
 
     Returns:
-        How many were looked at and not picked.
+        The number of entries that were examined and not picked.
     """
     pos, passed, end = 0, 0, len(data)
     while pos + HEADER_BYTES <= end:
@@ -257,7 +258,7 @@ def pick_open(
 
 
 def no_tallies() -> array[int]:
-    """What ``sift`` counts in: nothing yet of any type."""
+    """An empty tally for ``sift``, with zeros for all types."""
     return array("q", [0]) * (TYPES * TALLY)
 
 
@@ -265,7 +266,7 @@ _keeping: Final[dict[frozenset[int] | None, list[int]]] = {}
 
 
 def keeping(types: frozenset[int] | None) -> list[int]:
-    """For each ``type | flags << 8`` what ``sift`` does with the entry: it keeps those of some types; None: of all."""
+    """Actions for ``sift`` by ``type | flags << 8``: keep entries of the given types; None keeps all."""
     actions = _keeping.get(types)
     if actions is None:
         row = [KEEP if types is None or number in types else 0 for number in range(TYPES)]

@@ -1,12 +1,13 @@
-"""Integers in a row, by the million: all but the last of them are kept compressed.
+"""A long row of integers: all but the end of it is kept compressed.
 
-For columns of tables that grow with a log. What is read and changed is mostly near the end, so a segment is packed when
-two later ones have begun. It takes little: the same byte of all integers stands together, and of ascending or small
-numbers most bytes are the same. A packed segment that is asked for is unpacked, and stays so while few others are.
+For columns of tables that grow with a log. Reads and changes are mostly near the end, so a segment is compressed when
+two later ones have begun. It compresses well, since bytes of equal significance are stored together, and most bytes of
+ascending or small numbers are equal. A compressed segment that is read is unpacked, and stays unpacked until several
+others have been read.
 
-Example: 12 million LSNs of a log in order take 20 MB instead of 96.
+Example: 12 million LSNs of a log, in order, take 20 MB instead of 96.
 
-General twin: ``array.array``, which keeps every integer as it is.
+General twin: ``array.array``, which keeps every integer uncompressed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BITS: Final = 15
 _SEGMENT: Final = 1 << _BITS
 _MASK: Final = _SEGMENT - 1
 _LEVEL: Final = 1
-# Unpacked segments besides those at the end.
+# Number of unpacked segments besides those at the end.
 _MOST_RECENT: Final = 3
 
 
@@ -27,7 +28,7 @@ class PackedInts:
     """Integers that can be appended, read and replaced.
 
     Arguments:
-        code: type code of ``array``, which says how large they may be.
+        code: type code of ``array``, which limits their size.
     """
 
     def __init__(self, code: str) -> None:
@@ -35,7 +36,7 @@ class PackedInts:
         self._tail: array[int] = array(code)
         self._base = 0
         self._packed: list[bytes] = []
-        # By number, the one that was asked for last at the end.
+        # By number; the most recently used one comes last.
         self._recent: dict[int, array[int]] = {}
         self._changed: set[int] = set()
 
@@ -43,7 +44,7 @@ class PackedInts:
         return self._base + len(self._tail)
 
     def append(self, value: int) -> None:
-        """Add one at the end."""
+        """Append an integer."""
         tail = self._tail
         tail.append(value)
         if len(tail) == 2 * _SEGMENT:
@@ -52,14 +53,14 @@ class PackedInts:
             self._base += _SEGMENT
 
     def get(self, at: int) -> int:
-        """The integer at a place, from 0 on."""
+        """The integer at an index."""
         base = self._base
         if at >= base:
             return self._tail[at - base]
         return self._segment(at >> _BITS)[at & _MASK]
 
     def put(self, at: int, value: int) -> None:
-        """Replace the integer at a place."""
+        """Replace the integer at an index."""
         base = self._base
         if at >= base:
             self._tail[at - base] = value
@@ -68,7 +69,7 @@ class PackedInts:
         self._changed.add(at >> _BITS)
 
     def between(self, first: int, end: int) -> list[int]:
-        """Those from a place on and before another one."""
+        """The integers from ``first`` up to but not including ``end``."""
         found: list[int] = []
         while first < min(end, self._base):
             stop = min((first | _MASK) + 1, end)

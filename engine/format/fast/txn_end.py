@@ -1,4 +1,4 @@
-"""Commits and Aborts by the million.
+"""Fast access to Commits and Aborts.
 
 General twins: ``entry.txn_end.decode_txn_end`` and ``encode_txn_end``.
 """
@@ -11,13 +11,13 @@ from engine.errors import FormatError
 from engine.format.bytecursor import pack, unpack
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
-# No master, no DTVLSN, and since v22 no term; later versions call no master -1.
+# No master, no DTVLSN, and (since v22) no term; later versions encode no master as -1.
 _LOCAL: Final = bytes(2)
 _LOCAL_WITH_TERM: Final = b"\xff" + bytes(2)
 
 
 def ended_transaction(data: bytes, at: int, version: int) -> int:
-    """The transaction id of the Commit or Abort whose body begins at a position, without decoding the rest.
+    """The transaction id of a Commit or Abort whose body is at a position, without decoding the rest.
 
     Raises:
         FormatError, IndexError: the body is too short.
@@ -29,7 +29,7 @@ def ended_transaction(data: bytes, at: int, version: int) -> int:
 
 
 def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int]:
-    """Transaction id and time of the Commit or Abort whose body is ``[at, end)`` of a buffer; no record is made.
+    """Transaction id and time of a Commit or Abort whose body is ``[at, end)`` of a buffer; no record is made.
 
     Raises:
         FormatError, IndexError: as ``decode_txn_end``.
@@ -39,7 +39,7 @@ def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, i
         _, pos = unpack(data, pos)
     txn_id, pos = unpack(data, pos)
     time, pos = unpack(data, pos)
-    # Before v12 the last LSN stands here; then come master, DTVLSN and term.
+    # Before v12 the last LSN comes next; then master, DTVLSN and term.
     numbers = 1 + (version < LN_FLAGS_FIRST) + (version >= DTVLSN) + (version >= MASTER_TERM)
     for _ in range(numbers):
         _, pos = unpack(data, pos)
@@ -49,9 +49,9 @@ def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, i
 
 
 def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:
-    """The body of a Commit or Abort outside of the replication stream, since v13.
+    """The body of a Commit or Abort outside the replication stream, since v13.
 
-    The same as ``encode_txn_end`` makes of it, without a record: every transaction has one.
+    Gives the same bytes as ``encode_txn_end`` without a record, since every transaction has one.
     """
     tail = _LOCAL if version < MASTER_TERM else _LOCAL_WITH_TERM
     return pack(last_lsn) + pack(txn_id) + pack(time_ms) + tail

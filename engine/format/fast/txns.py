@@ -1,6 +1,6 @@
-"""Which transactions are open, from the bytes of their entries.
+"""Tracks open transactions from the bytes of their entries.
 
-General twins: ``entry.ln.decode_ln`` and ``entry.txn_end.decode_txn_end``, which read what is not of the usual form.
+General twins: ``entry.ln.decode_ln`` and ``entry.txn_end.decode_txn_end``, which read entries of uncommon form.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ def note_transactions(
     active: dict[int, None],
     prepared: dict[int, None],
 ) -> int:
-    """Note visible records and ends of transactions as long as they are of the usual form.
+    """Note visible records and ends of transactions, as long as they have the common form.
 
     Arguments:
-        data, positions: where the entries begin in a buffer.
-        at: which of the positions is the first.
+        data, positions: the buffer, and the positions of its entries.
+        at: index of the first position to use.
         lengths: from ``header_lengths``.
-        version: of their log.
-        active: a record adds its transaction, an end takes it out.
-        prepared: an end takes its transaction out.
+        version: log version of the buffer.
+        active: a record adds its transaction, an end removes it.
+        prepared: an end removes its transaction.
 
     Returns:
-        Which of the positions has to be decoded the general way; their number when none has.
+        Index of the position that needs the general decoder; the number of positions if none does.
     """
     for index in range(at, len(positions)):
         pos = positions[index]
@@ -52,7 +52,7 @@ def note_transactions(
                     active[txn_id] = None
                     continue
         except (FormatError, IndexError):
-            # The general way says whether it counts.
+            # The general decoder determines whether it counts.
             return index
         return index
     return len(positions)

@@ -1,7 +1,7 @@
-"""The loops that walk a buffer, chosen once: those of ``loops``, or the compiled ones of ``kernel``.
+"""The loops that walk a buffer, chosen once: those of ``loops`` or the compiled ones of ``kernel``.
 
-Both keep the same rules and give the same results; ``loops`` says what they are. All or nothing: either the whole
-native build is there and used, or none of it is.
+Both follow the same rules, which ``loops`` documents, and give the same results. Either the whole native build is
+present and used, or none of it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Walk:
         return check_plain(data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._sizes)
 
     def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
-        """What was counted since the last time, by ``type | flags << 8``; without ``with_bytes`` 0 for all sizes."""
+        """The counts since the last call, by ``type | flags << 8``; without ``with_bytes`` all sizes are 0."""
         sizes, self._sizes = self._sizes, Sizes(self._version)
         for pair, found in sizes.by_pair.items():
             if found:
@@ -59,18 +59,18 @@ class Walk:
 
 
 class NativeWalk:
-    """The same by the kernel."""
+    """Like ``Walk``, using the kernel."""
 
     def __init__(self, version: int) -> None:
         self._plain = plain_pairs(version)
         self._with_vlsn = vlsn_bits(version)
         self._slots = array("q", [0]) * PAIRS
         self._pairs: list[int] = []
-        # Slot 0 stops the walk.
+        # Slot 0 makes the kernel stop the walk.
         self._tallies = array("q", _NOTHING_YET)
 
     def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
-        """As ``Walk.check``."""
+        """See ``Walk.check``."""
         while True:
             pos, prev_offset, last_vlsn = kernel.walk(
                 data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._slots, self._tallies
@@ -79,7 +79,7 @@ class NativeWalk:
                 return pos, prev_offset, last_vlsn
 
     def _meet(self, data: bytes, pos: int) -> bool:
-        """Prepare for the entry at which the walk stopped; False when its pair is known or not a plain one."""
+        """Prepare for the entry at which the walk stopped; False if its pair is already known, or not plain."""
         pair = int.from_bytes(data[pos + TYPE_AT : pos + FLAGS_AT + 1], "little")
         if self._slots[pair] or pair not in self._plain:
             return False
@@ -89,7 +89,7 @@ class NativeWalk:
         return True
 
     def take(self, with_bytes: bool) -> Iterator[tuple[int, Tally]]:
-        """As ``Walk.take``."""
+        """See ``Walk.take``."""
         tallies = self._tallies
         for pair in self._pairs:
             slot = self._slots[pair]
@@ -100,5 +100,5 @@ class NativeWalk:
 
 
 def walk_of(version: int) -> Walk | NativeWalk:
-    """A walk over files of a log version, the faster of the two."""
+    """A walk over files of a log version; the faster implementation that is available."""
     return Walk(version) if kernel is None else NativeWalk(version)
