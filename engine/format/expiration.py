@@ -1,4 +1,4 @@
-"""Units of expiration times: days or hours since 1970, as slots and LNs keep them since log version 10.
+"""Units of expiration times: days or hours since 1970, as slots and LNs keep them since log version 12.
 
 A positive expiration counts days; a negative one, without its sign, counts hours: 20000 is 2024-10-04T00Z, -480001 is
 2024-10-04T01Z.

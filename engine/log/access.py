@@ -1,8 +1,8 @@
 """Entries by LSN: random reads for trees, transaction chains and undo (R-LOG-21, R-LOG-40 to R-LOG-45).
 
-A read looks first into what the writer still holds (``UnwrittenLog``), then into the file. Every read verifies the
-checksum. A mismatch in a file lasts: each read reports it. One in what is not written yet passes: the writer stops, so
-that the damage never reaches the file. Files stay open, and their versions known, until ``close``.
+A read looks first into the writer's buffer (``UnwrittenLog``), then into the file. Every read verifies the checksum. A
+mismatch in a file is permanent: each read reports it. A mismatch in the buffer is temporary: the writer stops, so that
+the damage never reaches the file. Files stay open, and their versions cached, until ``close``.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from engine.storage.disk import map_of
 if TYPE_CHECKING:
     from engine.storage import file_map
 
-# The maps of log files by number, and where the log ends in each.
+# The maps of log files by file number, each with the log version of the file.
 _Maps = dict[int, tuple["file_map.FileMap", int]]
-# In C; None in the pure build, whose code is below.
+# The extension in C; None in the pure build, which uses the code below.
 _mapped_values: Any = extension("engine.log.mapped_values")
 value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(_mapped_values, "value_at", None)
 values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | None]] | None = getattr(
     _mapped_values, "values_at", None
 )
-# A node of 128 slots, as a rule.
+# Enough for most nodes of 128 slots.
 _FIRST_READ_BYTES: Final = 4096
-# Entries that are read together: the widest gap between two of them, and how much at most.
+# Entries that are read together: the widest gap between two of them, and the most bytes in all.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
 
 
 class UnwrittenLog(Protocol):
-    """Bytes that were logged and are not in the file yet."""
+    """Bytes that were logged but are not in the file yet."""
 
     def find(self, file_number: int, offset: int) -> bytes | None:
-        """The bytes from ``offset`` on, at least one whole entry; None when they are in the file."""
+        """The bytes from ``offset`` on, at least one whole entry; None if they are in the file already."""
 
     def may_hold(self, file_number: int, offset: int) -> bool:
-        """Whether ``find`` may find something at an offset; False when that is in the file for sure."""
+        """Whether ``find`` may find bytes at an offset; False means that they are in the file."""
 
     def invalidate(self, failure: JetoolError) -> None:
-        """What was found is damaged: it must not reach the file (R-LOG-40)."""
+        """Called when the found bytes are damaged: they must not reach the file (R-LOG-40)."""
 
 
 class LogAccess:
@@ -74,10 +74,10 @@ class LogAccess:
         files: its log files; more may be added as the writer makes them.
 
     Attributes:
-        unwritten: what the writer still holds.
-        on_damage: hears of every bad entry in a file, before it is raised.
-        reads: how many entries were read by LSN.
-        at_lsn: the entry that was read last, here or by a pass; messages about what went wrong then name it.
+        unwritten: the writer's buffer.
+        on_damage: called for every bad entry in a file, before the error is raised.
+        reads: number of entries read by LSN.
+        at_lsn: the last entry read, here or by a pass; error messages name it.
     """
 
     __slots__ = (
@@ -97,13 +97,13 @@ class LogAccess:
     def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
         self._storage = storage
         self._files = {file.number: file for file in files}
-        # A file that so far is only in the writer's buffer.
+        # A file that exists only in the writer's buffer so far.
         self._expected = -1
         self._open: dict[int, ReadFile] = {}
-        # Maps of them with their versions, for what ``mapped_values`` reads.
+        # Maps of the open files with their versions, for ``mapped_values``.
         self._mapped: dict[int, tuple[file_map.FileMap, int]] = {}
         self._versions: dict[int, int] = {}
-        # Every LSN below is in the files: what has been written stays written.
+        # Everything below this LSN is in the files; it only grows.
         self._in_files = 0
         self.unwritten: UnwrittenLog | None = None
         self.on_damage: Callable[[DamageError], None] | None = None
@@ -112,7 +112,7 @@ class LogAccess:
 
     @property
     def storage(self) -> Storage:
-        """Where the files are."""
+        """The storage of the environment."""
         return self._storage
 
     def files(self) -> list[LogFile]:
@@ -120,21 +120,21 @@ class LogAccess:
         return [self._files[number] for number in sorted(self._files)]
 
     def has_file(self, number: int) -> bool:
-        """Whether a file of that number exists, or is about to be made."""
+        """Whether a file with this number exists, or is about to be created."""
         return number in self._files or number == self._expected
 
     def expect(self, number: int, version: int) -> None:
-        """A file that the writer has begun; all of it is still in its buffer."""
+        """Note a file that the writer has begun; all of it is still in the buffer."""
         self._expected = number
         self._versions[number] = version
 
     def add(self, file: LogFile, version: int) -> None:
-        """A file that has been made."""
+        """Add a file that has been created."""
         self._files[file.number] = file
         self._versions[file.number] = version
 
     def forget(self, number: int) -> None:
-        """A file that is gone."""
+        """Forget a file that was deleted."""
         self._files.pop(number, None)
         self._mapped.pop(number, None)
         handle = self._open.pop(number, None)
@@ -145,15 +145,15 @@ class LogAccess:
         """The entry at an LSN.
 
         Raises:
-            DamageError: there is no such file, or no good entry at that place, or it is invisible and the caller did
-                not allow that (R-LOG-42, R-LOG-45).
+            DamageError: the file does not exist, there is no good entry at that place, or the entry is invisible and
+                the caller did not allow that (R-LOG-42, R-LOG-45).
         """
         self.reads += 1
         self.at_lsn = lsn
         number, offset = file_of(lsn), offset_of(lsn)
         if is_null(lsn):
             raise DamageError("a reference to no entry", lsn=format_lsn(lsn), consequence="the log contradicts itself")
-        # First the buffer, then the file: in between the entry can only move from the one to the other (R-LOG-21).
+        # The buffer before the file: in between, an entry can only move from the buffer to the file (R-LOG-21).
         data = self.unwritten.find(number, offset) if self.unwritten is not None else None
         version = self.version_of(number, lsn)
         entry = (
@@ -161,7 +161,7 @@ class LogAccess:
             if data is not None
             else self._from_file(number, offset, lsn, version)
         )
-        # Rolled back: a tree that still leads here was not recovered as the log says (R-LOG-42).
+        # Rolled back: a tree that still leads here was not recovered according to the log (R-LOG-42).
         if entry.invisible and not allow_invisible:
             raise DamageError(
                 "an entry that replication rolled back is still referred to",
@@ -172,10 +172,11 @@ class LogAccess:
         return entry
 
     def user_entry(self, lsn: int, size: int) -> bytes | None:
-        """The whole entry of a user's record, faster than ``read``; None: ``read`` gives it, or says what is wrong.
+        """The whole entry of a user's record, faster than ``read``. None: call ``read``, which returns it or raises the
+        error.
 
         Arguments:
-            size: bytes of the entry.
+            size: size of the entry in bytes.
         """
         self.reads += 1
         number, offset = lsn >> 32, lsn & 0xFFFFFFFF
@@ -190,10 +191,10 @@ class LogAccess:
         return data if is_user_entry(data, size, self.version_of(number)) else None
 
     def user_data(self, lsn: int, size: int, db_id: int) -> bytes | None:
-        """The data of a user's record, straight from the map of its file; None: go by ``user_entry``.
+        """The data of a user's record, straight from the map of its file; None: use ``user_entry`` instead.
 
         Arguments:
-            size: bytes of the entry; 0 when not known.
+            size: size of the entry in bytes; 0 if not known.
             db_id: the database.
         """
         if value_at is None or not self._mapped:
@@ -210,11 +211,11 @@ class LogAccess:
     def user_values(
         self, lsns: list[int], sizes: list[int], chosen: list[int], db_id: int
     ) -> list[bytes | None] | None:
-        """The same for chosen slots of a node; None as a whole: nothing of it is to be had that way."""
+        """Like ``user_data``, for the chosen slots of a node; None as a whole if no slot can be read this way."""
         if values_at is None or not self._mapped:
             return None
         last = max([lsns[at] for at in chosen])
-        # Of a node that was just written to, what is in the files is read as it ever was.
+        # A node that was just written to is read in the ordinary way, including its entries in the files.
         if self._is_unwritten(last >> 32, last + 1):
             return None
         found = values_at(self._mapped, lsns, sizes, chosen, db_id)
@@ -222,7 +223,7 @@ class LogAccess:
         return found
 
     def user_entries(self, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
-        """The same for ascending LSNs; what stands close together is read at once."""
+        """Like ``user_entry``, for ascending LSNs; entries that are close together are read at once."""
         found: list[bytes | None] = []
         at = 0
         while at < len(lsns):
@@ -251,7 +252,7 @@ class LogAccess:
         return found
 
     def _note_map(self, number: int) -> None:
-        """Something of a file was read: from now on ``user_data`` uses the map that the file has by now."""
+        """Called after a read of a file: from now on ``user_data`` uses the map that the file has now."""
         if value_at is None:
             return
         found = map_of(self._open[number])
@@ -261,7 +262,7 @@ class LogAccess:
             self._mapped.pop(number, None)
 
     def _is_unwritten(self, number: int, end: int) -> bool:
-        """Whether something in front of an LSN, of the same file, may not be in the file yet."""
+        """Whether bytes before an LSN, in the same file, may not be in the file yet."""
         unwritten = self.unwritten
         return unwritten is not None and unwritten.may_hold(number, (end & 0xFFFFFFFF) - 1)
 
@@ -272,7 +273,7 @@ class LogAccess:
             head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
             version = int.from_bytes(head[VERSION_AT:], "little", signed=True)
             if not is_supported(version):
-                # A version of the future has a header that is right; anything else is no version at all.
+                # A newer, unknown version has an intact header; otherwise the number is not a version.
                 if len(head) < FILE_HEADER_BYTES or entry_checksum(head, version) != int.from_bytes(
                     head[:CHECKSUM_BYTES], "little"
                 ):
@@ -318,7 +319,7 @@ class LogAccess:
             return self._entry_of(data, lsn, version)
         except DamageError as error:
             assert self.unwritten is not None
-            # Damage in memory passes with the process, if it is kept from being written (R-LOG-40).
+            # Damage in memory disappears with the process, provided that it is not written (R-LOG-40).
             self.unwritten.invalidate(error)
             raise
 
@@ -328,7 +329,7 @@ class LogAccess:
         if len(data) >= HEADER_WITH_VLSN_BYTES:
             size = int.from_bytes(data[SIZE_AT:VLSN_AT], "little", signed=True)
             length = header_bytes(data[FLAGS_AT], version)
-            # A damaged size must not make us read more than the file has.
+            # A damaged size must not make this read more than the file holds.
             if size + length > len(data) and length + size <= handle.size() - offset:
                 data = handle.read(offset, length + size)
         try:
@@ -383,7 +384,7 @@ class LogAccess:
 
 
 def is_user_entry(data: bytes, size: int, version: int) -> bool:
-    """Whether bytes are a whole visible entry of a user's record, with the right checksum."""
+    """Whether the bytes are one whole, visible entry of a user's record, with the right checksum."""
     if (
         len(data) != size
         or size < HEADER_WITH_VLSN_BYTES

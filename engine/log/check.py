@@ -1,11 +1,11 @@
-"""Checking one log file in bulk: what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need, and no more.
+"""Checking one log file in bulk, limited to what ``verify --log``, ``dump-log --stats`` and ``vlsn map`` need.
 
-Almost all entries go through one tight loop (``fast.loops.check_plain``). It stops where something is rare or wrong;
-that entry is looked at here and the loop goes on after it. The first replicated entry of a file counts as rare, which
-is how its VLSN becomes known.
+Almost all entries go through one tight loop (``fast.loops.check_plain``). It stops at a rare or bad entry; that entry
+is examined here, and the loop continues after it. The first replicated entry of a file counts as rare, so that its VLSN
+becomes known.
 
-VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they begin
-again after its matchpoint; entries that the rollback made invisible do not count.
+VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they continue
+from its matchpoint; entries that the rollback made invisible do not count.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 # Keys of _jeReservedFilesDb hold the file number with its sign bit flipped.
 _LONG_BIAS: Final = 1 << 63
 
-# No VLSN is above it, so the loop stops at the first replicated entry.
+# No VLSN is above this, so the loop stops at the first replicated entry.
 STOP_AT_FIRST: Final = (1 << 63) - 1
 
 
@@ -66,7 +66,7 @@ class PairTotals(NamedTuple):
     most_bytes: int
 
     def plus(self, other: PairTotals) -> PairTotals:
-        """Both together."""
+        """The sum of both."""
         return PairTotals(
             self.entries + other.entries,
             self.total_bytes + other.total_bytes,
@@ -76,12 +76,12 @@ class PairTotals(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Intact entries whose presence shows that what stands before them was once durable.
+    """Intact entries whose presence shows that the bytes before them were durable at one time.
 
     Attributes:
-        commits: Commits.
-        checkpoints: CkptEnds; they are fsynced.
-        plain_lns: non-transactional records, which count as committed at once.
+        commits: number of Commits.
+        checkpoints: number of CkptEnds, which are fsynced.
+        plain_lns: number of non-transactional records, which are committed at once.
     """
 
     commits: int
@@ -90,14 +90,14 @@ class Evidence(NamedTuple):
 
 
 class DamagedStretch(NamedTuple):
-    """A stretch of damage and what follows it, intact, in its file."""
+    """A stretch of damage, and the evidence in the intact entries after it in its file."""
 
     damage: Damage
     after: Evidence
 
 
 class VLSNBreak(NamedTuple):
-    """A VLSN that does not follow the one before it."""
+    """A VLSN that is not above the one before it."""
 
     offset: int
     vlsn: int
@@ -105,11 +105,11 @@ class VLSNBreak(NamedTuple):
 
 
 class LoggedFileState(NamedTuple):
-    """The last thing that the log says about a file: its utilization was recorded, or it was cleaned away.
+    """The last statement of the log about a file: its utilization was recorded, or it was cleaned.
 
     Attributes:
-        lsn: of the FileSummaryLN or ReservedFileLN.
-        in_use: the file holds, or held then, live entries.
+        lsn: LSN of the FileSummaryLN or ReservedFileLN.
+        in_use: the file held live entries at that time.
     """
 
     lsn: int
@@ -131,24 +131,24 @@ class LoggedRollback(NamedTuple):
 
 
 class FileCheck(NamedTuple):
-    """What one file holds.
+    """The result of checking one file.
 
     Attributes:
-        version: of its entries.
-        has_sizes: whether ``totals`` hold bytes.
-        header: None when it cannot be read.
-        size_bytes: length of the file when it was read.
+        version: log version of the file.
+        has_sizes: whether ``totals`` include bytes.
+        header: None if it cannot be read.
+        size_bytes: length of the file when it was opened.
         totals: by ``type | flags << 8``.
-        last_offset: offset of the last good entry, -1 when the file has no good entry.
+        last_offset: offset of the last good entry; -1 if the file has none.
         end_offset: the offset after the last good entry.
         damages: in file order.
         invisible: offset and VLSN of the invisible entries.
         erased: offsets of the erased entries.
-        vlsn_steps_back: where the stream goes back, within this file.
-        file_words: by file number, what this file says of it last.
+        vlsn_steps_back: places within this file where VLSNs do not ascend.
+        file_words: by file number, the last statement about the file in this one.
         checkpoint: the last CkptEnd.
         rollbacks: RollbackStart and RollbackEnd entries in log order.
-        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries, in log order; NULL_VLSN and 0 when there are
+        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries, in log order; NULL_VLSN and 0 if there are
             none.
     """
 
@@ -172,16 +172,16 @@ class FileCheck(NamedTuple):
     vlsn_count: int
 
     def count(self, type_number: int) -> int:
-        """Good entries of one type."""
+        """Number of good entries of one type."""
         return sum(total.entries for pair, total in self.totals.items() if pair & 0xFF == type_number)
 
     @property
     def entries(self) -> int:
-        """Good entries, the file header included."""
+        """Number of good entries, including the file header."""
         return sum(total.entries for total in self.totals.values())
 
     def restarts(self) -> list[int]:
-        """VLSN of the matchpoint of each RollbackStart."""
+        """The VLSN of the matchpoint of each RollbackStart."""
         if not self.rollbacks:
             return []
         from engine.format.entry.rollback import RollbackStart
@@ -199,8 +199,8 @@ def check_file(reader: FileReader, *, with_sizes: bool = True) -> FileCheck:
     """Check every entry of a file: type, size, checksum, prevOffset, order of VLSNs.
 
     Arguments:
-        reader: an open reader; it is used up.
-        with_sizes: add up bytes too; without, ``totals`` hold numbers of entries only, and 0 for bytes.
+        reader: an open reader; this consumes it.
+        with_sizes: sum up bytes too; otherwise ``totals`` hold numbers of entries and 0 for bytes.
 
     Raises:
         StorageError: the file cannot be read.
@@ -225,7 +225,7 @@ class _CheckPass:
         self._checkpoint: LoggedCkptEnd | None = None
         self._rollbacks: list[LoggedRollback] = []
         self._first_vlsn = self._last_vlsn = NULL_VLSN
-        # What the loop compares with; apart from _last_vlsn, since a rollback sets it back.
+        # The VLSN that the loop compares with; separate from _last_vlsn, since a rollback resets it.
         self._stream = STOP_AT_FIRST
         self._prev = 0
         self._last = -1
@@ -242,13 +242,13 @@ class _CheckPass:
                 window.reach(offset, HEADER_WITH_VLSN_BYTES)
             before = offset
             offset = self._plain(offset)
-            # The loop ends at the window's edge too: move the window before looking closer.
+            # The loop also ends at the window's edge: move the window before examining the entry.
             if offset < window.size_bytes and (offset == before or window.at_end()):
                 offset = self._special(offset)
         return self._result()
 
     def _plain(self, offset: int) -> int:
-        """Run the loop from an offset; returns where it stopped."""
+        """Run the loop from an offset; returns the offset where it stopped."""
         window = self._reader.window
         base = window.base
         stopped, prev, stream = self._walk.check(window.data, offset - base, base, self._prev, self._stream)
@@ -264,13 +264,13 @@ class _CheckPass:
         return base + stopped
 
     def _special(self, offset: int) -> int:
-        """Deal with one entry that is not plain, or not one at all; returns the offset after it."""
+        """Process one entry that is not plain, or damage; returns the offset after it."""
         reader = self._reader
         examined = look(reader.window, offset, reader.version, self._prev)
         if examined.verdict not in (GOOD, BAD_PREV):
             damage = reader.damage(offset, examined)
             self._damages.append((damage, self._evidence()))
-            # The link of the next good entry leads into the damage and says nothing.
+            # The link of the next good entry leads into the damage, so it cannot be checked.
             self._prev = -1
             return offset + damage.length
         header = examined.header
@@ -288,13 +288,14 @@ class _CheckPass:
         if header.type_number == ERASED:
             self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
-            # Its VLSN is used again after the rollback, so it takes no part in the order (R-SYNC-11).
+            # A later entry uses its VLSN again after the rollback, so this one does not take part in the order
+            # (R-SYNC-11).
             self._invisible.append((offset, header.vlsn))
             return
         if header.type_number in RARE_ENTRIES:
             self._control(offset, header, examined)
         if header.flags & REPLICATED:
-            # The first one of a file may have any VLSN: the file before is checked apart.
+            # The first VLSN of a file is not compared here: the transition between files is checked separately.
             before = NULL_VLSN if self._stream == STOP_AT_FIRST else self._stream
             if header.vlsn <= before:
                 self._steps_back.append(VLSNBreak(offset, header.vlsn, before))
@@ -306,26 +307,26 @@ class _CheckPass:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
         if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
-            # There is one for each file and checkpoint: they are read without making a record where that is possible.
+            # There is one per file and checkpoint, so they are read without making a record if possible.
             self._words[found[0]] = LoggedFileState(lsn, not found[1])
             return
         try:
             record = decode_body(header.type_number, self._reader.version, body)
         except FormatError:
-            # The checksum is right, so this is no damage; a pass that decodes every body reports it.
+            # The checksum is right, so this is not damage; a pass that decodes every body reports it.
             return
-        # The type says what the record is; asking the record would load the classes of all of them.
+        # The type number identifies the record; isinstance would load the classes of all types.
         number = header.type_number
         if number == CKPT_END:
             self._checkpoint = LoggedCkptEnd(lsn, cast("CkptEnd", record))
         elif number in ROLLBACKS:
             self._rollbacks.append(LoggedRollback(lsn, cast("RollbackStart | RollbackEnd", record)))
             if number == ROLLBACK_START and self._stream != STOP_AT_FIRST:
-                # VLSNs begin again after the matchpoint; one at or below it is still a step back.
+                # VLSNs continue from the matchpoint; a VLSN at or below it is still a step back.
                 self._stream = min(self._stream, cast("RollbackStart", record).matchpoint_vlsn)
         elif number == FILE_SUMMARY_LN:
             found_ln = cast("LN", record)
-            # Keys of FileSummaryLNs begin with the file number; no data means that the file was deleted.
+            # Keys of FileSummaryLNs begin with the file number; an LN without data means that the file was deleted.
             self._words[int.from_bytes(found_ln.key[:4], "big")] = LoggedFileState(lsn, found_ln.data is not None)
         elif number == RESERVED_FILE_LN:
             self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = LoggedFileState(lsn, False)

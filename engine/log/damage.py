@@ -1,24 +1,24 @@
-"""Judging damage: the torn tail that every crash leaves, or something lost.
+"""Judging damage: a torn tail, as every crash leaves it, or lost data.
 
-Damage in any file but the last is damage. In the last file (R-LOG-31) it is the tail of the log, cut off by the next
-writer. That is harmless unless something durable stands intact after it: a Commit, a CkptEnd, or a
-record outside transactions (deviation D-5). A file header is no such tail: JE refuses a file with a bad one. Only where
-nothing stands after it, in a file after the one that the log ends in, JE was about to begin that file (R-LOG-30).
+In any file but the last, damage is real damage. In the last file (R-LOG-31) it is the tail of the log, which the next
+writer cuts off. That is harmless unless a durable entry is intact after it: a Commit, a CkptEnd, or a record outside
+transactions (deviation D-5). A bad file header is not a torn tail: JE refuses such a file. The exception is a bad
+header with nothing after it, in a file after the end of the log: JE was about to begin that file (R-LOG-30).
 
-*Commits after a bad entry*: had they been made durable?
+*Commits after a bad entry*: had they been durable?
 
-A crash in the middle of a write leaves some sectors of it on disk and others not. So an intact Commit can stand after a
-bad entry although its write never ended, and no client was told that it committed. Damage to bytes that had been synced
-leaves the same order of entries, and then the commits were real. Three things tell the one from the other.
+A crash in the middle of a write leaves some of its sectors on disk and others not. So an intact Commit can follow a bad
+entry although its write never finished, and no client was told that it committed. Damage to bytes that had been synced
+leaves the same sequence of entries, but then the commits were real. Three signs distinguish the two cases.
 
-* An entry that is only written when a sync before it has ended shows that all before that sync was durable: the
-  CkptStart after a CkptEnd, the RollbackEnd after a RollbackStart, and a file after this one.
-* The durable VLSN of a transaction end (DTVLSN) shows that a majority of the group has acknowledged all commits up to
+* Some entries are written only after a preceding sync has finished, and so prove that everything before that sync was
+  durable: the CkptStart after a CkptEnd, the RollbackEnd after a RollbackStart, and a file after this one.
+* The durable VLSN of a transaction end (DTVLSN) proves that a majority of the group has acknowledged all commits up to
   it.
-* The bad bytes themselves: what a write has not reached is whole sectors of zeros. Where there are none, the entry had
-  been written and was changed afterwards. This is a hint, not a proof.
+* The bad bytes themselves: parts that a write has not reached are whole sectors of zeros. If there are none, the entry
+  was written and changed afterwards. This is a hint, not a proof.
 
-Nothing shows more: a Commit or a CkptEnd that is there says nothing of the sync that was to follow it.
+There is no other sign: the presence of a Commit or a CkptEnd does not show that the following sync took place.
 
 Example: ``bad INS_LN_TX, Commit, CkptStart, CkptEnd, Commit, CkptStart``: the first Commit was durable, the second may
 not have been.
@@ -49,18 +49,18 @@ from engine.log.check import DamagedStretch, Evidence
 from engine.log.entry import Damage, LogEntry
 from engine.storage.base import ReadFile
 
-# A file from this part of the longest one on was ended because the next entry did not fit.
+# A file at least this large, relative to the longest one, ended because the next entry did not fit.
 _FULL: Final = 0.99
-# Files are not made shorter than this; je.log.fileMax is 1,000,000 at least.
+# Shorter files do not count as full; je.log.fileMax is at least 1,000,000.
 _LEAST_BYTES: Final = 10_000
 
 
 def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
-    """Whether a stretch of damage is a torn tail with nothing of value after it.
+    """Whether a stretch of damage is a torn tail without valuable entries after it.
 
     Arguments:
-        seen: the damage and what follows it in its file.
-        end_file: number of the file that the log ends in.
+        seen: the damage, and the evidence after it in its file.
+        end_file: number of the last file that holds entries.
     """
     damage = seen.damage
     in_tail = damage.lsn >> 32 >= end_file
@@ -71,59 +71,59 @@ def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
 
 
 def was_durable(seen: DamagedStretch) -> bool:
-    """Whether the damaged entry itself once was durable: a Commit, say, that intact entries follow.
+    """Whether the damaged entry itself was durable at one time; intact entries such as Commits after it show this.
 
     Arguments:
-        seen: as for ``is_harmless``.
+        seen: see ``is_harmless``.
     """
     return seen.damage.has_next and seen.damage.type_number in DURABLE_ENTRIES
 
 
 def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:
-    """Whether the damage is a file header for which JE refuses the file.
+    """Whether the damage is a bad file header, for which JE refuses the file.
 
     Arguments:
-        seen, end_file: as for ``is_harmless``.
+        seen, end_file: see ``is_harmless``.
     """
     damage = seen.damage
-    # After the end of the log a bad header is a file that was being begun (R-LOG-30).
+    # After the end of the log, a bad header belongs to a file that was being created (R-LOG-30).
     return damage.reason == "header" and not (damage.is_tail and damage.lsn >> 32 > end_file)
 
 
 def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
-    """Whether a last file is as long as files of this log get before the next one is begun.
+    """Whether a last file is as long as the files of this log become before the next one is begun.
 
-    Nothing in a log tells of later files; that it ends where a file is full is what a lost last file leaves.
+    Nothing in a log refers to later files. A last file that is full is the only trace of a lost file after it.
 
     Arguments:
-        size_bytes: of the last file.
-        earlier: of the files before it; two of them must have about one size to show how long files get.
+        size_bytes: size of the last file.
+        earlier: sizes of the files before it; two of them must have nearly the same size, which then counts as full.
     """
     longest = max(earlier, default=0)
     full = max(longest * _FULL, _LEAST_BYTES)
-    # A file that is longer than all before it was written with another size limit, which is not known.
+    # A file longer than all before it was written with a different size limit, which is not known.
     return sum(size >= full for size in earlier) > 1 and full <= size_bytes <= longest / _FULL
 
 
 _SECTOR: Final = 512
-# Of longer damage only the beginning is looked at.
+# For longer damage only the beginning is examined.
 _MOST_BYTES: Final = 1 << 20
-# An entry whose body cannot be read names no database.
+# For an entry whose body cannot be decoded.
 _NO_DATABASE: Final = -1
-# Entries that are synced, and those that are not written before that sync has ended.
+# By entry: the synced entry whose completed sync its presence proves.
 _PROOFS: Final = {CKPT_START: CKPT_END, ROLLBACK_END: ROLLBACK_START}
 
 
 class AfterDamage(NamedTuple):
-    """What stands after the first bad entry of a last file.
+    """The evidence after the first bad entry of a last file.
 
     Attributes:
         commits: intact Commits.
-        synced: how many of them, the first ones, the log shows to have been durable.
-        shown_by: the entry that shows it; NULL_LSN when it is a later file, or when nothing does.
-        acknowledged: how many of them a majority of the group has acknowledged, by the log.
-        torn: the bad bytes hold whole sectors of zeros, as a write that a crash interrupted leaves them.
-        records: (database id, number) of the intact records outside transactions, by id.
+        synced: how many of them (the first ones) the log proves to have been durable.
+        shown_by: the entry that proves it; NULL_LSN if a later file does, or if there is no proof.
+        acknowledged: how many of them a majority of the group has acknowledged, according to the log.
+        torn: the bad bytes contain whole sectors of zeros, as after an interrupted write.
+        records: (database id, number) of the intact records outside transactions, by database id.
     """
 
     commits: int = 0
@@ -134,7 +134,7 @@ class AfterDamage(NamedTuple):
     records: tuple[tuple[int, int], ...] = ()
 
     def in_words(self) -> str:
-        """What an operator should know before he gives the commits up."""
+        """A description for an operator who has to decide about losing the commits."""
         if self.commits == self.synced:
             by = "a later file" if self.shown_by == NULL_LSN else "what was logged after their sync"
             known = f"{self._share(self.commits)} durable, as {by} shows"
@@ -151,7 +151,7 @@ class AfterDamage(NamedTuple):
         return f"{known}; the bad bytes hold no empty sector, so they were rather changed after they were written"
 
     def _share(self, count: int) -> str:
-        """So many of the commits, with their verb."""
+        """This number of the commits in words, with a verb."""
         if self.commits == 1:
             return "it was"
         return "all of them were" if count == self.commits else f"{count} of them {'was' if count == 1 else 'were'}"
@@ -170,33 +170,33 @@ class AfterDamageCount:
         self.records: Counter[int] = Counter()
 
     def add(self, entry: LogEntry) -> None:
-        """One more entry."""
+        """Add the next entry."""
         number = entry.type_number
         if number == COMMIT:
             self.commits += 1
             self._vlsns.append(entry.vlsn)
         elif number in PLAIN_LNS:
             self.records[_database(entry)] += 1
-        # The DTVLSN of a later entry covers the commits before it: they are on a majority of the group.
+        # The DTVLSN of a later entry covers the commits before it: a majority of the group has them.
         if number in TXN_ENDS and entry.replicated:
             self._dtvlsn = max(self._dtvlsn, _dtvlsn(entry))
         if number in _PROOFS.values():
-            # A CkptEnd or RollbackStart: its sync covers all commits so far, if something shows that it ended.
+            # A CkptEnd or RollbackStart: its sync covers all commits so far, if a later entry proves that it finished.
             self._before[number] = self.commits
-        # This entry is only written after that sync, so its presence is the proof.
+        # This entry is written only after that sync, so its presence is the proof.
         synced = self._before.get(_PROOFS.get(number, 0), 0)
         if synced > self._synced:
             self._synced, self._shown_by = synced, entry.lsn
 
     def result(self, handle: ReadFile, damage: Damage, *, has_later_file: bool) -> AfterDamage:
-        """What was found.
+        """The result.
 
         Arguments:
             handle, damage: the file, and its first bad entry.
-            has_later_file: a file after this one was begun, for which this one was synced.
+            has_later_file: a file after this one was begun, before which this one was synced.
         """
         acknowledged = sum(NULL_VLSN != vlsn <= self._dtvlsn for vlsn in self._vlsns)
-        # A file is synced before its successor is begun (R-LOG-13), which proves all of them at once.
+        # A file is synced before its successor is begun (R-LOG-13), which proves all commits at once.
         synced, shown_by = (self.commits, NULL_LSN) if has_later_file else (self._synced, self._shown_by)
         torn = _has_empty_sector(handle, damage)
         return AfterDamage(self.commits, synced, shown_by, acknowledged, torn, tuple(sorted(self.records.items())))
@@ -219,7 +219,7 @@ def _dtvlsn(entry: LogEntry) -> int:
 
 
 def _has_empty_sector(handle: ReadFile, damage: Damage) -> bool:
-    """Whether a whole sector of zeros lies in, or begins or ends in, the bad bytes."""
+    """Whether a whole sector of zeros overlaps the bad bytes."""
     start = offset_of(damage.lsn) // _SECTOR * _SECTOR
     end = offset_of(damage.lsn) + min(damage.length, _MOST_BYTES)
     data = handle.read(start, -(-(end - start) // _SECTOR) * _SECTOR)

@@ -1,7 +1,7 @@
-"""What a pass over a log yields: entries, and stretches of damage between them.
+"""The items of a pass over a log: entries, and stretches of damage between them.
 
-Who looks for few entries takes stretches of plain ones, each with the right checksum and link, that are still bytes:
-``Stretch.positions`` says where those of some types begin, and of those that are wanted ``entry_at`` makes entries.
+Callers that need few entries use stretches of plain entries, checked for checksum and link but not decoded:
+``Stretch.positions`` gives the positions of entries of some types, and ``entry_at`` makes an entry of one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.format.vlsn import NULL_VLSN
 
 _new_tuple: Final = tuple.__new__
 
-# Why bytes are damage; the words of finding messages and of NDJSON records.
+# Reasons for damage; also used in finding messages and NDJSON records.
 REASONS: Final[dict[str, str]] = {
     "type": "no known entry type",
     "size": "a negative item size",
@@ -50,15 +50,15 @@ AT_END_OF_LOG: Final = "end of log"
 
 
 class LogEntry(NamedTuple):
-    """One entry, its body not decoded. ``log_entry`` makes one faster.
+    """One entry, its body not decoded. ``log_entry`` creates one faster.
 
     Attributes:
-        lsn: where its header begins.
+        lsn: the position of its header.
         flags: the flags byte of the header.
         prev_offset: offset of the entry before it in the same file.
-        item_size: bytes of the body.
-        vlsn: NULL_VLSN when it has none.
-        checksum_ok: None for erased entries, whose checksum means nothing.
+        item_size: size of the body.
+        vlsn: NULL_VLSN if it has none.
+        checksum_ok: None for erased entries, whose checksum has no meaning.
     """
 
     lsn: int
@@ -89,12 +89,12 @@ class LogEntry(NamedTuple):
 
     @property
     def invisible(self) -> bool:
-        """Whether replication has rolled it back."""
+        """Whether replication rolled it back."""
         return is_invisible(self.flags, self.version)
 
     @property
     def total_bytes(self) -> int:
-        """Header and body."""
+        """Size of header and body."""
         length = header_bytes(self.flags, self.version)
         return length + self.item_size
 
@@ -119,7 +119,7 @@ def log_entry(
     checksum_ok: bool | None,
     body: bytes,
 ) -> LogEntry:
-    """The same as ``LogEntry``, in half the time: for what is done for every entry."""
+    """Same as ``LogEntry(...)``, in half the time; for code that runs for every entry."""
     return _new_tuple(
         LogEntry,
         (lsn, type_number, version, flags, prev_offset, item_size, vlsn, checksum, checksum_ok, body),
@@ -127,18 +127,18 @@ def log_entry(
 
 
 class Damage(NamedTuple):
-    """A stretch of a file that is not entries, or (with length 0) a broken link between two good ones.
+    """A stretch of a file without valid entries, or (with length 0) a broken link between two good ones.
 
     Attributes:
-        lsn: where it begins.
+        lsn: its start.
         length: bytes up to the next good entry or the end of the file.
         path: the file, relative to the environment.
         reason: a key of REASONS.
-        expected, found: the numbers that the reason compares, as text.
-        type_number: what the damaged entry says it is; 0 when it does not say.
-        next_lsn: the entry that was found after it; NULL_LSN when this file has no such entry.
-        found_by: how.
-        is_tail: nothing good follows in the last file: the torn end of a log, until somebody shows that it is more.
+        expected, found: the numbers that the reason refers to, as text.
+        type_number: the type in the header of the damaged entry; 0 if there is none.
+        next_lsn: the entry found after it; NULL_LSN if there is none in this file.
+        found_by: how that entry was found.
+        is_tail: no good entry follows in the last file: a torn end of the log, unless other evidence shows more.
     """
 
     lsn: int
@@ -169,17 +169,18 @@ class Damage(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Plain entries of one file in a row.
+    """Consecutive plain entries of one file.
 
     Attributes:
-        lsn: that of the buffer's first byte.
+        lsn: LSN of the buffer's first byte.
         version: log version of the file.
-        data: the buffer; it may hold more than the entries.
-        start, end: where they begin and end in it.
-        last: offset in the file of the last one.
-        entries: how many there are.
-        pairs: which ``type | flags << 8`` they have.
-        last_vlsn: of the last replicated one up to here, since the last entry that stood apart; NULL_VLSN without one.
+        data: the buffer; it may contain more than the entries.
+        start, end: bounds of the entries in it.
+        last: file offset of the last entry.
+        entries: number of entries.
+        pairs: the values of ``type | flags << 8`` that occur.
+        last_vlsn: VLSN of the last replicated entry since the last item that was not a stretch; NULL_VLSN if there is
+            none.
     """
 
     lsn: int
@@ -198,7 +199,7 @@ class Stretch(NamedTuple):
         return make_lsn(file_of(self.lsn), self.last)
 
     def positions(self, actions: list[int]) -> list[int]:
-        """Where the entries begin in the buffer that ``actions`` keeps; from ``walks.keeping``."""
+        """The buffer positions of the entries that ``actions`` keeps; see ``walks.keeping``."""
         found: list[int] = []
         if any(actions[pair] for pair in self.pairs):
             sift(self.data, self.start, self.end, actions, header_lengths(self.version), found, NO_TALLIES)
@@ -214,7 +215,7 @@ class Stretch(NamedTuple):
 
 
 def entry_at(data: bytes, pos: int, base_lsn: int, version: int) -> LogEntry:
-    """The plain entry at a position of a buffer whose first byte has an LSN."""
+    """The plain entry at a position of a buffer; ``base_lsn`` is the LSN of the buffer's first byte."""
     checksum, pair, prev, size = PLAIN_HEADER.unpack_from(data, pos)
     length = header_lengths(version)[pair]
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]

@@ -1,16 +1,15 @@
 """The files of an environment directory (je-log-format.md 2).
 
 ``%08x.jdb`` are log files; numbers may have gaps, since the cleaner deletes files in any order. Data sub-directories
-``data001`` ... hold them instead when ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were
-kept, ``%08x.bad`` last files that were set aside, ``%08x.tmp`` files in the making; ``7fffffff.jdb`` is not data but
-the marker "restore required".
-Every other file is ignored.
+``data001`` ... hold them instead if ``je.log.nDataDirectories`` is set. ``%08x.del`` are cleaned files that were kept,
+``%08x.bad`` last files that were set aside, ``%08x.tmp`` files being created; ``7fffffff.jdb`` is not data but the
+marker "restore required". All other files are ignored.
 
-A file whose header says nothing has the log version of a file beside it. Versions ascend with file numbers and change
-only when JE is upgraded (je-log-format.md 3.6), so the nearest file before it is the best witness, and without
-one the nearest file after it.
+A file with an unreadable header gets the log version of a neighbouring file. Versions ascend with file numbers and
+change only when JE is upgraded (je-log-format.md 3.6), so the best evidence is the nearest file before it, or else the
+nearest file after it.
 
-Example: the header of 00000003.jdb is zeros, 00000002.jdb is of version 17: the entries of 3 are read as version 17.
+Example: the header of 00000003.jdb is zeros, 00000002.jdb has version 17: the entries of 3 are read as version 17.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from engine.storage import base
 from engine.storage.base import Storage
 
 LOCK_FILE: Final = base.JE_LOCK_FILE
-# Bytes of the lock file: one writer locks the first; readers, for whom no file is deleted, share the second.
+# Bytes of the lock file: a writer locks the first; readers share the second, which prevents the deletion of files.
 WRITER_BYTE: Final = base.WRITER_BYTE
 READERS_BYTE: Final = 1
 MARKER_FILE_NUMBER: Final = 0x7FFFFFFF
 
-# Of a pass, between two reports.
+# Bytes of a pass between two reports of progress.
 _EVERY_BYTES: Final = 1 << 20
 _EVERY_ITEMS: Final = 1 << 11
 
@@ -54,14 +53,14 @@ class LogFile(NamedTuple):
 
 
 class LogFiles(NamedTuple):
-    """What an environment directory holds.
+    """The contents of an environment directory.
 
     Attributes:
         files: log files in ascending order of their number, without the marker.
         marker: the file 7fffffff.jdb, or None.
         set_aside: paths of ``.del``, ``.bad``, ``.bup.N`` and ``.tmp`` files.
-        twice: paths that repeat the number of another file (in two data directories).
-        data_directories: how many data sub-directories there are.
+        twice: paths with the number of another file (in two data directories).
+        data_directories: number of data sub-directories.
     """
 
     files: tuple[LogFile, ...]
@@ -75,9 +74,9 @@ class LogFiles(NamedTuple):
         return next((file for file in self.files if file.number == number), None)
 
     def end_file(self) -> int:
-        """Number of the file that the log ends in: the last one that holds more than a file header (R-LOG-30).
+        """Number of the last file that holds more than a file header (R-LOG-30).
 
-        The first file when none does, -1 when there is no file.
+        The number of the first file if no file does; -1 if there are no files.
         """
         holding = (file.number for file in reversed(self.files) if file.size_bytes > FILE_HEADER_BYTES)
         return next(holding, self.files[0].number if self.files else -1)
@@ -87,17 +86,18 @@ class LogFiles(NamedTuple):
         return self.files if self.marker is None else (*self.files, self.marker)
 
     def missing(self) -> tuple[int, ...]:
-        """Numbers between the first and the last file that no file has."""
+        """Missing file numbers between the first and the last file."""
         numbers = {file.number for file in self.files}
         gaps: list[int] = []
         for before, after in zip(self.files, self.files[1:], strict=False):
-            # A directory with files 0 and 7ffffffe has a gap of two billion: name the ends, not each number.
+            # A directory with files 0 and 7ffffffe has a gap of two billion: return only the ends of a gap, not each
+            # number.
             span = range(before.number + 1, after.number)
             gaps += span if len(span) <= _MOST_MISSING else (span[0], span[-1])
         return tuple(number for number in gaps if number not in numbers)
 
     def is_whole(self) -> bool:
-        """Whether all files from 0 to the last one are there. Where not, a cleaner has deleted some, or somebody."""
+        """Whether all files from 0 to the last one exist. If not, the cleaner or something else has deleted some."""
         return not self.missing() and bool(self.files) and self.files[0].number == 0
 
 
@@ -148,7 +148,7 @@ def list_log_files(storage: Storage) -> LogFiles:
 
 
 def new_file_name(path: str) -> str:
-    """What a log file is called until its header and its first entry are durable; JE passes such names over."""
+    """The name of a log file until its header and its first entry are durable; JE ignores such names."""
     return f"{path.removesuffix('.jdb')}.tmp"
 
 
@@ -161,31 +161,31 @@ def log_file_path(number: int, data_directories: int) -> str:
     """The path of a new log file.
 
     Arguments:
-        data_directories: how many directories take files in turn; 0 for none.
+        data_directories: number of directories that take files in turn; 0 for none.
     """
     directory = f"data{number % data_directories + 1:03d}/" if data_directories else ""
     return f"{directory}{log_file_name(number)}"
 
 
 def make_file(storage: Storage, path: str, data: bytes) -> None:
-    """Put the first bytes of a file on disk: header and first entry together, or neither (R-LOG-16)."""
+    """Write the first bytes of a file so that header and first entry are on disk together, or neither (R-LOG-16)."""
     temporary = new_file_name(path)
     file = storage.open_rw(temporary, create=True)
     try:
-        # A crash may have left one.
+        # An earlier crash may have left such a file.
         file.truncate(0)
         file.write(0, data)
-        # Before it has the name of a log file: a crash leaves no log file whose first sectors are lost.
+        # Before the rename: no crash leaves a log file whose first sectors are lost.
         file.sync()
     finally:
         file.close()
     storage.rename(temporary, path)
-    # An fsync of the file does not cover its name, without which a commit in it would be lost.
+    # An fsync of the file does not cover its name, without which its commits would be lost.
     storage.sync_directory(path.rpartition("/")[0])
 
 
 def log_file_number(name: str) -> int | None:
-    """The number of a log file by its name, None when it is no log file."""
+    """The number in the name of a log file; None for other names."""
     matched = _LOG_FILE.fullmatch(name)
     return int(matched.group(1), 16) if matched else None
 
@@ -195,12 +195,12 @@ def _is_directory(storage: Storage, path: str) -> bool:
     return found is not None and found.is_directory
 
 
-# Files looked at on each side.
+# The most files that are examined on each side.
 _MOST_ASKED: Final = 16
 
 
 def version_beside(storage: Storage, path: str) -> int:
-    """The log version of the nearest file in the same directory, the newest when none tells.
+    """The log version of the nearest readable file in the same directory; the newest version if there is none.
 
     Arguments:
         storage: the environment.
@@ -220,7 +220,7 @@ def version_beside(storage: Storage, path: str) -> int:
 
 
 def header_version(start: bytes) -> int | None:
-    """The version that an intact file header names, None when it is not intact.
+    """The version in an intact file header; None if the header is not intact.
 
     Arguments:
         start: the first bytes of a file.
@@ -228,7 +228,7 @@ def header_version(start: bytes) -> int | None:
     header = start[:FILE_HEADER_BYTES]
     if len(header) < FILE_HEADER_BYTES or header[TYPE_AT] != FILE_HEADER:
         return None
-    # The version says which bits the checksum covers, so it is taken before the checksum is known to be right.
+    # The version determines the bits that the checksum covers, so it is read before the checksum is verified.
     version = int.from_bytes(header[VERSION_AT:], "little", signed=True)
     stored = int.from_bytes(header[:CHECKSUM_BYTES], "little")
     return version if entry_checksum(header, version) == stored else None
@@ -249,23 +249,23 @@ def _version_of(storage: Storage, path: str) -> int | None:
 
 
 class _Placed(Protocol):
-    """Stands somewhere in the log."""
+    """An object with a position in the log."""
 
     @property
     def lsn(self) -> int:
-        """Where."""
+        """Its position."""
 
 
 _Item = TypeVar("_Item", bound=_Placed)
 
 
 class LogProgress:
-    """Tells a listener how many bytes a pass over log files has read: one file may be the whole log.
+    """Reports to a listener how many bytes a pass over log files has read; a single file may be the whole log.
 
     Arguments:
-        listener: hears them.
+        listener: receives the reports.
         name: the step.
-        files: those that are read, ascending.
+        files: the files of the pass, ascending.
         backward: the pass begins at the end.
     """
 
@@ -277,7 +277,7 @@ class LogProgress:
         self._next = 1
 
     def at(self, lsn: int) -> None:
-        """The pass has come to an LSN."""
+        """Report that the pass has reached an LSN."""
         place = min(self._before.get(file_of(lsn), 0) + offset_of(lsn), self._total)
         done = self._total - place if self._backward else place
         if done >= self._next:
@@ -285,7 +285,7 @@ class LogProgress:
             self._listener.step(self._name, done, self._total)
 
     def end(self) -> None:
-        """The pass is over."""
+        """Report the end of the pass."""
         self._listener.step(self._name, self._total, self._total)
 
     def along(self, items: Iterable[_Item], *, every: int | None = None) -> Iterator[_Item]:

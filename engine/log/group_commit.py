@@ -1,11 +1,11 @@
-"""Group commit: one fsync for all callers that asked during the one before (R-LOG-25).
+"""Group commit: one fsync for all callers that asked during the previous one (R-LOG-25).
 
-The first caller becomes leader and syncs. A caller that comes meanwhile waits; the leader's sync serves it if it began
-after the caller's bytes were written, otherwise the next leader does. No caller returns before its own bytes are
-durable. A caller that has waited for ``je.log.fsyncTimeout`` syncs itself.
+The first caller becomes leader and syncs. A caller that arrives meanwhile waits. The leader's sync serves it if the
+sync began after the caller's bytes were written; otherwise the next leader's does. No caller returns before its own
+bytes are durable. A caller that has waited for ``je.log.fsyncTimeout`` syncs by itself.
 
-With ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` both above 0 a leader first waits until that
-number of callers have joined, or that time has passed: fewer fsyncs, later answers.
+If ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` are both above 0, a leader first waits until that
+number of callers have joined or that time has passed: fewer fsyncs, but slower commits.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class GroupCommit:
     """Serialises fsyncs.
 
     Arguments:
-        flush_and_sync: writes and syncs everything logged so far; returns the LSN up to which it is durable. It may be
-            called by several threads at once.
+        flush_and_sync: writes and syncs everything logged so far; returns the LSN up to which it is durable. Several
+            threads may call it at once.
 
     Attributes:
         timeout_ms: je.log.fsyncTimeout.
         interval_ms, threshold: je.log.groupCommitInterval and je.log.groupCommitThreshold; 0 for none.
-        requests, syncs: how many asked, and how many fsyncs that took.
+        requests, syncs: number of requests, and number of fsyncs for them.
     """
 
     def __init__(self, flush_and_sync: Callable[[], int], settings: GroupSettings = UNGROUPED) -> None:
@@ -60,7 +60,7 @@ class GroupCommit:
         self.requests = self.syncs = 0
 
     def sync(self, lsn: int) -> None:
-        """Return when everything before an LSN is durable.
+        """Wait until everything before an LSN is durable.
 
         Raises:
             StorageError: the fsync failed; the caller's bytes may or may not be on disk.
@@ -68,30 +68,31 @@ class GroupCommit:
         with self._changed:
             self.requests += 1
             leads = self._lead_or_wait(lsn)
-            # Served by somebody else; without either, the wait timed out and the caller syncs for itself.
+            # Another caller's sync covered this one. If neither holds, the wait timed out and the caller syncs by
+            # itself.
             if not leads and self._durable >= lsn:
                 return
-        # Stays so when the fsync fails: no caller may take it for success.
+        # Remains so if the fsync fails: no caller may take that for success.
         durable = NULL_LSN
         try:
             durable = self._flush_and_sync()
         finally:
             with self._changed:
                 if leads:
-                    # Also after a failure, or all that wait would wait for a leader that is gone.
+                    # Also after a failure; otherwise all waiting callers would wait for a leader that is gone.
                     self._leading = False
                 self.syncs += 1
                 self._durable = max(self._durable, durable)
                 self._changed.notify_all()
 
     def _lead_or_wait(self, lsn: int) -> bool:
-        """Wait to be served, or become leader; True for a leader. With the condition held."""
+        """Wait to be served, or become leader; True for a leader. The caller holds the condition."""
         if self._durable >= lsn or not self._leading:
             return self._become_leader(lsn)
         deadline = time.monotonic() + self.timeout_ms / 1000
         self._waiting += 1
         if self._gathering:
-            # The leader is counting members, not waiting for an fsync.
+            # The leader is waiting for members, not for an fsync.
             self._changed.notify_all()
         try:
             while self._leading and self._durable < lsn:
@@ -101,11 +102,11 @@ class GroupCommit:
                 self._changed.wait(left)
         finally:
             self._waiting -= 1
-        # The leader's fsync began before these bytes were written, so somebody has to begin another (R-LOG-25).
+        # The leader's fsync began before these bytes were written, so another one is needed (R-LOG-25).
         return self._become_leader(lsn)
 
     def _become_leader(self, lsn: int) -> bool:
-        """Lead, unless there is nothing left to sync."""
+        """Become leader, unless nothing is left to sync."""
         if self._durable >= lsn:
             return False
         self._leading = True
@@ -113,7 +114,7 @@ class GroupCommit:
         return True
 
     def _gather(self) -> None:
-        """As leader, wait for a group."""
+        """As leader, wait for the group to fill."""
         if self.interval_ms <= 0 or self.threshold <= 0:
             return
         until = time.monotonic() + self.interval_ms / 1000

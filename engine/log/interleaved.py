@@ -1,15 +1,15 @@
 """Did two processes write one log file?
 
-``je.lck`` keeps a second writer out. Where it was deleted, or the file system has no locks, two processes append to the
-same file, each at the offsets that it knows, and overwrite each other's entries. What is left are pieces of two chains
-of prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten: to a
-place in the middle of an intact entry before the damage, which no damage explains, or in the middle of the damaged one.
-The latter can have another cause, a damaged size and a second damaged entry, so once is not enough. Ordinary damage
-looks different: the entry after it points to the damaged one.
+``je.lck`` excludes a second writer. If it was deleted, or the file system has no locks, two processes append to the
+same file, each at its own offsets, and overwrite each other's entries. The result is pieces of two chains of
+prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten. It may
+point into the middle of an intact entry before the damage, which no damage explains, or into the middle of the damaged
+one. The latter can have another cause, a damaged size and a second damaged entry, so one case is not enough. Ordinary
+damage looks different: the entry after it points to the damaged one.
 
-Old bytes that come back (sectors of a write that was lost, a file restored in part) leave the same picture.
+Old bytes that reappear (sectors of a lost write, a file restored in part) look the same.
 
-Example: ``a@100 a@160 (damage@220..240) b@240 (prev 190)``: what stood at 190 was overwritten by the second ``a``.
+Example: ``a@100 a@160 (damage@220..240) b@240 (prev 190)``: the second ``a`` has overwritten the entry at 190.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.log.reader import FileReader
 from engine.log.window import look
 from engine.storage.base import Storage
 
-# Changes of the chain that damage of another kind may explain one by one.
+# Number of changes of the chain that other kinds of damage could explain only one at a time.
 _ENOUGH: Final = 2
 
 
@@ -32,9 +32,9 @@ class InterleavedChains(NamedTuple):
     """Two chains of entries in one file.
 
     Attributes:
-        lsn: the first intact entry that goes on with another chain.
-        named: offset of the entry that it points back to, which is overwritten.
-        changes: how many times the chain changes.
+        lsn: the first intact entry that continues another chain.
+        named: offset of the overwritten entry that it points back to.
+        changes: number of times the chain changes.
     """
 
     lsn: int
@@ -43,11 +43,11 @@ class InterleavedChains(NamedTuple):
 
 
 def find_interleaved(storage: Storage, file: LogFile, *, is_last: bool) -> InterleavedChains | None:
-    """The first place where a file goes on with another chain; None when its entries are of one.
+    """The first place where a file continues another chain; None if all entries belong to one chain.
 
     Arguments:
         storage: the environment.
-        file: a file with damage; in others there is nothing to find.
+        file: a file with damage; other files have no such place.
         is_last: the log ends in it.
 
     Raises:
@@ -64,7 +64,7 @@ def find_interleaved(storage: Storage, file: LogFile, *, is_last: bool) -> Inter
 
 
 class _Changes:
-    """Changes of the chain, while a file is read."""
+    """Collects changes of the chain while a file is read."""
 
     def __init__(self) -> None:
         self._last = self._damage = -1
@@ -73,14 +73,15 @@ class _Changes:
         self._certain = False
 
     def damage(self, offset: int) -> None:
-        """A stretch of damage; the next entry begins after it."""
+        """Note a stretch of damage; the next entry comes after it."""
         self._damage = offset
         self._candidate = None
 
     def entry(self, reader: FileReader, entry: LogEntry) -> None:
-        """An intact entry."""
+        """Note an intact entry."""
         offset = offset_of(entry.lsn)
-        # Where bytes were removed or put in, all links are off by their number.
+        # The next link is right. If bytes had been removed or inserted, all later links would be off by the same
+        # number.
         if self._candidate is not None and entry.prev_offset == self._last:
             self._take(*self._candidate)
         self._candidate = None
@@ -95,7 +96,7 @@ class _Changes:
         self._last, self._damage = offset, -1
 
     def result(self, number: int) -> InterleavedChains | None:
-        """What was seen of the file of a number."""
+        """The findings for the file with this number."""
         if not self._certain and len(self._found) < _ENOUGH:
             return None
         at, named = self._found[0]
@@ -107,9 +108,9 @@ class _Changes:
 
 
 def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[int, int]:
-    """The first intact entry after damage that leads to an entry, and where it points back to.
+    """The first intact entry after damage that links forward to an entry, and the offset it points back to.
 
-    The reader takes the first entry that it is sure of. Intact ones can stand before it, in the damage.
+    The reader returns the first entry that it is sure of. There may be intact ones before it, within the damage.
     """
     at, named = offset_of(entry.lsn), entry.prev_offset
     while since < named < at:
@@ -117,7 +118,7 @@ def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[in
         header = examined.header
         if header is None or examined.verdict not in (GOOD, BAD_PREV):
             break
-        # Its end is where the piece was known to go on: else it only looks like an entry.
+        # It must end where the piece is known to continue; otherwise it only looks like an entry.
         if named + examined.header_bytes + header.item_size != at:
             break
         at, named = named, header.prev_offset
@@ -125,10 +126,10 @@ def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[in
 
 
 def _is_inside(reader: FileReader, start: int, named: int) -> bool:
-    """Whether a place is in the middle of the entry whose damaged remains begin at an offset."""
+    """Whether a place lies in the middle of the entry whose damaged remains begin at ``start``."""
     header = look(reader.window, start, reader.version, -1).header
     if header is None:
         return False
     end = start + header_bytes(header.flags, reader.version) + header.item_size
-    # A size that was damaged itself is almost always that of no entry of the file.
+    # A size that is itself damaged hardly ever fits an entry of the file.
     return start < named < end <= reader.window.size_bytes

@@ -1,13 +1,13 @@
 """The latches of an environment: re-entrant locks under which its parts change.
 
-A change that ends half way, by an exception that is not one of ours (``JetoolError``), leaves memory in a state that
-must not reach the log: an interrupt, a full memory, a defect. ``unexpected`` is told of it while the latch is still
-held, so that no other thread sees the half-made state and logs it; the log writer then refuses everything, as after a
-failed write, and recovery makes good what was acknowledged. The latch of the trees is refused from then on too: a
-search could miss a record in a node that was split by half.
+An exception other than the project's own (``JetoolError``), such as an interrupt, exhausted memory or a defect, can end
+a change half way and leave memory in a state that must not reach the log. ``unexpected`` is called for it while the
+latch is still held, so that no other thread sees the half-made state and logs it. The log writer then refuses
+everything, as after a failed write, and recovery restores what was acknowledged. The latch of the trees is refused from
+then on too: a search could miss a record in a half-split node.
 
-Example: KeyboardInterrupt between the LN of a put in the buffer and its slot: the writer is invalid, the put was not
-acknowledged, and a later put or get is refused.
+Example: KeyboardInterrupt after the LN of a put is in the buffer and before its slot is set: the writer is invalid, the
+put was not acknowledged, and later puts and gets are refused.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from engine.errors import JetoolError
 
 
 class Latch:
-    """A re-entrant lock that reports changes which ended half way.
+    """A re-entrant lock that reports changes interrupted half way.
 
     Attributes:
-        acquire, release: as those of a lock; what is held so reports nothing, and asks for ``refusal`` itself.
-        unexpected: told of exceptions of other kinds that leave a ``with`` block; None while nothing can be logged.
-        refusal: raises the reason why what the latch guards must not be used any more; None while it may.
+        acquire, release: methods of the lock itself; used directly they report nothing, and do not check ``refusal``.
+        unexpected: called with unexpected exceptions that leave a ``with`` block; None while nothing can be logged.
+        refusal: raises the reason why the guarded state must not be used any more; None while it may be used.
     """
 
     def __init__(self) -> None:
@@ -56,6 +56,6 @@ class Latch:
 
 
 def is_unexpected(error: BaseException) -> bool:
-    """Whether an exception may have ended a change half way."""
-    # A generator that is closed has given up its place between two steps.
+    """Whether an exception may have interrupted a change half way."""
+    # A generator is closed between two steps.
     return not isinstance(error, (JetoolError, GeneratorExit))

@@ -1,9 +1,9 @@
-"""The restore marker: a file that says that an environment must not be opened (R-LOG-37, R-LOG-38).
+"""The restore marker: a file that forbids opening an environment (R-LOG-37, R-LOG-38).
 
-It is the highest log file, so that JE and this program read it first and refuse to open the environment, until
-somebody has restored the files and removes it. A network restore writes it while files are being replaced; a writer
-that stays writes it when it meets damage in a file (``EnvironmentConfig.mark_damage``): files that recovery does not
-read are not looked at when an environment is opened, so without it the damage would be forgotten at the next start.
+It has the highest file number, so that JE and this program read it first and refuse to open the environment until an
+operator has restored the files and removed it. A network restore writes it while files are being replaced. A
+long-running writer writes it when it meets damage in a file (``EnvironmentConfig.mark_damage``): opening does not check
+files that recovery does not read, so without the marker the damage would be forgotten at the next start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write_marker(storage: Storage, why: RestoreRequired) -> None:
     """Write the marker, durably.
 
     Arguments:
-        why: NETWORK_RESTORE or LOG_CHECKSUM, when, and for the latter where.
+        why: NETWORK_RESTORE or LOG_CHECKSUM, the time, and for the latter the place.
     """
     header = encode_file_header(FileHeader(why.time, _NUMBER, 0, WRITTEN_VERSION), WRITTEN_VERSION)
     body = encode_restore_required(why, WRITTEN_VERSION)
@@ -41,5 +41,5 @@ def write_marker(storage: Storage, why: RestoreRequired) -> None:
         file.sync()
     finally:
         file.close()
-    # The name too has to survive a crash, or the environment would open as if it were whole.
+    # The name must survive a crash too; otherwise the environment would open as if it were whole.
     storage.sync_directory()

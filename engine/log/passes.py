@@ -1,11 +1,11 @@
 """Forward and backward passes over a stretch of the log, for recovery (R-LOG-43, R-LOG-44).
 
-A pass yields ``RawEntry`` entries of the wanted types and skips the others by their headers alone. Checksums are not
-computed here: recovery verifies its whole range once (``verify``) before the first pass. Memory is bounded by one
-piece of a file, whatever the size of the log.
+A pass yields ``RawEntry`` entries of the wanted types and skips the others by their headers. It computes no checksums:
+recovery verifies its whole range once (``verify``) before the first pass. Memory is bounded by one piece of a file,
+whatever the size of the log.
 
-Who looks at millions of entries takes the pieces themselves (``forward_pieces``, ``backward_pieces``), asks where the
-wanted entries begin in each (``positions``), and makes a ``RawEntry`` only of those that need one (``raw_at``).
+Code that processes millions of entries uses the pieces themselves (``forward_pieces``, ``backward_pieces``), gets the
+positions of the wanted entries in each (``positions``), and makes a ``RawEntry`` only where it needs one (``raw_at``).
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from engine.log.reader import FileReader
 from engine.workers.process import MOST_NUMBERS
 
 _PIECE_BYTES: Final = 1 << 20
-# Processes share a range by files, in parts of at least that size.
+# Processes share a range by files, in parts of at least this size.
 SHARE_BYTES = 24 << 20
 _new_tuple: Final = tuple.__new__
 _PASS_BY: Final = [0] * PAIRS
-# Data, header lengths, places of what is wanted (extended); where there is no whole entry any more.
+# Called with data, header lengths and a list to extend by the wanted positions; returns the position of the first
+# incomplete entry.
 Pick = Callable[[bytes, list[int], list[int]], int]
 
 
 class RawEntry(NamedTuple):
-    """One entry as a pass sees it; the body is not decoded."""
+    """One entry in a pass; the body is not decoded."""
 
     lsn: int
     type_number: int
@@ -52,10 +53,10 @@ class RawEntry(NamedTuple):
 
 
 class RangePiece(NamedTuple):
-    """Whole entries of one file, as many as one read brings.
+    """Whole entries of one file, as many as one read returns.
 
     Attributes:
-        lsn: that of the first byte, which begins an entry.
+        lsn: LSN of the first byte, where an entry begins.
         version: log version of the file.
         data: the bytes.
     """
@@ -66,7 +67,7 @@ class RangePiece(NamedTuple):
 
 
 class LogRange(NamedTuple):
-    """A stretch of the log: entries that begin in ``[start, end)``; ``start`` NULL_LSN means the first file."""
+    """A range of the log: entries that begin in ``[start, end)``; ``start`` NULL_LSN means the first file."""
 
     start: int
     end: int
@@ -76,14 +77,14 @@ def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list
     """The files that a range touches, ascending.
 
     Arguments:
-        gaps: files in between may be missing: the cleaner has deleted them.
+        gaps: files in between may be missing because the cleaner has deleted them.
 
     Raises:
-        DamageError: the first file, or one between it and the last of them, is missing (R-LOG-44).
+        DamageError: the first file is missing, or one between the first and the last (R-LOG-44).
     """
     found = _touched(access, extent)
     numbers = [file.number for file in found]
-    # Even where gaps are allowed: without its first file the range does not begin where it should.
+    # Even if gaps are allowed: without its first file the range lacks its beginning.
     if extent.start != NULL_LSN and numbers and numbers[0] != file_of(extent.start):
         raise _missing(access, file_of(extent.start))
     for before, after in pairwise(numbers):
@@ -93,10 +94,10 @@ def files_in(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> list
 
 
 def shares_of(access: LogAccess, extent: LogRange) -> list[LogRange]:
-    """A range in parts of whole files, for several processes.
+    """Divide a range into parts of whole files, for several processes.
 
     Raises:
-        DamageError: its first file is missing, or one after it.
+        DamageError: its first file is missing, or a later one.
     """
     files = files_in(access, extent)
     least = max(SHARE_BYTES, sum(file.size_bytes for file in files) // MOST_NUMBERS)
@@ -116,9 +117,9 @@ def forward(
 
     Arguments:
         access: the log.
-        extent: which part; its entries must be intact.
+        extent: the part of the log; its entries must be intact.
         wanted: type numbers, or None for all.
-        gaps: as in ``files_in``; who passes True must see from the entries whether some are missing.
+        gaps: as in ``files_in``; a caller that passes True must detect missing entries by itself.
     """
     for piece in forward_pieces(access, extent, gaps=gaps):
         for pos in positions(piece, wanted):
@@ -132,7 +133,7 @@ def backward(
     """Entries of a range, the last one first.
 
     Arguments:
-        on_gap: hears of every gap in the numbers of the files; without it a gap is damage.
+        on_gap: called for every gap in the file numbers; without it a gap is damage.
     """
     for piece in backward_pieces(access, extent, on_gap):
         for pos in reversed(positions(piece, wanted)):
@@ -149,16 +150,17 @@ def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -
 
 
 def picked_pieces(access: LogAccess, extent: LogRange, pick: Pick) -> Iterator[tuple[RangePiece, list[int]]]:
-    """A range in pieces, in log order, with the entries that are picked; in one walk, for those who want few of many.
+    """A range in pieces, in log order, with the positions of the picked entries; one walk, for callers that need few of
+    many.
 
     Arguments:
         access, extent: as for ``forward``.
-        pick: appends where the wanted entries begin in a buffer to a list, and returns where it has no whole entry any
-            more. Called with the header lengths of the file, and more than once for an entry that is larger than a
-            piece.
+        pick: appends the positions of the wanted entries in a buffer to a list, and returns the position of the first
+            incomplete entry. It is called with the header lengths of the file, and more than once for an entry that is
+            larger than a piece.
 
     Yields:
-        Pieces that may end within an entry.
+        Pieces, which may end within an entry.
     """
     for file in files_in(access, extent):
         pos, end = _bounds(access, file, extent)
@@ -182,7 +184,7 @@ def picked_pieces(access: LogAccess, extent: LogRange, pick: Pick) -> Iterator[t
 def backward_pieces(
     access: LogAccess, extent: LogRange, on_gap: Callable[[], None] | None = None
 ) -> Iterator[RangePiece]:
-    """The same pieces, the last one first; arguments as for ``backward``."""
+    """The pieces of ``forward_pieces``, the last one first; arguments as for ``backward``."""
     above: LogFile | None = None
     for file in reversed(_touched(access, extent)):
         if above is not None and above.number != file.number + 1:
@@ -191,14 +193,14 @@ def backward_pieces(
             on_gap()
         above = file
         start, end = _bounds(access, file, extent)
-        # Where pieces end is known from the front only.
+        # The ends of pieces can only be found from the front.
         for base, length in reversed([(base, len(data)) for base, data in _pieces(access, file, start, end)]):
             data = access.handle(file.number).read(base, length)
             yield RangePiece((file.number << 32) + base, access.version_of(file.number), data)
 
 
 def positions(piece: RangePiece, wanted: frozenset[int] | None) -> list[int]:
-    """Where the entries of some types begin in a piece, ascending; None for those of all types."""
+    """The positions of entries of some types in a piece, ascending; None for all types."""
     found: list[int] = []
     sift(piece.data, 0, len(piece.data), keeping(wanted), header_lengths(piece.version), found, NO_TALLIES)
     return found
@@ -211,14 +213,14 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     length = header_lengths(version)[pair]
     body = pos + length
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
-    # As Raw(...), without the call of a Python function that a NamedTuple's constructor is.
+    # Same as Raw(...), but without the Python call of a NamedTuple's constructor.
     return _new_tuple(
         RawEntry, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size)
     )
 
 
 def bytes_of(access: LogAccess, extent: LogRange) -> int:
-    """Bytes of a range, for progress; files that are missing have none."""
+    """Size of a range in bytes, for progress; missing files count as empty."""
     return sum(
         max(0, end - start) for start, end in (_bounds(access, file, extent) for file in _touched(access, extent))
     )
@@ -231,17 +233,18 @@ def verify(
     listener: Listener = SILENT,
     on_changed: Callable[[DamageError], None] | None = None,
 ) -> None:
-    """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that none lost its end.
+    """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that no file lost its
+    end.
 
-    A file is synced before the next one is begun, whose header names its last entry (R-LOG-13). Entries after that one
-    are right: a kill left the header alone, and the earlier file was written on.
+    A file is synced before the next one is begun, and the header of the next one names the last entry (R-LOG-13).
+    Entries after the named one are valid: a kill left the header alone, and the earlier file was continued.
 
     Arguments:
-        on_changed: is called for an entry with a wrong checksum whose size leads to the next entry;
-            without it such an entry is an error too.
+        on_changed: called for an entry with a wrong checksum whose size leads to the next entry; without it such an
+            entry is an error too.
 
     Raises:
-        DamageError: the first bad entry, or the end that is missing.
+        DamageError: the first bad entry, or the missing end.
     """
     last_offset, number = -1, -2
     total = sum(file.size_bytes for file in access.files() if first_file <= file.number < last_file)
@@ -254,7 +257,7 @@ def verify(
             raise _lost_end(access, number, last_offset, named)
         if file.number == last_file:
             return
-        # None of these files is the last, so bad bytes at an end are damage, not a torn tail.
+        # None of these files is the last, so bad bytes at the end are damage, not a torn tail.
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
             check = check_file(reader, with_sizes=False)
             for seen in check.damages:
@@ -266,7 +269,7 @@ def verify(
 
 
 def _is_in_chain(access: LogAccess, damage: Damage) -> bool:
-    """Whether a bad entry leads by its size to the one after it, so that passes get over it."""
+    """Whether the size of a bad entry leads to the next entry, so that passes can step over it."""
     if damage.reason != "checksum" or not damage.has_next:
         return False
     number, offset = file_of(damage.lsn), offset_of(damage.lsn)
@@ -275,7 +278,7 @@ def _is_in_chain(access: LogAccess, damage: Damage) -> bool:
 
 
 def _way_on(access: LogAccess) -> str:
-    """What helps where JE refuses as well."""
+    """The hint for damage at which JE refuses too."""
     env = access.storage.root
     return (
         f"restore the file from a backup (jetool verify {env} says what else is damaged), or save what can be read: "
@@ -286,15 +289,15 @@ def _way_on(access: LogAccess) -> str:
 def _touched(access: LogAccess, extent: LogRange) -> list[LogFile]:
     first = -1 if extent.start == NULL_LSN else file_of(extent.start)
     found = [file for file in access.files() if first <= file.number <= file_of(extent.end)]
-    # A last file that holds no entry does not belong to the log yet.
+    # A last file without entries does not belong to the log yet.
     return [file for file in found if file.number < file_of(extent.end) or offset_of(extent.end) > FILE_HEADER_BYTES]
 
 
 def require_end(access: LogAccess, last_file: int) -> None:
-    """Check that the file after the last one that holds entries, which has none, is the next one.
+    """Check that a last file without entries directly follows the last file with entries.
 
-    It is made when the one before is full. Where its number is higher, files with entries are gone, and the log only
-    seems to end before them. JE goes on without a word (D-18).
+    Such a file is created when the one before is full. If its number is higher, files with entries are missing, and the
+    log only appears to end before them. JE continues without an error (D-18).
 
     Raises:
         DamageError: a file is missing.
@@ -327,7 +330,7 @@ def _corrupt(access: LogAccess, damage: Damage, consequence: str) -> DamageError
 
 
 def _named_end(access: LogAccess, file: LogFile) -> int:
-    """Offset of the last entry of the file before, as a file's header has it; -1 where no header is."""
+    """Offset of the previous file's last entry according to this file's header; -1 if there is no header."""
     version = access.version_of(file.number)
     head = access.handle(file.number).read(0, FILE_HEADER_BYTES)
     try:

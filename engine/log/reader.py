@@ -1,16 +1,16 @@
-"""Read one log file forward: its entries, and every stretch of bytes that is no entry.
+"""Read one log file forward: its entries, and every stretch of damage.
 
-``engine.log.scan`` makes passes over whole logs of it. Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41
+``engine.log.scan`` builds passes over whole logs from it. Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41
 (checksums), je-log-format.md 3.8 and 16.
 
-* A file's version is that of its header. When the header is damaged, it is the version that makes the header's checksum
-  right; failing that, the one that it names if that is a version, else that of a file beside it (``version_beside``).
-  The entries after the header are still read.
-* Damage does not stop a reader. It yields one ``Damage`` for the stretch and goes on with the next good entry
-  (``next_good``). In the last file, damage that nothing good follows is the torn tail of the log.
-* Where bytes were lost or inserted, every entry after them is displaced and its link wrong by the same number: that is
-  one broken link, not one for each entry.
-* The three ways to read a file share every decision: ``FileReader.entries`` yields entries one by one,
+* A file's version is the one in its header. If the header is damaged, it is the version for which the header's checksum
+  is right; otherwise the version in the header, if it is a known one; otherwise that of a neighbouring file
+  (``version_beside``). The entries after the header are still read.
+* Damage does not stop a reader. It yields one ``Damage`` for the stretch and continues with the next good entry
+  (``next_good``). In the last file, damage without a good entry after it is the torn tail of the log.
+* If bytes were lost or inserted, every later entry is displaced and its link is wrong by the same number: this counts
+  as one broken link, not one for each entry.
+* The three ways to read a file make the same decisions: ``FileReader.entries`` yields entries one by one,
   ``FileReader.stretches`` leaves plain ones in their buffer, ``engine.log.check`` counts them in bulk.
 """
 
@@ -49,7 +49,7 @@ from engine.storage.base import Storage
 
 # Below every VLSN.
 _LEAST_VLSN: Final = -(1 << 63)
-# JE counts log versions one by one: 26 after twenty years.
+# JE's log versions increase one by one: version 26 after twenty years.
 _NEWEST_CREDIBLE: Final = 256
 
 
@@ -59,12 +59,12 @@ class FileReader:
     Arguments:
         storage: the environment.
         file: the file.
-        is_last: it is the last file, so that bad bytes at its end are a torn tail.
-        version: what to take when the file's own header cannot be read; None: that of a file beside it.
-        window_bytes: how much of the file to hold at once.
+        is_last: whether it is the last file, in which bad bytes at the end are a torn tail.
+        version: the version to assume if the file's header cannot be read; None: that of a neighbouring file.
+        window_bytes: how much of the file to hold in memory.
 
     Raises:
-        UnsupportedError: an intact header names a version that this program does not read.
+        UnsupportedError: an intact header has a version that this program does not read.
         StorageError: the file cannot be read.
     """
 
@@ -83,12 +83,12 @@ class FileReader:
         self.window = Window(self._handle, max(file.size_bytes, self._handle.size()), window_bytes)
         self._name = f"{storage.root}/{file.path}"
         self._budget = SearchBudget(self.window.size_bytes)
-        # The last entry with a broken link, and how far links are off there when that is known.
+        # The last entry with a broken link, and, if known, the distance by which links are off there.
         self._displaced: tuple[int, int | None] = (-1, None)
         self.header, self.version = self._read_header(storage, version)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._handle.close()
 
     def __enter__(self) -> FileReader:
@@ -103,13 +103,13 @@ class FileReader:
         Arguments:
             start: an entry boundary; 0 is the file header.
             end: an offset, or None for the end of the file.
-            prev: offset of the entry before ``start``; -1 when not known, and then its link is not checked.
+            prev: offset of the entry before ``start``; -1 if not known, and then the first link is not checked.
         """
         window, version = self.window, self.version
         limit = window.size_bytes if end is None else end
         plain, lengths, unpack = plain_pairs(version), header_lengths(version), PLAIN_HEADER.unpack_from
         lsn_base = self.file.number << 32
-        # The first entry after the header names the header (R-LOG-9).
+        # The first entry after the header points to the header (R-LOG-9).
         prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else prev
         offset = start
         yield from self.header_damage(start)
@@ -120,7 +120,7 @@ class FileReader:
                 checksum, pair, prev, size = unpack(data, pos)
                 length = lengths[pair]
                 after = pos + length + size
-                # Plain entries are never invisible, so that nothing has to be masked.
+                # Plain entries are never invisible, so no flag has to be masked.
                 if (
                     pair in plain
                     and after <= len(data)
@@ -150,16 +150,16 @@ class FileReader:
     def stretches(
         self, start: int = 0, end: int | None = None, prev: int = -1
     ) -> Iterator[Stretch | LogEntry | Damage]:
-        """The same entries and damage as ``entries`` yields, plain entries in a row as one ``Stretch``.
+        """Like ``entries``, with consecutive plain entries as one ``Stretch``.
 
-        Arguments: as for ``entries``.
+        Arguments: see ``entries``.
         """
         window, version = self.window, self.version
         limit = window.size_bytes if end is None else end
         walk = walk_of(version)
         prev_offset = 0 if start in (0, FILE_HEADER_BYTES) else prev
         offset = start
-        # Whatever the first VLSN is, the walk goes on; it stops where they do not ascend, which is no matter here.
+        # The walk accepts any first VLSN; it also stops where VLSNs do not ascend, which has no effect here.
         last_vlsn = _LEAST_VLSN
         whole = data = b""
         yield from self.header_damage(start)
@@ -168,7 +168,7 @@ class FileReader:
                 window.reach(offset, HEADER_WITH_VLSN_BYTES)
             base = window.base
             if window.data is not whole:
-                # What begins at the limit is left out; the entry before it may reach beyond.
+                # An entry that begins at the limit is left out; the one before it may extend beyond.
                 whole = window.data
                 data = whole if limit - base >= len(whole) else whole[: limit - base]
             before = offset
@@ -188,7 +188,7 @@ class FileReader:
                     last_vlsn=vlsn,
                 )
                 prev_offset, offset = last, base + pos
-            # The walk ends at the window's edge too: move the window before looking closer.
+            # The walk also ends at the window's edge: move the window before examining the entry.
             if offset < min(limit, window.size_bytes) and (offset == before or window.at_end()):
                 found = self._look_closer(offset, prev_offset)
                 yield from found
@@ -196,7 +196,9 @@ class FileReader:
                 last_vlsn = _LEAST_VLSN
 
     def _look_closer(self, offset: int, prev_offset: int) -> list[LogEntry | Damage]:
-        """An entry that is not plain, with its broken link before it; or damage, up to the next good entry."""
+        """Examine an entry that is not plain: returns it, preceded by its broken link if any, or the damage up to
+        the next good entry.
+        """
         examined = look(self.window, offset, self.version, prev_offset)
         if examined.verdict not in (GOOD, BAD_PREV):
             return [self.damage(offset, examined)]
@@ -205,11 +207,11 @@ class FileReader:
         return [entry] if found is None else [found, entry]
 
     def mark(self) -> tuple[tuple[int, int | None], int]:
-        """The state of a pass besides its place, for ``rewind``."""
+        """The state of a pass apart from its position, for ``rewind``."""
         return self._displaced, self._budget.left
 
     def rewind(self, mark: tuple[tuple[int, int | None], int]) -> None:
-        """Make a second pass from some place see what the first one saw there."""
+        """Restore a state, so that a second pass reports the same as the first one."""
         self._displaced, self._budget.left = mark
 
     def is_entry(self, offset: int) -> bool:
@@ -223,7 +225,8 @@ class FileReader:
         version = int.from_bytes(start[VERSION_AT:FILE_HEADER_BYTES], "little", signed=True)
         intact = start[TYPE_AT] == FILE_HEADER and _header_sum_matches(start, version)
         if not intact:
-            # Under a wrong version good entries look damaged, so the bytes of the header are searched for clues first.
+            # With a wrong version good entries look damaged, so first the bytes of the header are searched for the
+            # version.
             likely = _likely_version(start, version)
             return None, likely or fallback or version_beside(storage, self.file.path)
         if not is_supported(version):
@@ -235,16 +238,16 @@ class FileReader:
                 consequence="nothing of this file was read",
                 hint=_version_hint(version),
             )
-        # Right type and checksum, but a size or link that is not a file header's.
+        # Type and checksum are right, but the size or link is not that of a file header.
         if look(self.window, 0, version, 0).verdict != GOOD:
             return None, version
         return decode_file_header(start[HEADER_BYTES:], version), version
 
     def header_damage(self, start: int) -> Iterator[Damage]:
-        """What is wrong with the beginning of a file whose entries can be read all the same.
+        """Errors in the header of a file whose entries can be read nevertheless.
 
-        The header is intact but belongs to another file number; the first entry is no file header; or a file that is
-        not the last holds nothing at all. (An empty last file is one that JE was about to begin, R-LOG-30.)
+        The header is intact but has another file number; or the first entry is not a file header; or a file other than
+        the last is empty. (An empty last file is one that JE was about to begin, R-LOG-30.)
         """
         if start != 0:
             return
@@ -275,7 +278,7 @@ class FileReader:
             )
 
     def entry(self, offset: int, examined: EntryCheck) -> LogEntry:
-        """A good entry that ``look`` has examined."""
+        """Make a ``LogEntry`` of a good entry that ``look`` has examined."""
         header = examined.header
         assert header is not None
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
@@ -294,15 +297,15 @@ class FileReader:
         )
 
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
-        """A good entry that does not point back to the one before it.
+        """Report a good entry that does not point back to the previous one.
 
-        None when it only goes on with what was reported: after a break all links are off by one and the same number,
-        which the second one shows.
+        Returns None if the cause was already reported: after a break all links are off by the same number, which the
+        second one shows.
         """
         off_by = examined.expected - examined.found
         broken_before, known = self._displaced
         if broken_before == examined.expected and known in (None, off_by):
-            # The same distance as before: the bytes only moved, and this was reported once.
+            # The same distance as before: the bytes were only moved, and this was reported once.
             self._displaced = (offset, off_by)
             return None
         self._displaced = (offset, None)
@@ -331,10 +334,10 @@ class FileReader:
         base = self.file.number << 32
         header: EntryHeader | None = examined.header
         reason = examined.verdict
-        # Only the last file can have been cut by a crash: all others were synced before (R-LOG-13).
+        # A crash can cut only the last file: all others were synced before (R-LOG-13).
         is_tail = found is None and self.is_last
         if offset == 0:
-            # A bad header with nothing after it is a file that JE was about to begin; with data it is refused.
+            # A bad header with nothing after it is a file that JE was about to begin; if data follows, JE refuses it.
             is_tail = is_tail and size <= FILE_HEADER_BYTES
             reason = "short" if size < FILE_HEADER_BYTES else "header"
         expected, actual = _compared(examined)
@@ -353,7 +356,7 @@ class FileReader:
 
 
 def _compared(examined: EntryCheck) -> tuple[str, str]:
-    """The two numbers of a verdict, as an operator would want to read them."""
+    """The two numbers of a verdict, in a readable form."""
     if examined.verdict == "checksum":
         return f"0x{examined.expected:08x}", f"0x{examined.found:08x}"
     if examined.verdict == CUT:
@@ -378,7 +381,9 @@ def _header_sum_matches(start: bytes, version: int) -> bool:
 
 
 def _likely_version(start: bytes, named: int) -> int:
-    """The version of a file whose header is damaged, as far as the header tells; else 0: see the rules above."""
+    """The version of a file with a damaged header, if the header allows to determine it; otherwise 0. See the rules
+    above.
+    """
     for version in range(OLDEST_VERSION, NEWEST_VERSION + 1):
         if _header_sum_matches(start[:VERSION_AT] + version.to_bytes(4, "little"), version):
             return version
@@ -386,8 +391,8 @@ def _likely_version(start: bytes, named: int) -> int:
 
 
 def _after(item: LogEntry | Damage) -> tuple[int, int]:
-    """What the next link has to name, -1 for anything, and where the next entry begins."""
+    """The offset that the next link must have (-1 for any), and the offset of the next entry."""
     if isinstance(item, LogEntry):
         return offset_of(item.lsn), offset_of(item.lsn) + item.total_bytes
-    # The next link leads to the bad entry, or into what was lost: nothing to compare with.
+    # The next link leads to the bad entry, or into lost bytes: it cannot be compared.
     return -1, offset_of(item.lsn) + item.length

@@ -1,9 +1,9 @@
-"""A pass over a log, declared as a value: which files, which range, which types; one way to walk for every caller.
+"""A pass over a log, declared as a value: files, range and types. All callers walk the log this way.
 
-``scan_log`` declares a pass over an environment and ``scan_file`` one over a single file. The methods of ``LogScan``
-run it: ``entries`` and ``backward`` yield entries and damage, ``stretches`` yields plain entries in a row as one
-``Stretch``, ``check`` counts a file in bulk, and ``map_files`` shares the files among processes. The same damage is
-seen by all of them.
+``scan_log`` declares a pass over an environment, ``scan_file`` one over a single file. The methods of ``LogScan`` run
+it: ``entries`` and ``backward`` yield entries and damage, ``stretches`` yields consecutive plain entries as one
+``Stretch``, ``check`` counts a file in bulk, and ``map_files`` shares the files among processes. All of them report the
+same damage.
 
 Example: a log of the files 0 and 1, with a Commit at 0x0/0x260 and one at 0x1/0x1c4:
 
@@ -15,11 +15,11 @@ Example: a log of the files 0 and 1, with a Commit at 0x0/0x260 and one at 0x1/0
 Rules: R-LOG-31 (the end of the log), R-LOG-43 (bounds; forward: start inclusive, finish exclusive; backward: both
 inclusive), R-LOG-44 (gaps).
 
-* File numbers may have gaps. A forward pass steps over them; a backward one does so only when the caller allows it,
-  since going back over a cleaned file means that something is missing.
-* A backward pass reads each file forward in pieces and turns the pieces round, so that it meets the same entries and
-  the same damage as a forward pass, also where prevOffsets are destroyed.
-* Recovery and the cleaner read ranges that they have verified, and need neither checksums nor damage. They use
+* File numbers may have gaps. A forward pass skips them; a backward one does so only if the caller allows it, since
+  going back over a cleaned file means that entries are missing.
+* A backward pass reads each file forward in pieces and reverses the pieces, so that it yields the same entries and the
+  same damage as a forward pass, even where prevOffsets are destroyed.
+* Recovery and the cleaner read ranges that were verified before, and need neither checksums nor damage. They use
   ``engine.log.passes``.
 """
 
@@ -44,16 +44,16 @@ Item = LogEntry | Damage
 Result = TypeVar("Result")
 
 _PIECE_BYTES: Final = 1 << 20
-# Read at once by a pass that follows prevOffsets.
+# Bytes per read in a pass that follows prevOffsets.
 _BACK_BYTES: Final = 1 << 14
 
 
 class FileHead(NamedTuple):
-    """What the beginning of a file says.
+    """The information at the beginning of a file.
 
     Attributes:
         version: the log version of its entries.
-        header: the header's record; None when it is damaged.
+        header: the header's record; None if it is damaged.
         size_bytes: the length of the file when it was opened.
     """
 
@@ -68,10 +68,10 @@ class LogScan(NamedTuple):
     Attributes:
         storage: the environment.
         files: the files to read, ascending.
-        end_file: number of the file that the log ends in; bad bytes at the end of an earlier file are no torn tail.
+        end_file: number of the last file with entries; bad bytes at the end of an earlier file are not a torn tail.
         types: the entry types to yield; None for all. Damage is always yielded.
-        start, end: the range; NULL_LSN is no limit.
-        past_end: go on after damage in the last file; otherwise that damage is the last item (R-LOG-31).
+        start, end: the range; NULL_LSN means no limit.
+        past_end: continue after damage in the last file; otherwise that damage is the last item (R-LOG-31).
     """
 
     storage: Storage
@@ -95,17 +95,17 @@ class LogScan(NamedTuple):
         return self._replace(files=(file,))
 
     def by_file(self) -> list[LogScan]:
-        """A pass over each file of the range by itself, for callers that go on after a file that cannot be read."""
+        """A pass over each file of the range, for callers that continue after a file that cannot be read."""
         return [self.of_file(file) for file in self._within()]
 
     def map_files(self, work: Callable[[LogScan], Result], jobs: int, *, small: bool = True) -> Iterator[Result]:
         """Apply a function to a pass over each file, in several processes; results come in the order of the files.
 
         Arguments:
-            work: gets one of ``by_file``; its result and errors are pickled.
+            work: called with one of ``by_file``; its result and errors are pickled.
             jobs: number of processes, this one included.
-            small: results have a few kilobytes at most, and a free process takes the next file. Otherwise a worker
-                hands over a result before it begins the next file but one, so that memory stays bounded.
+            small: results have at most a few kilobytes, and a free process takes the next file. Otherwise a worker runs
+                at most one file ahead of the result that it hands over, so that memory stays bounded.
         """
         return (map_small if small else map_in_order)(work, self.by_file(), jobs)
 
@@ -113,7 +113,7 @@ class LogScan(NamedTuple):
         """Entries and damage, in log order.
 
         Raises:
-            NotFoundError: neither an entry nor damage begins at ``start``; ``place_after`` gives an LSN where one does.
+            NotFoundError: neither an entry nor damage begins at ``start``; ``place_after`` gives an LSN that is valid.
             UnsupportedError, StorageError: as ``FileReader``.
         """
         if self.types is None and self.past_end:
@@ -134,9 +134,9 @@ class LogScan(NamedTuple):
         return (item for item in self.entries() if isinstance(item, LogEntry))
 
     def stretches(self) -> Iterator[Stretch | Item]:
-        """All entries and damage of the range, plain entries in a row as one ``Stretch``; errors as for ``entries``.
+        """All entries and damage of the range, consecutive plain entries as one ``Stretch``; errors as for ``entries``.
 
-        ``types`` does not count: ``Stretch.positions`` chooses, and entries outside stretches are yielded too.
+        ``types`` has no effect: use ``Stretch.positions`` to choose; entries outside stretches are yielded too.
         """
         for reader, first, limit in self._parts():
             is_end = not self.past_end and reader.is_last
@@ -146,10 +146,11 @@ class LogScan(NamedTuple):
                     return
 
     def backward(self, *, over_gaps: bool = False) -> Iterator[Item]:
-        """Entries and damage from ``start`` down to ``end``, both inclusive; without ``start`` from the end of the log.
+        """Entries and damage from ``start`` down to ``end``, both inclusive; without ``start``, from the end of the
+        log.
 
         Arguments:
-            over_gaps: go on where a file number is missing.
+            over_gaps: continue where a file number is missing.
 
         Raises:
             DamageError: a file number is missing between two files that the pass needs, and ``over_gaps`` is not set.
@@ -160,7 +161,7 @@ class LogScan(NamedTuple):
         for file in reversed(self.between(end)._within()):
             if start != NULL_LSN and file.number > file_of(start):
                 continue
-            # The marker is numbered far above the log; the distance to it is no gap.
+            # The marker's number is far above the log; the distance to it is not a gap.
             gap = above is not None and above.number not in (file.number + 1, MARKER_FILE_NUMBER)
             if gap and above is not None and not over_gaps:
                 raise DamageError(
@@ -181,7 +182,7 @@ class LogScan(NamedTuple):
                         yield item
 
     def back_by_links(self, lsn: int) -> Iterator[LogEntry]:
-        """Entries of one file from an LSN back to its header by their prevOffsets, as far as these lead."""
+        """Entries of one file from an LSN back to its header, following prevOffsets as long as they are valid."""
         offset = offset_of(lsn)
         with self._open(self._file(lsn), window_bytes=_BACK_BYTES) as reader:
             while offset > 0 and reader.is_entry(offset):
@@ -189,16 +190,16 @@ class LogScan(NamedTuple):
                 if not isinstance(entry, LogEntry):
                     return
                 yield entry
-                # Links lead back; one that does not would lead round in a circle.
+                # Links must lead back; any other link could lead in a circle.
                 if entry.prev_offset >= offset:
                     return
                 offset = entry.prev_offset
 
     def check(self, *, with_sizes: bool = True) -> FileCheck:
-        """Check the one file of a pass in bulk.
+        """Check the single file of a pass in bulk.
 
         Arguments:
-            with_sizes: add up bytes by type too.
+            with_sizes: sum up bytes by type too.
 
         Raises:
             UnsupportedError, StorageError: as ``FileReader``.
@@ -208,13 +209,13 @@ class LogScan(NamedTuple):
             return check_file(reader, with_sizes=with_sizes)
 
     def head(self) -> FileHead:
-        """The beginning of the one file of a pass; errors as for ``check``."""
+        """The beginning of the single file of a pass; errors as for ``check``."""
         (file,) = self.files
         with self._open(file, window_bytes=LOOK_BYTES) as reader:
             return FileHead(reader.version, reader.header, reader.window.size_bytes)
 
     def is_readable(self) -> bool:
-        """Whether the one file of a pass can be opened and has a version that this program reads."""
+        """Whether the single file of a pass can be opened and has a version that this program reads."""
         try:
             self.head()
         except JetoolError:
@@ -227,7 +228,7 @@ class LogScan(NamedTuple):
             return reader.is_entry(offset_of(lsn))
 
     def entry_at(self, lsn: int) -> LogEntry | None:
-        """The entry that begins at an LSN, None when no good one does or its file is gone."""
+        """The entry that begins at an LSN; None if there is no good entry, or its file is gone."""
         file = self._find(lsn)
         if lsn == NULL_LSN or file is None:
             return None
@@ -238,7 +239,7 @@ class LogScan(NamedTuple):
         return item if isinstance(item, LogEntry) else None
 
     def place_after(self, lsn: int) -> int:
-        """Where a pass can begin: the first entry or damage at or after an LSN, or where its file ends."""
+        """A valid start of a pass: the first entry or damage at or after an LSN, or the end of its file."""
         file = self._find(lsn)
         if file is None:
             return lsn
@@ -249,7 +250,7 @@ class LogScan(NamedTuple):
             return next(after, make_lsn(file.number, file.size_bytes))
 
     def place_before(self, lsn: int) -> int:
-        """Where a backward pass can begin: the last entry or damage at or before an LSN."""
+        """A valid start of a backward pass: the last entry or damage at or before an LSN."""
         file = self._find(lsn)
         if file is None:
             return lsn
@@ -277,16 +278,16 @@ class LogScan(NamedTuple):
         return file
 
     def _parts(self) -> Iterator[tuple[FileReader, int, int | None]]:
-        """A reader of each file of the range, with the first offset and the one where it ends."""
+        """A reader of each file of the range, with the first offset and the end offset."""
         start, end = self.start, self.end
         version: int | None = None
         for file in self._within():
             with self._open(file, version) as reader:
-                # For the next file, should its header be unreadable: versions change rarely (je-log-format.md 3.6).
+                # For the next file, in case its header is unreadable: versions change rarely (je-log-format.md 3.6).
                 version = reader.version
                 first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
                 if first:
-                    # Reading from the middle of an entry would report damage that is not there.
+                    # Starting in the middle of an entry would report damage where there is none.
                     self._expect_entry(reader, first)
                 limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
                 yield reader, first, limit
@@ -297,7 +298,7 @@ class LogScan(NamedTuple):
         return tuple(file for file in self.files if low <= file.number <= high)
 
     def _expect_entry(self, reader: FileReader, offset: int) -> None:
-        # The end of a file is a place, too: the next file follows.
+        # The end of a file is a valid start too: the next file follows.
         if offset == reader.file.size_bytes or reader.is_entry(offset):
             return
         before = after = NULL_LSN
@@ -333,7 +334,7 @@ def scan_log(
     Arguments:
         storage: the environment.
         files: its log files.
-        types, start, end, past_end: as of ``LogScan``.
+        types, start, end, past_end: see ``LogScan``.
         marker: read the restore marker, if there is one, after the log (R-LOG-38).
     """
     chosen = files.with_marker() if marker else files.files
@@ -356,16 +357,16 @@ def scan_file(
     Arguments:
         storage: the environment.
         file: the file.
-        is_last: the log ends in it (``LogFiles.end_file``).
-        types, past_end: as of ``LogScan``.
+        is_last: whether the log ends in it (``LogFiles.end_file``).
+        types, past_end: see ``LogScan``.
     """
     end_file = file.number if is_last else file.number + 1
     return LogScan(storage=storage, files=(file,), end_file=end_file, types=types, past_end=past_end)
 
 
 def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
-    """One file from ``last`` (None: its end) down to ``first``, both inclusive, a piece at a time."""
-    # The state of the reader goes with each piece, so that the second pass reports the same damage.
+    """One file from ``last`` (None: its end) down to ``first``, both inclusive, in pieces."""
+    # The state of the reader is kept for each piece, so that the second pass reports the same damage.
     pieces = [(0, -1, reader.mark())]
     prev, mark = -1, reader.mark()
     for item in reader.entries(end=None if last is None else last + 1):
@@ -375,13 +376,13 @@ def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item
                 pieces.append((offset, prev, mark))
             prev = offset
         elif not item.length:
-            # A broken link belongs to the entry that follows, which may begin a piece.
+            # A broken link belongs to the following entry, which may begin a piece.
             continue
         else:
             prev = -1
         mark = reader.mark()
     stop = None if last is None else last + 1
-    # Forward once more, piece by piece: memory holds the entries of one piece, not of a file.
+    # A second forward pass, piece by piece: memory holds the entries of one piece, not of a file.
     for begin, before, state in reversed(pieces):
         reader.rewind(state)
         for item in reversed(list(reader.entries(begin, stop, before))):

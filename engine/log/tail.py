@@ -1,8 +1,8 @@
-"""Finding the end of the log and what stands near it (R-LOG-30 to R-LOG-39, R-REC-4).
+"""Finding the end of the log, and the last checkpoint (R-LOG-30 to R-LOG-39, R-REC-4).
 
-Example: the last file holds ``CkptStart@0x100 CkptEnd@0x200 INS_LN_TX@0x260 (bad checksum) Commit@0x2a0``. The log
-ends at 0x260. JE cuts there in silence; ``Tail.commits_at_risk`` is 1, and the writer that opens it has to decide
-(D-5).
+Example: the last file holds ``CkptStart@0x100 CkptEnd@0x200 INS_LN_TX@0x260 (bad checksum) Commit@0x2a0``. The log ends
+at 0x260. JE cuts there without an error. Here ``Tail.commits_at_risk`` is 1, and the writer that opens the log has to
+decide (D-5).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 
-# Between two reports of progress.
+# Bytes between two reports of progress.
 _TOLD_BYTES: Final = 1 << 20
 
 
@@ -43,21 +43,21 @@ class Tail(NamedTuple):
     Attributes:
         last_file: the last file that belongs to the log.
         version: its log version.
-        end_lsn: where the next entry goes.
-        last_lsn: the last good entry; NULL_LSN when the log holds none.
+        end_lsn: the place of the next entry.
+        last_lsn: the last good entry; NULL_LSN if the log has none.
         ckpt_end_lsn: the last CkptEnd of the last file.
         partial_ckpt_start: the first CkptStart after it.
         root_lsn: the last DbTree of the last file.
-        immutable: an ImmutableFile entry asks for a new file.
-        cut_bytes: bytes of the last file after the end.
+        immutable: an ImmutableFile entry requires a new file.
+        cut_bytes: number of bytes after the end in the last file.
         damage: the first bad entry of the last file, or None.
-        commits_at_risk: good Commits after it.
-        entries: how many entries the last file holds.
-        set_aside: paths of last files that are no part of the log and get another name: a damaged header and nothing
-            more, and ``given_up``.
-        after: what the log tells of those Commits, and records outside transactions after it.
-        stubs: paths of last files that are empty, or an intact header alone: a writer removes them (R-LOG-16).
-        given_up: a last file with data but without an entry to keep: its header or its first entry is bad.
+        commits_at_risk: number of good Commits after the damage.
+        entries: number of entries in the last file.
+        set_aside: paths of last files that are not part of the log and will be renamed: files with only a damaged
+            header, and ``given_up``.
+        after: the evidence about these Commits, and the records outside transactions after the damage.
+        stubs: paths of last files that are empty or hold only an intact header: a writer removes them (R-LOG-16).
+        given_up: a last file with data but without a usable entry: its header or its first entry is bad.
     """
 
     last_file: LogFile
@@ -79,12 +79,12 @@ class Tail(NamedTuple):
 
     @property
     def given_up_bytes(self) -> int:
-        """Bytes after the end of the log, in whichever file."""
+        """Number of bytes after the end of the log, in any file."""
         return self.cut_bytes + (self.given_up.size_bytes if self.given_up is not None else 0)
 
 
 class LastCheckpoint(NamedTuple):
-    """Where recovery begins; NULL_LSN for what is not there."""
+    """The start of recovery; NULL_LSN for missing entries."""
 
     ckpt_end_lsn: int
     partial_ckpt_start: int
@@ -97,11 +97,12 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
     Arguments:
         storage: the environment.
         found: its log files.
-        listener: hears the step ``FIND_END_OF_LOG``, in bytes of the last file.
+        listener: receives the step ``FIND_END_OF_LOG``, in bytes of the last file.
 
     Raises:
-        RefusedError: the environment has to be restored first (marker file, RestoreRequired).
-        DamageError: a last file begins with a damaged header, holds data, and is the only file or was not the last.
+        RefusedError: the environment must be restored first (marker file, or RestoreRequired).
+        DamageError: a last file has a damaged header, holds data, and either is the only file or was followed by
+            another.
     """
     if found.marker is not None:
         raise RefusedError(
@@ -113,18 +114,18 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
     set_aside: list[str] = []
     stubs: list[str] = []
     given_up: _GivenUp | None = None
-    # A crash between creating a file and its first entry leaves a file without entries: the log ends before it.
+    # A crash between creating a file and writing its first entry leaves a file without entries: the log ends before it.
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
             is_last = file is found.files[-1]
-            # With a file after it, it was synced once, so this is damage; and the first file holds the root.
+            # A file with a successor was synced, so this would be damage; and the first file holds the root.
             if is_last and file is not found.files[0] and (given_up := _given_up(storage, file)) is not None:
                 set_aside.append(file.path)
                 continue
             tail = _read_last(storage, file, listener, has_later_file=not is_last)
             tail = tail._replace(set_aside=tuple(set_aside), stubs=tuple(stubs))
             return tail if given_up is None else _without(tail, given_up)
-        # JE renames a damaged stub to .bad; an intact or an empty one stays and is reused (R-LOG-30).
+        # JE renames a damaged stub to .bad; an intact or empty one stays and is reused (R-LOG-30).
         if file.size_bytes and not _is_header(storage, file):
             set_aside.append(file.path)
         else:
@@ -133,7 +134,7 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
 
 
 class _GivenUp(NamedTuple):
-    """A last file without an entry to keep: its first damage, and what follows the damage."""
+    """A last file without a usable entry: its first damage, and the evidence after the damage."""
 
     file: LogFile
     damage: Damage
@@ -141,11 +142,11 @@ class _GivenUp(NamedTuple):
 
 
 def _given_up(storage: Storage, file: LogFile) -> _GivenUp | None:
-    """What a last file holds whose header, or whose first entry after it, is bad; None when there is an entry to keep.
+    """Examine a last file whose header, or whose first entry after it, is bad; None if it has a usable entry.
 
-    A file is synced when the next one is begun, but nothing says that its own first sectors reached the disk before
-    later ones. So a crash leaves such a file, and its entries count no more than others after a bad one. JE refuses the
-    one, and cuts the other down to the header alone (R-LOG-16).
+    A file is synced when the next one is begun, but its own first sectors need not reach the disk before later ones. So
+    a crash can leave such a file, and its entries count no more than others after a bad one. JE refuses a file with a
+    bad header, and cuts a file with a bad first entry down to the header (R-LOG-16).
     """
     with FileReader(storage, file, is_last=True) as reader:
         count, damage = AfterDamageCount(), None
@@ -156,7 +157,7 @@ def _given_up(storage: Storage, file: LogFile) -> _GivenUp | None:
                 elif item.type_number != FILE_HEADER:
                     return None
             elif damage is None:
-                # A link, or a header that names another file: the reader of a whole file says what that means.
+                # A broken link, or a header with another file number: left to the reader of a whole file.
                 if not item.length:
                     return None
                 damage = item
@@ -167,7 +168,7 @@ def _given_up(storage: Storage, file: LogFile) -> _GivenUp | None:
 
 
 def _without(tail: Tail, last: _GivenUp) -> Tail:
-    """The end of a log after which the last file is given up as well."""
+    """The end of a log whose last file is given up as well."""
     before, after = tail.after, last.after
     return tail._replace(
         damage=tail.damage or last.damage,
@@ -185,16 +186,16 @@ def _without(tail: Tail, last: _GivenUp) -> Tail:
 
 
 def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
-    """Whether the log ends where a file is full, without a checkpoint: the file after it may be lost."""
+    """Whether the log ends without a checkpoint in a file that is full, so that the next file may be lost."""
     last = tail.last_file
-    # A torn tail, a closing CkptEnd, or files after this one show that nothing came after.
+    # A torn tail, a closing CkptEnd, or files after this one show that nothing was written after it.
     if tail.cut_bytes or tail.last_lsn == tail.ckpt_end_lsn or files[-1].number != last.number:
         return False
     return is_full(last.size_bytes, [file.size_bytes for file in files[:-1]])
 
 
 def _is_header(storage: Storage, file: LogFile) -> bool:
-    """Whether a file that is no longer than a header is a good one (R-LOG-30)."""
+    """Whether a file no longer than a header is a good header (R-LOG-30)."""
     if file.size_bytes < FILE_HEADER_BYTES:
         return False
     try:
@@ -205,7 +206,7 @@ def _is_header(storage: Storage, file: LogFile) -> bool:
 
 
 def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
-    """The last CkptEnd of the whole log, and the newest root (R-REC-4, R-REC-5)."""
+    """The last CkptEnd of the whole log, and the latest root (R-REC-4, R-REC-5)."""
     notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
     if notes.ckpt_end_lsn == NULL_LSN:
         before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
@@ -216,15 +217,15 @@ def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
 
 
 class CheckpointNotes:
-    """Where the last checkpoint is, from the entries of a log; the one place that says which entry makes it so.
+    """Finds the last checkpoint from the entries of a log; the only place with the rules for this.
 
     Arguments:
-        ckpt_end_lsn, partial_ckpt_start, root_lsn: what is known already.
+        ckpt_end_lsn, partial_ckpt_start, root_lsn: initial values, as far as known.
 
     Attributes:
         ckpt_end_lsn: the last CkptEnd.
         partial_ckpt_start: the first CkptStart after it.
-        root_lsn: the last DbTree, as far as was looked.
+        root_lsn: the last DbTree noted.
     """
 
     __slots__ = ("ckpt_end_lsn", "partial_ckpt_start", "root_lsn")
@@ -237,9 +238,9 @@ class CheckpointNotes:
         self.root_lsn = root_lsn
 
     def after(self, lsn: int, type_number: int) -> None:
-        """An entry after all that were noted."""
+        """Note an entry after all noted so far."""
         if type_number == CKPT_END:
-            # The CkptStart that was noted belongs to this CkptEnd; a partial checkpoint begins after it (R-LOG-32).
+            # The CkptStart noted before belongs to this CkptEnd; a partial checkpoint begins after it (R-LOG-32).
             self.ckpt_end_lsn, self.partial_ckpt_start = lsn, NULL_LSN
         elif type_number == CKPT_START and self.partial_ckpt_start == NULL_LSN:
             self.partial_ckpt_start = lsn
@@ -247,21 +248,21 @@ class CheckpointNotes:
             self.root_lsn = lsn
 
     def before(self, lsn: int, type_number: int) -> bool:
-        """An entry before all that were noted, while no CkptEnd is; True when it is that."""
+        """Note an entry before all noted so far, while no CkptEnd is known; True if it is one."""
         if type_number == CKPT_END:
             self.ckpt_end_lsn = lsn
             return True
         if type_number == CKPT_START:
-            # Backwards the last one seen is the earliest, which is the one that counts (R-REC-4).
+            # Backwards, the last CkptStart seen is the earliest, which is the one that counts (R-REC-4).
             self.partial_ckpt_start = lsn
         elif type_number == DB_TREE and self.root_lsn == NULL_LSN:
-            # Backwards the first DbTree seen is the latest.
+            # Backwards, the first DbTree seen is the latest.
             self.root_lsn = lsn
         return False
 
 
 class _TailNotes:
-    """What a walk through the last file has met."""
+    """The findings of a walk through the last file."""
 
     __slots__ = ("after", "checkpoint", "count", "damage", "end", "immutable", "last")
 
@@ -274,10 +275,10 @@ class _TailNotes:
         self.damage: Damage | None = None
 
     def good(self, entry: LogEntry) -> None:
-        """An entry before the end of the log."""
+        """Note an entry before the end of the log."""
         self.count += 1
         self.last = entry.lsn
-        # Only as the last entry: the file must not be appended to, so the next entry begins a new one.
+        # Only as the last entry: the file must not be appended to, so the next entry begins a new file.
         self.immutable = entry.type_number == IMMUTABLE_FILE
         if entry.type_number in CKPT_ENTRIES:
             self.checkpoint.after(entry.lsn, entry.type_number)
@@ -288,17 +289,18 @@ def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later
     with FileReader(storage, file, is_last=True) as reader:
         name, told = f"{storage.root}/{file.path}", 0
         for item in reader.entries():
-            # A last file may be of any size, and damage in it is searched for entries byte by byte.
+            # A last file may have any size, and damage in it is searched byte by byte for entries.
             if offset_of(item.lsn) >= told:
                 listener.step("FIND_END_OF_LOG", offset_of(item.lsn), reader.window.size_bytes)
                 told = offset_of(item.lsn) + _TOLD_BYTES
             if isinstance(item, LogEntry):
                 _take(seen, item, name)
             elif seen.damage is None and item.length:
-                # A later file shows that this header was whole; nothing may be cut on its word (R-LOG-30).
+                # A later file shows that this header was once intact; it must not be the reason for cutting anything
+                # (R-LOG-30).
                 if offset_of(item.lsn) == 0:
                     raise DamageError("the header of the last log file is damaged", file=name, lsn=format_lsn(item.lsn))
-                # The log ends at the first bad entry; later ones lie in what is cut off anyway (R-LOG-31).
+                # The log ends at the first bad entry; later damage is in the part that is cut off anyway (R-LOG-31).
                 seen.damage = item
             elif item.reason == "file-number":
                 raise DamageError(
@@ -329,11 +331,11 @@ def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later
 
 def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
     if seen.damage is not None:
-        # Not part of the log any more, but it may show that what is cut off had been durable (D-5).
+        # No longer part of the log, but it may show that the part cut off had been durable (D-5).
         seen.after.add(entry)
         return
     if entry.type_number == RESTORE_REQUIRED:
-        # Files are missing or were found damaged: what is here is not a whole log (R-LOG-32).
+        # Files are missing or were found damaged: this is not a whole log (R-LOG-32).
         raise RefusedError(
             "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
         )

@@ -2,20 +2,20 @@
 
 Rules:
 
-* One mutex, the log write latch, decides where an entry goes: flip, LSN, prevOffset, counting, buffer (R-LOG-4).
-* Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN look into
-  the buffer first (``find``). An entry larger than the buffer goes straight to the file.
-* A flip writes everything, fsyncs the old file, then begins the new one: every file but the last is durable before
-  anything is written to its successor (R-LOG-13), and a commit syncs one file only.
-* A new file is nothing but a buffer until its first write. That one holds the header and at least one whole entry; it
-  goes to ``%08x.tmp``, is synced, and only then gets the name of a log file. So no kill leaves a header alone, or data
-  without a header (R-LOG-16), and a file that got no entry is never made.
-* An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; the stream
-  hears of its LSN outside of it (R-LOG-8, ``ReplicationStream``).
-* While another thread is inside fsync a full buffer is not written, which would block: up to the size of the write
-  queue it grows on, and it is written before and after each fsync (R-LOG-22). Readers find in it what is queued.
-* After a failed write or fsync nothing is known of the position on disk: the writer refuses everything from then on
-  (R-LOG-7).
+* One mutex, the log write latch, covers all steps of placing an entry: flip, LSN, prevOffset, counting, buffer
+  (R-LOG-4).
+* Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN search the
+  buffer first (``find``). An entry larger than the buffer goes straight to the file.
+* A flip writes everything, fsyncs the old file, then begins the new one: every file but the last is durable before its
+  successor is written (R-LOG-13), and a commit syncs one file only.
+* A new file is only a buffer until its first write, which holds the header and at least one whole entry. It goes to
+  ``%08x.tmp``, is synced, and only then gets the name of a log file. So no kill leaves a header alone, or data without
+  a header (R-LOG-16), and a file without entries is never created.
+* An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; its LSN is
+  reported to the stream outside the latch (R-LOG-8, ``ReplicationStream``).
+* While another thread is inside fsync, a full buffer is not written, since that would block. It grows up to the size of
+  the write queue, and is written before and after each fsync (R-LOG-22). Readers find queued entries in it.
+* After a failed write or fsync the position on disk is unknown: the writer refuses everything from then on (R-LOG-7).
 
 Example, file 0 at 9,999,980 bytes with ``je.log.fileMax`` 10,000,000: an entry of 30 bytes does not fit; file 0 is
 synced, file 1 begins with its header (``lastEntryInPrevFileOffset`` = the last entry of file 0), the entry's LSN is
@@ -52,10 +52,10 @@ Clock = Callable[[], int]
 
 
 class WriteObserver(Protocol):
-    """Hears of every entry, under the log write latch: utilization counts, VLSN tracking."""
+    """Receives every entry, under the log write latch: utilization counts, VLSN tracking."""
 
     def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
-        """An entry gets an LSN. ``born_obsolete``: it is never read by its LSN (R-CLN-5)."""
+        """An entry gets an LSN. ``born_obsolete``: it will never be read by its LSN (R-CLN-5)."""
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
         """A node version is no longer needed; exact."""
@@ -65,36 +65,36 @@ class WriteObserver(Protocol):
 
 
 class ReplicationStream(Protocol):
-    """Numbers the entries that members of a replication group share, and learns where they are."""
+    """Assigns VLSNs to the entries that a replication group shares, and receives their LSNs."""
 
     def bump(self) -> int:
-        """The next VLSN; under the log write latch."""
+        """Allocate the next VLSN; called under the log write latch."""
 
     def note_allocated(self, vlsn: int) -> None:
-        """A VLSN that the master has given is about to be logged; under the log write latch."""
+        """A VLSN from the master is about to be logged; called under the log write latch."""
 
     def logged(self, vlsn: int, lsn: int, type_number: int, body: bytes) -> None:
-        """An entry of the stream is in the log; without the latch."""
+        """An entry of the stream is in the log; called without the latch."""
 
     def fail(self, error: JetoolError) -> None:
-        """A VLSN may have been given out for nothing: no waiter may depend on it."""
+        """An allocated VLSN may remain without an entry: end all waits for it."""
 
 
 class LogWriter:
     """Appends entries to a log.
 
     Arguments:
-        access: the readers' side; it learns of new files and of the buffer.
-        end_lsn: where the next entry goes; offset 0 means that the file does not exist yet.
-        last_lsn: the last entry, NULL_LSN in a new log.
+        access: the readers' side, to which new files and the buffer are reported.
+        end_lsn: the place of the next entry; offset 0 means that the file does not exist yet.
+        last_lsn: the last entry; NULL_LSN in a new log.
         new_file: begin a new file with the first entry (older version in the last one, ImmutableFile).
         file_max, buffer_bytes: je.log.fileMax and je.log.bufferSize.
         queue_bytes: je.log.writeQueueSize; 0 without je.log.useWriteQueue.
         data_directories: je.log.nDataDirectories: files go to ``data001`` and so on in turn; 0 for none.
         clock: milliseconds since 1970, for file headers.
-        version: log version of new files and of every entry; callers that encode an entry read it.
-        observer: counts what is logged.
-        group: how commits share an fsync.
+        version: log version of new files and of every entry; callers encode entries for it.
+        observer: counts the logged entries.
+        group: settings of group commit.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class LogWriter:
         self._data_directories = data_directories
         self._buffer_bytes = buffer_bytes
         self._queue_bytes = queue_bytes
-        # Files that somebody is syncing outside the latch, once for each of them.
+        # Files that threads are syncing outside the latch, once per thread.
         self._syncing: list[WriteFile] = []
         self._clock = clock or (lambda: int(time.time() * 1000))
         self._number = end_lsn >> 32
@@ -131,12 +131,12 @@ class LogWriter:
         self._prev_offset = last_lsn & 0xFFFFFFFF if last_lsn != NULL_LSN else 0
         self.last_lsn = last_lsn
         self._flip_next = new_file
-        # Entries that are not written yet, and where each begins in the file.
+        # Entries that are not written yet, and the file offset of each.
         self._entries: list[bytes] = []
         self._starts: list[int] = []
         self._buffer_start = self._offset
         self._file: WriteFile | None = None
-        # Where the file goes that was begun and is not on disk yet.
+        # The path of a file that was begun and is not on disk yet.
         self._to_make: str | None = None
         self._failure: JetoolError | None = None
         self.group = GroupCommit(self._flush_for_sync, group)
@@ -145,12 +145,12 @@ class LogWriter:
 
     @property
     def next_lsn(self) -> int:
-        """Where the next entry would go, a flip apart."""
+        """The place of the next entry, unless it causes a flip."""
         return make_lsn(self._number, self._offset)
 
     @property
     def syncs(self) -> int:
-        """How many fsyncs commits have caused."""
+        """The number of fsyncs for commits."""
         return self.group.syncs
 
     @property
@@ -178,14 +178,14 @@ class LogWriter:
         """Append one entry.
 
         Arguments:
-            type_number: of the entry.
-            body: encoded for ``version``; or a function that encodes it under the latch, after counting, whose size
-                does not depend on when it is called (FileSummaryLN, R-LOG-3).
+            type_number: its entry type.
+            body: encoded for ``version``; or a function that encodes it under the latch, after counting; the size of
+                its result must not depend on the time of the call (FileSummaryLN, R-LOG-3).
             provisional: flag of the entry.
             obsolete_nodes: LSNs of node versions that it replaces, and whether they are deltas.
             obsolete_lns: LSNs and entry sizes of LN versions that it replaces.
             born_obsolete: the entry itself is obsolete at once.
-            vlsn: its place in the replication stream, for ``log_in_stream``.
+            vlsn: its VLSN, for ``log_in_stream``.
 
         Returns:
             Its LSN.
@@ -196,12 +196,12 @@ class LogWriter:
         with self.latch:
             if self._failure is not None:
                 self.check()
-            # A function is called here for the size only, which the flip needs; after counting it is called again.
+            # A function is called here only for the size, which the flip needs; it is called again after counting.
             data = body if isinstance(body, bytes) else body()
             size = (HEADER_BYTES if vlsn == NULL_VLSN else HEADER_WITH_VLSN_BYTES) + len(data)
             observer = self.observer
             if observer is not None:
-                # Before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below holds these counts.
+                # Before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below includes these counts.
                 if obsolete_nodes:
                     for lsn, is_delta in obsolete_nodes:
                         observer.obsolete_node(lsn, is_delta=is_delta)
@@ -211,18 +211,18 @@ class LogWriter:
             lsn = self._place(type_number, size, born_obsolete)
             if observer is not None and not isinstance(body, bytes):
                 data = body()
-            # Most entries are not provisional, and asking an Enum for its hash takes as long as all the rest.
+            # Most entries are not provisional, and hashing an Enum member takes as long as all the rest.
             flags = 0 if provisional is Provisional.NO else PROVISIONAL_FLAGS[provisional]
             self._take(type_number, flags, data, vlsn, lsn)
             return lsn
 
     def log_all(self, type_number: int, bodies: list[bytes], born_obsolete: list[bool]) -> list[int]:
-        """Append entries of one type, which replace nothing, one after the other.
+        """Append several entries of one type, which replace no other entries.
 
         Arguments:
-            bodies, born_obsolete: of each, as for ``log``.
+            bodies, born_obsolete: one for each entry, as for ``log``.
 
-        Returns, raises: as ``log``; after an error some may have been appended.
+        Returns, raises: see ``log``; after an error some entries may have been appended.
         """
         lsns: list[int] = []
         with self.latch:
@@ -245,11 +245,11 @@ class LogWriter:
         """Append one entry of the replication stream.
 
         Arguments:
-            type_number, obsolete_lns, born_obsolete: as for ``log``.
-            body: encoded, or a function that encodes it under the latch when the VLSN is known.
-            vlsn: NEXT_VLSN for the next one; on a replica the one that the master has given.
+            type_number, obsolete_lns, born_obsolete: see ``log``.
+            body: encoded, or a function that encodes it under the latch once the VLSN is known.
+            vlsn: NEXT_VLSN to allocate the next one; on a replica the VLSN from the master.
 
-        Returns, raises: as ``log``.
+        Returns, raises: see ``log``.
         """
         stream = self.stream
         assert stream is not None
@@ -261,21 +261,21 @@ class LogWriter:
                     vlsn = stream.bump()
                 else:
                     stream.note_allocated(vlsn)
-                # A Commit holds the DTVLSN, which may be its own VLSN: encode it only now.
+                # A Commit holds the DTVLSN, which may be its own VLSN: it can be encoded only now.
                 data = body() if callable(body) else body
                 lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
         except JetoolError as error:
-            # The VLSN is taken and no entry will bear it; a thread that waits for it would wait for ever.
+            # The VLSN is taken and no entry will have it; a thread that waits for it would wait for ever.
             stream.fail(error)
             raise
-        # Outside the latch, as the index takes locks of its own; it may hear of VLSNs out of order (R-LOG-6).
+        # Outside the latch, since the index takes its own locks; VLSNs may be reported out of order (R-LOG-6).
         stream.logged(vlsn, lsn, type_number, data)
         return lsn
 
     def flush(self, *, sync: bool) -> None:
         """Write everything logged so far to the file, and make it durable if asked (R-LOG-25, R-LOG-26)."""
         if sync:
-            # Read without the latch: a flip in between has synced the caller's entries already.
+            # Read without the latch: a flip in between has already synced the caller's entries.
             self.group.sync(self.next_lsn)
             return
         with self.latch:
@@ -283,20 +283,20 @@ class LogWriter:
             self._write_out()
 
     def force_new_file(self) -> None:
-        """The next entry begins a new file."""
+        """Make the next entry begin a new file."""
         with self.latch:
             self._flip_next = self._offset > FILE_HEADER_BYTES
 
     def continue_after(self, files: Sequence[LogFile], last_offset: int) -> None:
-        """Files that somebody else has written stand after the log now; the next entry begins a file after them.
+        """Continue the log after files that were written elsewhere; the next entry begins a file after them.
 
         Arguments:
-            files: ascending, of the version that is written, numbered above the present file.
-            last_offset: where the last entry of the last one begins.
+            files: ascending, with this writer's log version, numbered above the current file.
+            last_offset: offset of the last entry in the last of them.
         """
         with self.latch:
             self.check()
-            # Our file must be durable before another one follows it (R-LOG-13).
+            # The current file must be durable before another one follows it (R-LOG-13).
             self._write_out()
             if self._file is not None:
                 self._end_file()
@@ -308,10 +308,10 @@ class LogWriter:
             self._flip_next = True
 
     def find(self, file_number: int, offset: int) -> bytes | None:
-        """The entry at a place that is still in the buffer; None when it is in the file."""
+        """The entry at a place, if it is still in the buffer; None if it is in the file."""
         if not self.may_hold(file_number, offset):
             return None
-        # Asked again under the latch: a write or a flip may have come since.
+        # Checked again under the latch: a write or a flip may have happened since.
         with self.latch:
             if file_number != self._number or offset < self._buffer_start:
                 return None
@@ -319,19 +319,19 @@ class LogWriter:
             return self._entries[at] if at < len(self._starts) and self._starts[at] == offset else None
 
     def may_hold(self, file_number: int, offset: int) -> bool:
-        """Whether an entry may still be in the buffer; asked without the latch.
+        """Whether an entry may still be in the buffer; called without the latch.
 
-        What has been written stays written: both numbers only grow, and a file is written out before the next begins.
+        Written entries stay written: both numbers only grow, and a file is written out before the next begins.
         """
         return file_number > self._number or (file_number == self._number and offset >= self._buffer_start)
 
     @property
     def failure(self) -> JetoolError | None:
-        """What nothing can be written after, or None."""
+        """The failure after which nothing can be written, or None."""
         return self._failure
 
     def check(self) -> None:
-        """Refuse to go on after a failure."""
+        """Raise after a failure."""
         if self._failure is not None:
             error = RefusedError(
                 "the environment is invalid: a write failed, or a change was interrupted",
@@ -344,14 +344,14 @@ class LogWriter:
     def invalidate(self, failure: JetoolError) -> None:
         """Refuse everything from now on."""
         with self.latch:
-            # The first failure is the cause; what follows from it is not reported in its place.
+            # The first failure is the cause; later ones are not reported in its place.
             self._failure = self._failure or failure
 
     def interrupted(self, error: BaseException) -> None:
-        """Refuse everything from now on, as after a failed write, if an exception has ended a change half way.
+        """Refuse everything from now on, as after a failed write, if an exception has interrupted a change half way.
 
         Arguments:
-            error: what was raised. A ``JetoolError`` is not of this kind: it is raised where nothing is half made.
+            error: the exception. A ``JetoolError`` has no effect: it is raised only where no change is half made.
         """
         if is_unexpected(error):
             failure = RefusedError("a change was interrupted", found=f"{type(error).__name__}: {error}")
@@ -371,22 +371,22 @@ class LogWriter:
                 self._access.unwritten = None
 
     def _place(self, type_number: int, size: int, born_obsolete: bool) -> int:
-        """The LSN of the next entry, which is counted; in a new file when it does not fit."""
+        """Allocate the LSN of the next entry and count the entry; begins a new file if it does not fit."""
         if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
             self._flip()
-        # After the flip, which may have changed the number, and as plain arithmetic: every entry comes by here.
+        # After the flip, which may change the file number. Plain arithmetic, since this runs for every entry.
         lsn = self._number << 32 | self._offset
         if self.observer is not None:
             self.observer.logged(lsn, type_number, size, born_obsolete)
         return lsn
 
     def _take(self, type_number: int, flags: int, data: bytes, vlsn: int, lsn: int) -> None:
-        """Put an entry into the buffer, at the place that it got."""
+        """Append an entry to the buffer at its allocated place."""
         self._append(type_number, flags, data, vlsn)
-        # Under the latch with the append: a thread that sees this LSN finds the entry in the buffer.
+        # Set under the latch, together with the append: a thread that sees this LSN finds the entry in the buffer.
         self.last_lsn = lsn
         self.entries += 1
-        # Somebody is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
+        # A thread is in fsync: writing now would block, so the buffer may grow by the size of the queue (R-LOG-22).
         if self._offset - self._buffer_start >= self._buffer_bytes + (self._queue_bytes if self._syncing else 0):
             self._write_out()
 
@@ -403,7 +403,7 @@ class LogWriter:
         if not first and not self._flip_next and self._offset == FILE_HEADER_BYTES:
             return  # An entry larger than a file stands alone after the header.
         if not first:
-            # Everything of the old file is on disk before the new one exists: only the last can be torn (R-LOG-13).
+            # The whole old file is on disk before the new one exists: only the last file can be torn (R-LOG-13).
             self._write_out()
             self._end_file()
         last_offset = 0 if first else self._prev_offset
@@ -424,7 +424,7 @@ class LogWriter:
             raise
 
     def _let_go(self) -> None:
-        """Be done with the present file; who is still syncing it closes it."""
+        """Release the current file; a thread that is still syncing it closes it."""
         file, self._file = self._file, None
         if file is not None and file not in self._syncing:
             file.close()
@@ -434,11 +434,11 @@ class LogWriter:
         header = FileHeader(self._clock(), number, last_offset, self.version)
         self._number, self._offset, self._prev_offset = number, 0, 0
         self._buffer_start, self._entries, self._starts, self._flip_next = 0, [], [], False
-        # A stub of this number may stand there, with an old pointer to the file before (R-LOG-16).
+        # A stub with this number may exist, with an outdated pointer to the previous file (R-LOG-16).
         self._access.forget(number)
         self._access.expect(number, self.version)
         self._append(FILE_HEADER, 0, encode_file_header(header, self.version))
-        # The first entry names the header, whatever its own pointer to the file before says (R-LOG-9).
+        # The first entry points to the header, whatever the header's own pointer to the previous file is (R-LOG-9).
         self._prev_offset = 0
 
     def _open(self) -> WriteFile:
@@ -459,11 +459,11 @@ class LogWriter:
             else:
                 self._open().write(self._buffer_start, data)
         except JetoolError as error:
-            # Part of it may be on disk: no later entry may follow a gap (R-LOG-7).
+            # A part of it may be on disk: no later entry may follow a gap (R-LOG-7).
             self._failure = error
             raise
         self.writes += 1
-        # Only after the write: until then readers find these entries in the buffer.
+        # After the write: until then readers find these entries in the buffer.
         self._buffer_start, self._entries, self._starts = self._offset, [], []
 
     def _flush_for_sync(self) -> int:
@@ -471,22 +471,22 @@ class LogWriter:
         with self.latch:
             self.check()
             self._write_out()
-            # Noted under the latch: what is logged during the fsync is not covered by it.
+            # Read under the latch: the fsync does not cover entries logged during it.
             end = self.next_lsn
             if self._to_make is not None:
-                # No entry since the flip, which has synced all before.
+                # No entry since the flip, which has synced everything before.
                 return end
             file = self._open()
             self._syncing.append(file)
         try:
             file.sync()
         except JetoolError as error:
-            # A flip may have synced the file meanwhile, and heard nothing: systems report a failure once.
+            # A concurrent flip may have synced the file without an error: the system reports a failure only once.
             self.invalidate(error)
             raise
         finally:
             with self.latch:
-                # A flip may have given the file up during the fsync; then the last one to sync it closes it.
+                # A flip may have released the file during the fsync; then the last thread that syncs it closes it.
                 self._syncing.remove(file)
                 if file is not self._file and file not in self._syncing:
                     file.close()
@@ -494,7 +494,7 @@ class LogWriter:
         return end
 
     def _drain_queue(self) -> None:
-        """Write out what was only kept because somebody was syncing (R-LOG-22)."""
+        """Write out entries that were kept only because a thread was syncing (R-LOG-22)."""
         with self.latch:
             if self._failure is None and not self._syncing and self._offset - self._buffer_start >= self._buffer_bytes:
                 self._write_out()
