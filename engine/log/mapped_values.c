@@ -1,14 +1,15 @@
 /* Data of users' records straight from maps of log files: engine.log.mapped_values, described in mapped_values.pyi.
  *
- * An entry is copied to the stack first, then looked at: the file may change while it is read. What is asked of it is
- * what the twins ask, access.is_user_entry and fast.ln.plain_data; whatever does not answer to that is left to them.
+ * An entry is copied to the stack before it is examined, since the file may change while it is read. The same
+ * conditions are checked as in the twins, access.is_user_entry and fast.ln.plain_data; entries that do not meet them
+ * are left to the twins.
  */
 #include "../format/fast/packed.h"
 #include "../storage/file_map.h"
 
-/* Longer entries gain nothing. */
+/* Longer entries would not get faster. */
 #define LONGEST 4096
-/* Bytes that the processor takes from memory at once. */
+/* Bytes in one cache line. */
 #define LINE 64
 
 static const FileMapCalls *maps;
@@ -37,7 +38,7 @@ static const Number numbers[] = {
     {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
 };
 
-/* The data within a whole entry; NULL where the general way has to look at it. */
+/* The data within a whole entry; NULL if the general decoder is needed. */
 static const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
 {
     int type = entry[type_at], bits = entry[flags_at];
@@ -68,7 +69,7 @@ static const unsigned char *data_of(const unsigned char *entry, size_t size, lon
     return entry + from.at;
 }
 
-/* The data of the entry that is at a place of a map, or None. */
+/* The data of the entry at a position of a map, or None. */
 static PyObject *data_at(const char *place, size_t size, long version, int64_t db_id)
 {
     unsigned char entry[LONGEST];
@@ -82,7 +83,7 @@ static PyObject *data_at(const char *place, size_t size, long version, int64_t d
     Py_RETURN_NONE;
 }
 
-/* Where the entry of an LSN is in the map of its file, and its log version; NULL when its file is not mapped. */
+/* The position of the entry of an LSN in the map of its file, and its log version; NULL if its file is not mapped. */
 static const char *place_of(PyObject *files, PyObject *lsn, PyObject *size, long *version)
 {
     if (!PyLong_Check(lsn) || !PyLong_Check(size)) {
@@ -139,7 +140,7 @@ static PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(chosen);
-    /* Nothing of Python's runs after this: no map goes away while its places are kept. */
+    /* No Python code runs from here on, so no map is closed while positions in it are in use. */
     PyObject *found = PyList_New(count);
     struct Entry {
         const char *place;
@@ -164,7 +165,7 @@ static PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
         is_good = !PyErr_Occurred();
         if (entry->place) {
             entry->size = (size_t)PyLong_AsSsize_t(PyList_GET_ITEM(sizes, slot));
-            /* Records of one node are spread over the log: their memory is asked for before it is needed. */
+            /* Records of one node are spread over the log: prefetch their memory. */
             for (size_t line = 0; line < entry->size && line < 4 * LINE; line += LINE) {
                 __builtin_prefetch(entry->place + line);
             }
@@ -193,7 +194,7 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "mapped_values", .m_size = -1, .m_methods = functions,
 };
 
-/* Note which types are in a set of Python's; 0 when that has failed. */
+/* Note the types in a Python set; 0 if that failed. */
 static int take_types(const char *name, unsigned char *types)
 {
     PyObject *home = PyImport_ImportModule("engine.format.entry_types");

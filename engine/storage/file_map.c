@@ -1,14 +1,14 @@
 /* Small reads of a file through a map of it: engine.storage.file_map, described in file_map.pyi.
  *
- * A pread of a hundred bytes costs more than a microsecond, most of it the way into the kernel and back; a copy from a
- * map costs a twentieth. Three things make a map different from pread, and each is dealt with here:
+ * A pread of a hundred bytes costs more than a microsecond, most of it for the system call; a copy from a map costs a
+ * twentieth of that. A map differs from pread in three ways, each handled here:
  *
  * - A page that the file no longer has, or that the disk cannot read, raises SIGBUS. The copy is guarded: the handler
- *   jumps back, and read() answers None. A SIGBUS outside our maps goes to the previous handler.
+ *   jumps back, and read() returns None. A SIGBUS outside the maps goes to the previous handler.
  * - A page that is not in memory is read while the interpreter's lock is held. So the first read of a chunk is refused
- *   (None): the caller's pread brings it into the page cache, without the lock, and later ones find it there.
- * - What was touched counts as memory of the process. Chunks are counted over all maps; when there are too many, all
- *   maps let go of their pages, which stay in the page cache.
+ *   (None): the caller's pread brings it into the page cache, without the lock, and later reads find it there.
+ * - Pages that were touched count as memory of the process. Chunks are counted over all maps; if there are too many,
+ *   all maps release their pages, which stay in the page cache.
  */
 #include "file_map.h"
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* What one page fault of Linux maps around the page that was asked for. */
+/* The size that Linux maps around a requested page in one page fault. */
 #define CHUNK_BITS 16
 
 typedef struct FileMap {
@@ -47,12 +47,13 @@ static void on_sigbus(int number, siginfo_t *info, void *context)
     } else if (outer.sa_handler != SIG_DFL && outer.sa_handler != SIG_IGN) {
         outer.sa_handler(number);
     } else {
-        /* The instruction is tried again, and the default ends the process. */
+        /* The instruction is repeated, and the default action ends the process. */
         signal(number, SIG_DFL);
     }
 }
 
-/* With the first map, and not on import: whatever the program itself sets up comes before. 0 where that fails. */
+/* Installed with the first map and not on import, so that handlers of the program are installed before. 0 if that
+ * fails. */
 static int is_guarded(void)
 {
     static int done;
@@ -64,7 +65,7 @@ static int is_guarded(void)
     return done;
 }
 
-/* Copy out of a map; 0 when a page of it cannot be had. */
+/* Copy out of a map; 0 if a page of it is not available. */
 static int copied(char *to, const char *from, size_t length)
 {
     sigjmp_buf here;
@@ -72,7 +73,7 @@ static int copied(char *to, const char *from, size_t length)
         return 0;
     }
     guard = &here;
-    /* The compiler must not move the copy out from under the guard. */
+    /* The compiler must not move the copy out of the guarded part. */
     __asm__ volatile("" ::: "memory");
     memcpy(to, from, length);
     __asm__ volatile("" ::: "memory");
@@ -89,7 +90,7 @@ static void let_go_of_pages(void)
     seen_chunks = 0;
 }
 
-/* Whether a chunk was read before; from now on it was. */
+/* Whether a chunk was read before; marks it as read. */
 static int was_seen(FileMap *map, size_t chunk)
 {
     if (map->seen[chunk]) {
@@ -193,7 +194,7 @@ static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names
     }
     FileMap *map = (FileMap *)type->tp_alloc(type, 0);
     if (!map || file.st_size <= 0) {
-        /* An empty file cannot be mapped; every read of this one is refused. */
+        /* An empty file cannot be mapped; all reads of it are refused. */
         return (PyObject *)map;
     }
     map->size = (size_t)file.st_size;
@@ -205,7 +206,7 @@ static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names
     }
     void *base = mmap(NULL, map->size, PROT_READ, MAP_SHARED, handle, 0);
     if (base == MAP_FAILED) {
-        /* Before anything else changes errno. */
+        /* Before another call changes errno. */
         PyErr_SetFromErrno(PyExc_OSError);
         PyMem_Free(map->seen);
         Py_DECREF(map);

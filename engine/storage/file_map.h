@@ -1,4 +1,4 @@
-/* What other C modules ask of a map of a file (file_map.c); they find it in the capsule of this name. */
+/* Functions on maps of files (file_map.c) for other C modules, which get them from the capsule of this name. */
 #ifndef JETOOL_FILE_MAP_H
 #define JETOOL_FILE_MAP_H
 #define PY_SSIZE_T_CLEAN
@@ -8,9 +8,9 @@
 
 typedef struct {
     PyTypeObject *type;
-    /* Where bytes of a map are; NULL unless all of their chunks were read before. Changes nothing. */
+    /* Address of bytes in a map; NULL unless all of their chunks were read before. Changes nothing. */
     const char *(*place)(PyObject *map, size_t offset, size_t length);
-    /* Copy out of a map; 0 when a page of it cannot be had. Without it nothing of a map may be looked at. */
+    /* Copy out of a map; 0 if a page of it is not available. The map must not be read in any other way. */
     int (*copied)(char *to, const char *from, size_t length);
 } FileMapCalls;
 

@@ -1,19 +1,19 @@
-"""The one place that redoes or undoes an LN (R-REC-44, R-REC-52), and the versions of records that it goes between.
+"""The only module that redoes or undoes an LN (R-REC-44, R-REC-52), with the record versions that are exchanged.
 
-Transaction abort, recovery and replica rollback all come through here. Both directions compare the slot's LSN with the
-entry's: that makes them idempotent, whatever a checkpoint has or has not written.
+Transaction abort, recovery and replica rollback all use it. Both directions compare the slot's LSN with the entry's,
+which makes them idempotent, whatever a checkpoint has or has not written.
 
 Example (E-REC-1): ``150 UPD K (T1, abort 50)``, ``170 UPD K (T1, abort 50)``, a BIN with K→170 logged, crash. Undo of
 170 finds the slot at 170 and sets it to 50; undo of 150 finds 50 and does nothing.
 
-A ``RecordVersion`` is what a slot holds, held, or is to hold again. It is one record for all who speak of versions:
-redo brings them in, undo returns to them, a transaction remembers those that it has replaced, a rollback to a
-matchpoint finds them among its own.
+A ``RecordVersion`` is a version that a slot holds, held, or will hold again. All code about versions shares this one
+record: redo puts them into the tree, undo returns to them, a transaction remembers those that it has replaced, and a
+rollback to a matchpoint selects from its own.
 
-``redo_sorted`` redoes many LNs of one database at once, in the order of keys. It is the same as ``redo_ln`` for each,
-which is where the rules are. What makes it several times faster: a BIN is found once for all the keys that it covers,
-each search begins after the slot before, and a plain version costs a tuple. Example: keys ``b``, ``d``, ``m`` and a BIN
-that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
+``redo_sorted`` redoes many LNs of one database at once, in key order. The result is the same as from ``redo_ln`` for
+each, which has the rules. It is several times faster since a BIN is searched once for all the keys that it covers, each
+search begins after the previous slot, and a plain version costs only a tuple. Example: keys ``b``, ``d``, ``m`` and a
+BIN that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _new_tuple: Final = tuple.__new__
 
 
 class RecordVersion(NamedTuple):
-    """A version of a record. ``record_version`` makes one faster.
+    """A version of a record. ``record_version`` creates one faster.
 
     Attributes:
-        lsn: of its LN; NULL_LSN when there was no record.
-        size: bytes of that entry; 0 when not known.
-        key: its key, when the database allows keys to change; None otherwise.
-        data: its data when it is embedded; None when it has to be read at the LSN.
+        lsn: LSN of its LN; NULL_LSN if there was no record.
+        size: size of that entry in bytes; 0 if not known.
+        key: its key, if the database allows keys to change; None otherwise.
+        data: its data if embedded; None if it has to be read at the LSN.
         expiration: days, or negative hours; 0 for none.
-        vlsn: of an embedded version, else NULL_VLSN.
-        known_deleted: it is a deletion for good.
-        pending_deleted: it is a deletion whose transaction may be open, or which a later step may take back.
-        times: of an embedded version, since v19.
-        tombstone: the record stands for one that is gone (since v19).
+        vlsn: VLSN of an embedded version, else NULL_VLSN.
+        known_deleted: it is a final deletion.
+        pending_deleted: it is a deletion whose transaction may be open, or which a later step may undo.
+        times: times of an embedded version, since v19.
+        tombstone: the record stands for a deleted one (since v19).
     """
 
     lsn: int
@@ -76,10 +76,11 @@ class RecordVersion(NamedTuple):
 
 
 def has_own_ln(version: RecordVersion, duplicates: bool) -> bool:
-    """Whether a reader needs the LN of a version, so that it becomes obsolete when that is replaced (R-TXN-41).
+    """Whether a reader needs the LN of a version, so that the LN becomes obsolete only when the version is replaced
+    (R-TXN-41).
 
     Arguments:
-        duplicates: of its database; the LNs of duplicates are obsolete from the start.
+        duplicates: whether its database has duplicates, whose LNs are obsolete from the start.
     """
     # Deletions, embedded records and duplicates were counted when they were logged (R-CLN-5).
     return not duplicates and version.lsn != NULL_LSN and version.data is None and not version.known_deleted
@@ -97,7 +98,7 @@ def record_version(
     times: Times = UNTIMED,
     tombstone: bool = False,
 ) -> RecordVersion:
-    """The same as ``RecordVersion``, in half the time: for what is done for every record."""
+    """Same as ``RecordVersion(...)``, in half the time; for code that runs for every record."""
     return _new_tuple(
         RecordVersion,
         (lsn, size, key, data, expiration, vlsn, known_deleted, pending_deleted, times, tombstone),
@@ -107,8 +108,8 @@ def record_version(
 def version_before(record: LN, lsn: int) -> RecordVersion:
     """The version before the transaction, from the abort information of the LN at an LSN (R-REC-44).
 
-    A blind deletion (since v20) does not say where the record was, since JE did not look: for duplicates, whose LNs is
-    never read, its own LSN stands for that.
+    A blind deletion (since v20) does not record where the old version was, since JE did not look. For duplicates, whose
+    LNs are never read, the deletion's own LSN is used instead.
     """
     return record_version(
         lsn=lsn if record.blind_deletion else NULL_LSN if is_null(record.abort_lsn) else record.abort_lsn,
@@ -123,7 +124,7 @@ def version_before(record: LN, lsn: int) -> RecordVersion:
 
 
 class SlotEffect(Enum):
-    """What happened to the slot."""
+    """The effect on the slot."""
 
     NOTHING = "nothing"
     CHANGED = "changed"
@@ -131,7 +132,7 @@ class SlotEffect(Enum):
 
 
 class SlotChange(NamedTuple):
-    """What happened, the LSN that the slot had before, and the BIN."""
+    """The effect, the previous LSN of the slot, and the BIN."""
 
     applied: SlotEffect
     tree_lsn: int
@@ -139,19 +140,19 @@ class SlotChange(NamedTuple):
 
 
 def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordVersion) -> SlotChange:
-    """Take one LN back; never splits, never inserts (R-REC-44).
+    """Undo one LN; never splits, never inserts (R-REC-44).
 
     Raises:
         DamageError: the slot has no LSN and is not deleted.
-        UnknownOrderError: as for ``redo_ln``.
+        UnknownOrderError: see ``redo_ln``.
     """
-    # Only searched, never split: undo must not log anything (R-REC-54).
+    # Search only, no split: undo must not log anything (R-REC-54).
     node = find_bin(ctx, db, key)
     if node is None:
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, None)
     index, exact = node.find(key)
     if not exact:
-        # Under an order that is only learned the record may stand under another key that counts as equal.
+        # With a learned order the record may be under another key that counts as equal.
         _refuse_guess(db)
         return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
     tree_lsn = node.lsns[index]
@@ -160,7 +161,7 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
         if not node.states[index] & DELETED:
             raise DamageError(f"a slot of {db.label} has no LSN and is not deleted", lsn=format_lsn(lsn))
         return SlotChange(SlotEffect.QUEUED, NULL_LSN, node)
-    # A newer version owns the slot, or a later LN of the chain has restored it in one step (R-REC-45).
+    # A newer version is in the slot, or undoing a later LN of the chain has restored it in one step (R-REC-45).
     if tree_lsn != lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     if node.guessed:
@@ -170,10 +171,10 @@ def undo_ln(ctx: TreeContext, db: DatabaseState, key: Key, lsn: int, to: RecordV
 
 
 def _refuse_guess(db: DatabaseState) -> None:
-    """Refuse what would need the order of keys of a database, where it is only learned and nothing may be guessed.
+    """Refuse an operation that needs the order of a database, if it is only learned and must not be guessed.
 
     Raises:
-        UnknownOrderError: it is.
+        UnknownOrderError: it is only learned, and guessing is not allowed.
     """
     learned = db.order.learned
     if learned is not None and not learned.may_guess:
@@ -181,20 +182,20 @@ def _refuse_guess(db: DatabaseState) -> None:
 
 
 def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> None:
-    """Give a slot the version before."""
+    """Restore the previous version in a slot."""
     key = node.keys[index] if to.key is None else node.db.order.wrap(to.key)
     if to.lsn == NULL_LSN:
         # The record did not exist: the slot stays as known deleted, for the compressor (R-TREE-22).
         node.put(index, key, True, NULL_LSN, KNOWN_DELETED, None, 0, 0)
         return
     state = KNOWN_DELETED if to.known_deleted else PENDING_DELETED if to.pending_deleted else 0
-    # The data comes from the LN that is undone: the old one was obsolete at once and may be cleaned (R-TREE-42).
+    # The data comes from the LN that is undone: the old LN was obsolete at once and may have been cleaned (R-TREE-42).
     value = None if state else to.data
     size = 0
     if value is not None:
         state |= SLOT_EMBEDDED
     elif not state and ctx.log_version >= NODE_SIZES and not node.db.duplicates:
-        # Later versions read an LN by the size that its slot says.
+        # Later versions read an LN with the size in its slot.
         size = ctx.access.read(to.lsn, allow_invisible=True).total_bytes
     state |= SLOT_TOMBSTONE if to.tombstone else 0
     _note_vlsn(node, key, to.vlsn if value is not None else NULL_VLSN)
@@ -204,10 +205,12 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> 
 
 
 def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) -> RecordVersion:
-    """The version that redo brings in; the deletion of a transaction that is still open is pending (R-REC-47)."""
+    """The version that redo puts into the tree; the deletion of a transaction that is still open is pending
+    (R-REC-47).
+    """
     embedded = raw.version >= EMBEDDED_RECORDS and bool(record.flags & EMBEDDED)
     content = record.content
-    # MapLNs and NameLNs say in their content that they are gone.
+    # MapLNs and NameLNs mark a deletion in their content.
     deleted = record.data is None or bool(getattr(content, "deleted", 0))
     data = record.data if embedded and not deleted and not db.duplicates else None
     times, tombstone = UNTIMED, False
@@ -229,13 +232,13 @@ def leaf_of(raw: RawEntry, record: LN, db: DatabaseState, *, resurrected: bool) 
 
 
 def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, near: BIN | None = None) -> SlotChange:
-    """Bring one LN into the tree (R-REC-52). A database without a root is left alone (je-log-format.md 14.3).
+    """Redo one LN in the tree (R-REC-52). A database without a root is left unchanged (je-log-format.md 14.3).
 
     Raises:
-        UnknownOrderError: the order of keys is only learned, the key is in no node, and nothing may be guessed.
+        UnknownOrderError: the order of keys is only learned, no node has the key, and guessing is not allowed.
 
     Arguments:
-        near: a BIN of this tree in which the key may be; saves the descent when it lies between its keys.
+        near: a BIN of this tree that may cover the key; saves the descent if the key lies between its keys.
     """
     # Between two keys of a BIN that is in its tree, no other BIN can cover the key.
     if near is not None and near.in_tree and near.keys and near.keys[0] <= key <= near.keys[-1]:
@@ -247,13 +250,13 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     index, exact = node.find(key)
     if db.order.learned is not None and (not exact or node.guessed):
         _refuse_guess(db)
-        # In memory only: it stands where the order puts it, which need not be its place.
+        # In memory only: the key is placed by the guessed order, which may be wrong.
         db.order.learned.guessed += not exact and not leaf.known_deleted
     if not exact:
         if leaf.known_deleted:
             return SlotChange(SlotEffect.NOTHING, NULL_LSN, node)
         if node.needs_split():
-            # Redo may split, and then the slot has moved (R-REC-54).
+            # Redo may split; then the slot has moved (R-REC-54).
             node = bin_for_insert(ctx, db, key)
             index, exact = node.find(key)
         _put_leaf(node, index, key, False, leaf)
@@ -261,7 +264,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     tree_lsn = node.lsns[index]
     if leaf.deleted:
         return _redo_deletion(node, index, key, leaf, tree_lsn)
-    # A slot without an LSN counts as known deleted, whatever its state says (je-log-format.md 8.4).
+    # A slot without an LSN counts as known deleted, whatever its state bits are (je-log-format.md 8.4).
     known_deleted = node.states[index] & KNOWN_DELETED or tree_lsn == NULL_LSN
     if leaf.lsn > tree_lsn or (known_deleted and tree_lsn == NULL_LSN):
         _put_leaf(node, index, key, True, leaf)
@@ -270,14 +273,14 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
 
 
 def _redo_deletion(node: BIN, index: int, key: Key, leaf: RecordVersion, tree_lsn: int) -> SlotChange:
-    # Deleted already: the slot stays as it is, even for a newer deletion (R-REC-52).
+    # Already deleted: the slot stays unchanged, even for a newer deletion (R-REC-52).
     if node.states[index] & KNOWN_DELETED:
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:
         return SlotChange(SlotEffect.NOTHING, tree_lsn, node)
     if leaf.lsn == tree_lsn:
         if leaf.known_deleted:
-            # The slot was written while the deletion was pending; its transaction has committed since.
+            # The slot was written while the deletion was pending; its transaction has committed since then.
             node.set_known_deleted(index)
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     _put_leaf(node, index, key, True, leaf)
@@ -300,13 +303,13 @@ def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: RecordVersion)
 def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
     if vlsn == NULL_VLSN:
         node.vlsns.pop(key, None)
-    # Only where the environment preserves VLSNs, which the node shows by having some.
+    # Only if the environment preserves VLSNs, which shows in the node having some.
     elif node.vlsns:
         node.vlsns[key] = vlsn
 
 
-# Key, LSN and size of the entry; and the whole leaf, None for a plain version: neither deleted nor embedded nor
-# expiring.
+# Key, LSN and size of the entry, and the whole leaf; the leaf is None for a plain version: not deleted, not embedded,
+# not expiring.
 Redo = tuple[Key, int, int, RecordVersion | None]
 _KEY: Final = itemgetter(0)
 
@@ -314,13 +317,13 @@ _KEY: Final = itemgetter(0)
 def redo_sorted(
     ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_room: Callable[[], None], *, is_sorted: bool = False
 ) -> None:
-    """Bring LNs into a tree.
+    """Redo many LNs in a tree.
 
     Arguments:
-        keep_room: called whenever no node is in use: any may leave memory then.
-        batch: in log order; records of different keys do not depend on each other, so it is sorted here by key, which
-            keeps the order of the versions of one.
-        is_sorted: it is sorted so already.
+        keep_room: called whenever no node is in use, so that any node may be evicted.
+        batch: in log order. Records of different keys do not depend on each other, so it is sorted here by key;
+            versions of the same key keep their order.
+        is_sorted: whether it is already sorted.
     """
     if not is_sorted:
         batch.sort(key=_KEY)
@@ -328,17 +331,17 @@ def redo_sorted(
     bound: Key | None = None
     at = 0
     for key, lsn, size, leaf in batch:
-        # The key is past the node: between two nodes nothing is in use, and the keeper may evict.
+        # The key is beyond the node: between two nodes none is in use, and ``keep_room`` may evict.
         if node is None or (bound is not None and key >= bound):
             if node is not None:
                 ctx.account(node)
             keep_room()
             node, bound = covering(ctx, db, key)
             at = 0
-            # A database without a root is left alone (je-log-format.md 14.3).
+            # A database without a root is left unchanged (je-log-format.md 14.3).
             if node is None:
                 return
-            # The whole of it may have been read just now.
+            # The whole node may just have been read.
             ctx.account(node)
         keys = node.keys
         if leaf is not None:
@@ -347,7 +350,7 @@ def redo_sorted(
             if may_split:
                 if outcome.node is not None:
                     ctx.account(outcome.node)
-                # The slot may have gone to a sibling, and the bound with it.
+                # The slot may have moved to a sibling, which changes the bound.
                 node = None
             continue
         at = bisect_left(keys, key, at)
@@ -358,7 +361,7 @@ def redo_sorted(
                 _put(node, at, key, True, lsn, size)
             continue
         if len(keys) >= node.max_entries:
-            # The split moves half of the slots, so the node and its bound are looked up again.
+            # The split moves half of the slots, so the node and its bound are searched again.
             bin_for_insert(ctx, db, key)
             node, bound = covering(ctx, db, key)
             assert node is not None
@@ -375,7 +378,7 @@ def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> N
 
 
 def covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
-    """The BIN that covers a key, and the key at which the next BIN begins, None for the last BIN."""
+    """The BIN that covers a key, and the key at which the next BIN begins (None for the last BIN)."""
     node: IN | None = root_of(ctx, db)
     bound: Key | None = None
     while node is not None and not isinstance(node, BIN):

@@ -6,10 +6,10 @@ Besides keys and LSNs a slot has
 * ``values``: the record's data when it is embedded or cached, None when it has to be read at the LSN;
 * ``sizes``: size of the LN's entry in bytes, 0 when unknown;
 * ``expirations``: as in an LN, positive days or negative hours since 1970, 0 for none;
-* since v19 an entry of ``times`` when the record is embedded: its LN has them too, but is not read. A record of a
-  deferred-write database that is in memory only has one as well. Where no slot has times the dict is empty.
+* since v19 an entry of ``times`` if the record is embedded: its LN has them too, but is not read. Records of a
+  deferred-write database that exist only in memory have one as well. If no slot has times the dict is empty.
 
-The node is always complete in memory: a delta is applied to its full version when it is read.
+The node in memory is always complete: a delta is applied to its full version when it is read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _TIMES_BYTES: Final = 230
 class Times(NamedTuple):
     """When a record was last changed, and when it was inserted, in milliseconds since 1970; 0 if unknown.
 
-    JE gives a record no creation time unless the application does (je-log-format.md 7.3); an update keeps it.
+    JE gives a record no creation time unless the application does (je-log-format.md 7.3); updates keep the creation
+    time.
     """
 
     modified: int
@@ -47,7 +48,7 @@ UNTIMED: Final = Times(0, 0)
 
 
 def times_from(modified: int, created: int) -> Times:
-    """Times; the shared UNTIMED if both are 0, so that slots need not keep them."""
+    """A ``Times``; the shared UNTIMED if both are 0, so that slots need not store them."""
     return Times(modified, created) if modified or created else UNTIMED
 
 
@@ -60,11 +61,11 @@ class BIN(IN):
     """A bottom node.
 
     Attributes:
-        delta_lsn, delta_size: the last delta, NULL_LSN and 0 when the last version was a full one.
-        guessed: a delta was merged into it whose keys the full version has not, in an order that is only learned: it
-            must not be logged.
+        delta_lsn, delta_size: the last delta; NULL_LSN and 0 if the last logged version was full.
+        guessed: under a learned order, a delta was merged whose keys the full version lacks. Such a node must not be
+            logged.
         no_delta: the next version must be full (R-TREE-32).
-        pins: cursors that stand on it.
+        pins: the cursors that stand on it.
         vlsns: VLSN of embedded records by key, in environments that preserve record versions.
     """
 
@@ -89,11 +90,11 @@ class BIN(IN):
 
     @property
     def is_bin(self) -> bool:
-        """True."""
+        """Always True."""
         return True
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """The slot of a key, or where it would go, and whether it is there."""
+        """The slot of a key, or its insertion point, and whether the key is there."""
         if find_in_c is not None:
             place = find_in_c(self.keys, key)
             if place is not None:
@@ -102,29 +103,29 @@ class BIN(IN):
         return index, index < len(self.keys) and self.keys[index] == key
 
     def is_live(self, index: int) -> bool:
-        """Whether a reader sees the record."""
+        """Whether readers see the record."""
         return not self.states[index] & DELETED and self.lsns[index] != NULL_LSN
 
     def put(
         self, index: int, key: Key, exact: bool, lsn: int, state: int, value: bytes | None, size: int, expiration: int
     ) -> None:
-        """Insert or overwrite a slot; it becomes dirty, and has no times until ``note_times`` says so.
+        """Insert or overwrite a slot; it becomes dirty, and has no times until ``note_times`` is called.
 
         Arguments:
             index, exact: from ``find``.
-            key: the key as it is now; with partial comparators it may differ in bytes from the one before.
-            lsn: the record's LN.
+            key: the current key; with partial comparators its bytes may differ from the previous ones.
+            lsn: LSN of the record's LN.
             state: KD, PD and embedded bits.
             value: embedded or cached data.
-            size: bytes of the LN's entry.
-            expiration: see the module.
+            size: size of the LN's entry in bytes.
+            expiration: see the head of the module.
         """
         state |= DIRTY
         if exact:
             old = self.values[index]
             self.data_bytes -= len(old) if old is not None else 0
             if self.times:
-                # Under the key as it was: with a comparator the new one may differ in bytes.
+                # By the old key: with a comparator the bytes of the new one may differ.
                 self.times.pop(self.keys[index], None)
             self.keys[index] = key
             self.lsns[index] = lsn
@@ -133,7 +134,7 @@ class BIN(IN):
             self.sizes[index] = size
             self.expirations[index] = expiration
         else:
-            # The key that identified the node has been removed, and recovery searches it by one that is there.
+            # The key that identified the node was removed; recovery searches the node by a key that exists.
             if not self.keys:
                 self.ident = key
             self.keys.insert(index, key)
@@ -147,31 +148,31 @@ class BIN(IN):
         self.dirty = True
 
     def note_times(self, key: Key, times: Times) -> None:
-        """The times of the record that has just been put."""
+        """Set the times of a record that was just put."""
         if times is not UNTIMED:
             self.times[key] = times
 
     def times_of(self, index: int) -> Times:
-        """The times that a slot keeps."""
+        """The times stored for a slot."""
         return self.times.get(self.keys[index], UNTIMED) if self.times else UNTIMED
 
     def set_known_deleted(self, index: int) -> None:
-        """The record is gone for good (R-TREE-21); LSN and size stay."""
-        # LSN and size stay: the LSN says which later versions may revive the slot (R-REC-52).
+        """Mark the record as finally deleted (R-TREE-21); LSN and size stay."""
+        # LSN and size stay: the LSN decides which later versions may revive the slot (R-REC-52).
         self.states[index] = (self.states[index] & ~_OF_LIVE_RECORDS) | KNOWN_DELETED | DIRTY
         self.times.pop(self.keys[index], None)
         self.drop_value(index)
         self.dirty = True
 
     def drop_value(self, index: int) -> None:
-        """Forget the data of a slot."""
+        """Drop the data of a slot from memory."""
         old = self.values[index]
         if old is not None:
             self.data_bytes -= len(old)
             self.values[index] = None
 
     def remove_slot(self, index: int) -> None:
-        """Take a slot out; the node's dirtiness is the caller's business (R-TREE-51)."""
+        """Remove a slot; the caller has to mark the node dirty (R-TREE-51)."""
         self.drop_value(index)
         self.vlsns.pop(self.keys[index], None)
         self.times.pop(self.keys[index], None)
@@ -181,20 +182,20 @@ class BIN(IN):
         del self.values[index]
         del self.sizes[index]
         del self.expirations[index]
-        # A full BIN always holds its identifier key: JE's verifier asks for it.
+        # A full BIN always contains its identifier key, as JE's verifier requires.
         if self.keys and self.find(self.ident)[1] is False:
             self.ident = self.keys[0]
 
     def dirty_slots(self) -> int:
-        """How many slots differ from the last full version."""
+        """The number of slots that differ from the last full version."""
         return len([state for state in bytes(self.states) if state & DIRTY])
 
     def clear_slot_dirt(self) -> None:
-        """A full version has been logged."""
+        """Clear the dirty bits of all slots, after a full version was logged."""
         self.states = bytearray([state & ~DIRTY for state in bytes(self.states)])
 
     def wants_delta(self, percent: int) -> bool:
-        """Whether the next version may be a delta (R-TREE-30), the caller's permission apart.
+        """Whether the next version may be a delta (R-TREE-30), if the caller permits deltas.
 
         Arguments:
             percent: je.tree.binDelta.
@@ -204,5 +205,5 @@ class BIN(IN):
         return 0 < self.dirty_slots() <= len(self.keys) * percent // 100
 
     def memory_bytes(self) -> int:
-        """An estimate of the memory that the node takes, in bytes."""
+        """The estimated memory of the node, in bytes."""
         return _NODE_BYTES + _SLOT_BYTES * len(self.keys) + _TIMES_BYTES * len(self.times) + self.data_bytes

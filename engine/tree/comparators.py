@@ -1,10 +1,11 @@
-"""Orders of keys that are known, by the Java class that a database names, and by a name that a user gives.
+"""Known orders of keys, by the Java class that a database names or by a name that a user gives.
 
-A database whose class is in ``BUILT_IN`` is like one with plain keys: it is searched, checked and written to. For the
-classes of other applications the user names an order (``ORDERS``), a Python package brings one as an entry point of the
-group ``jetool.orders``, or a program registers a function (``EnvironmentConfig.comparators``). An order is a function
-from the stored key to a value that Python compares as the class compares keys; keys with equal values are one key.
-Without any of these the order is learned (``engine.tree.order``).
+A database whose class is in ``BUILT_IN`` is treated like one with plain keys: it is searched, checked and written. For
+the classes of other applications there are three ways: the user names an order (``ORDERS``), a Python package provides
+one as an entry point of the group ``jetool.orders``, or a program registers a function
+(``EnvironmentConfig.comparators``). An order is a function from the stored key to a value that Python compares as the
+class compares keys; keys with equal values are the same key. Without any of these the order is learned
+(``engine.tree.order``).
 
 ==================================================================  ==============================================
 class                                                               order
@@ -15,8 +16,8 @@ class                                                               order
 (OpenDJ 2 and 3 and its relatives: ``dn2id``, ``dn2uri``)
 ==================================================================  ==============================================
 
-In every order of bytes a key that is the beginning of another comes first, but for ``descending``. Doris and StarRocks
-have plain keys.
+In every order by bytes except ``descending``, a key that is a prefix of another comes first. Doris and StarRocks have
+plain keys.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class DescendingKey:
 
 
 class NamedOrder(NamedTuple):
-    """An order that a user can name: what it is in a few words, and its sort key."""
+    """An order that a user can name: a short description, and its sort key."""
 
     text: str
     sort_key: SortKey
@@ -86,7 +87,7 @@ def _longest_first(stored: bytes) -> tuple[int, bytes]:
 
 def _decimal(stored: bytes) -> tuple[int, int, bytes]:
     digits = stored[1:] if stored[:1] in (b"-", b"+") else stored
-    # int() takes blanks and underscores, too, which no number in Java has; those keys come after all numbers.
+    # int() also accepts blanks and underscores, which no number in Java has; such keys come after all numbers.
     if not digits.isdigit() or len(digits) > _MOST_DIGITS:
         return 1, 0, stored
     return 0, int(stored), b""
@@ -122,11 +123,11 @@ def find_order(name: str) -> SortKey:
     """The sort key of an order that a user has named.
 
     Raises:
-        UsageError: no comparator has that name, or the package that brings it cannot be loaded.
+        UsageError: no order has that name, or the package that provides it cannot be loaded.
     """
     if name in ORDERS:
         return ORDERS[name].sort_key
-    # Only for names that are not built in: reading what is installed takes its time.
+    # Only for names that are not built in: searching the installed packages takes time.
     from importlib.metadata import entry_points
 
     found = {point.name: point for point in entry_points(group=GROUP)}
@@ -135,7 +136,7 @@ def find_order(name: str) -> SortKey:
     try:
         sort_key = found[name].load()
     except Exception as error:
-        # A package of others: whatever it raises, the user has to hear which one it was.
+        # The package may raise anything; the error must name the order.
         raise UsageError(f"the order {name!r} cannot be loaded", found=f"{type(error).__name__}: {error}") from error
     if not callable(sort_key):
         raise UsageError(f"the order {name!r} is no function", found=type(sort_key).__name__)

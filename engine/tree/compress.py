@@ -1,8 +1,8 @@
 """Removing deleted slots and empty branches (R-TREE-12, R-TREE-34, R-TREE-50 to R-TREE-53).
 
-A slot may go when it is KD or PD and its LSN is not locked; the caller answers that through ``SlotLocks``, which the
-lock manager above implements. During recovery there are no locks yet: a PD slot stays, since its deletion may be that
-of a transaction which is resurrected and rolled back.
+A slot may be removed if it is KD or PD and its LSN is not locked; ``SlotLocks``, implemented by the lock manager above,
+answers that. During recovery there are no locks yet: a PD slot stays, since its deletion may belong to a transaction
+that is resurrected and rolled back.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
     """Remove deleted slots of a BIN.
 
     Arguments:
-        dirty_slots: also those that differ from the last full version; the next version must then be full
+        dirty_slots: also remove slots that differ from the last full version; the next version must then be full
             (R-TREE-32).
 
     Returns:
-        How many slots went.
+        The number of slots removed.
     """
     if node.db.order.learned is not None:
-        # Its nodes stay as they were logged: where their slots belong is not known.
+        # Its nodes stay as they were logged: the right places of their slots are not known.
         return 0
     removed = 0
     for index in range(len(node) - 1, -1, -1):
@@ -43,23 +43,23 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
         node.remove_slot(index)
         removed += 1
         if state & DIRTY:
-            # A delta could not say that a slot of the full version is gone (R-TREE-32).
+            # A delta cannot express that a slot of the full version is gone (R-TREE-32).
             node.no_delta = True
             node.dirty = True
     return removed
 
 
 def tidy(ctx: TreeContext, node: BIN) -> int:
-    """Compress a BIN as far as it costs no full version that a delta would spare, and prune it when it is empty.
+    """Compress a BIN, unless that would force a full version where a delta would do, and prune it if it is empty.
 
     Returns:
-        How many slots went.
+        The number of slots removed.
     """
     # Removing dirty slots would force a full version where a delta would do (R-TREE-53).
     keeps = node.wants_delta(ctx.delta_percent) and any(node.is_live(index) for index in range(len(node)))
     removed = compress(ctx, node, dirty_slots=not keeps)
     if not len(node):
-        # The branch must go too, or scans would pass empty nodes for ever (R-TREE-52).
+        # The branch must be removed too, or scans would visit empty nodes for ever (R-TREE-52).
         prune(ctx, node)
     if node.in_tree:
         ctx.account(node)
@@ -72,7 +72,7 @@ def _is_held(ctx: TreeContext, lsn: int, state: int) -> bool:
 
 
 def compress_for_split(ctx: TreeContext, node: BIN) -> bool:
-    """Make room before a split; True when that was enough (R-TREE-12)."""
+    """Make room before a split; True if that was enough (R-TREE-12)."""
     if node.pins:
         return False
     return compress(ctx, node, dirty_slots=True) > 0 and not node.needs_split()
@@ -82,16 +82,16 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
     """Remove the branch of an empty BIN (R-TREE-52).
 
     Returns:
-        Whether the branch is gone. The last branch of a tree stays, and one that cursors stand on.
+        Whether the branch was removed. The last branch of a tree stays, and so does one that cursors stand on.
     """
     if len(node) or node.pins or not node.in_tree:
         return False
     branch: IN = node
     parent = branch.parent
-    # The lowest ancestor with another child: everything below it leads only to the empty BIN.
+    # Find the lowest ancestor with another child: everything below it leads only to the empty BIN.
     while parent is not None and len(parent) == 1:
         branch, parent = parent, parent.parent
-    # The last branch: a tree keeps its root and one BIN (R-TREE-52).
+    # This is the last branch: a tree keeps its root and one BIN (R-TREE-52).
     if parent is None:
         return False
     index = parent.slot_of(branch)
@@ -99,12 +99,12 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
         return False
     below: IN | None = branch
     while below is not None:
-        # A crash brings the branch back, so its versions are counted when the parent is logged (R-CKPT-31).
+        # A crash would restore the branch, so its versions are counted only when the parent is logged (R-CKPT-31).
         parent.provisional_obsolete += _versions(below) + below.provisional_obsolete
         delist(ctx, below)
         below = next((kid for kid in below.kids if kid is not None), None)
     parent.remove_slot(index)
-    # The range of the branch is the neighbour's now; the next insertion has to log that first (D-14).
+    # The neighbour now covers the range of the branch; the next insertion there must log that first (D-14).
     parent.pruned = True
     return True
 

@@ -1,8 +1,8 @@
-"""The environment as the trees see it.
+"""The environment as seen by the trees.
 
-``TreeContext`` is what a tree needs from the environment: the latch, entries by LSN, the writer (None: read-only, then
-nothing is logged and LSNs of changed nodes are NULL), the node id sequence, the list of nodes in memory. What the trees
-ask of the layers above is said by the protocols here; ``engine.db.parts`` connects them.
+``TreeContext`` holds what a tree needs of the environment: the latch, entries by LSN, the writer (None if read-only:
+then nothing is logged and LSNs of changed nodes are NULL), the node id sequence, the list of nodes in memory. The
+protocols here define what the trees call in the layers above; ``engine.db.parts`` connects them.
 """
 
 from __future__ import annotations
@@ -39,46 +39,48 @@ class NodeIds:
 
 
 class SlotLocks(Protocol):
-    """Says whether a record version is locked by a transaction."""
+    """Tells whether a transaction has a record version locked."""
 
     def is_locked(self, lsn: int) -> bool:
-        """Whether anybody holds a lock on it."""
+        """Whether any transaction holds a lock on it."""
 
 
 class ExpirationListener(Protocol):
-    """Told of what expires while it is logged (R-CLN-51)."""
+    """Called for expiring data as it is logged (R-CLN-51)."""
 
     def expires(self, lsn: int, expiration: int, size: int) -> None:
-        """So many bytes of an entry expire; ``expiration`` in days, or negative hours, since 1970."""
+        """This number of bytes of an entry expires; ``expiration`` in days, or negative hours, since 1970."""
 
 
 class SplitWatcher(Protocol):
-    """Told of new level-2 siblings while a checkpoint builds its dirty map (R-TREE-17)."""
+    """Called with new level-2 siblings while a checkpoint builds its dirty map (R-TREE-17)."""
 
     def split(self, sibling: IN) -> None:
         """A node has been split; ``sibling`` is the new one."""
 
 
 class TreeContext:
-    """The environment as the trees see it.
+    """The environment as seen by the trees.
 
     Attributes:
         latch: held during every access to a tree.
         access: entries by LSN.
-        writer: where entries are logged; None in a read-only environment.
+        writer: logs entries; None in a read-only environment.
         nodes: every node in memory, by identity (the INList, R-TREE-8).
         max_embedded: largest data, in bytes, that is embedded in a BIN.
         delta_percent: je.tree.binDelta.
         blind_puts: je.tree.binDeltaBlindPuts: deltas get bloom filters.
-        locks: who holds a lock on a record version; None while there are no transactions.
-        spill: where changed nodes go that neither fit nor can be logged; None where they are logged, or stay.
+        locks: tells which record versions are locked; None while there are no transactions.
+        spill: the scratch file for changed nodes that exceed the cache while nothing can be logged; None otherwise.
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
-        splits_watch: told of splits.
-        log_version: of what is logged; it decides what nodes and slots keep (``engine.format.versions``).
-        used_bytes: estimate of the memory that nodes take.
-        expiring: counts bytes that expire; None while they are not counted.
-        may_be_extinct: asked whether a record whose file is gone was discarded, so that it is not missing (R-CLN-53).
-        ticks: counts searches; a node notes the last one that came by.
+        splits_watch: called for splits.
+        log_version: log version of new entries; it determines the fields of nodes and slots
+            (``engine.format.versions``).
+        used_bytes: estimated memory of all nodes.
+        expiring: counts expiring bytes; None while they are not counted.
+        may_be_extinct: tells whether a record whose file is gone may have been discarded, so that it is not missing
+            (R-CLN-53).
+        ticks: counts searches; a node stores the number of the last search that used it.
     """
 
     __slots__ = (
@@ -131,7 +133,9 @@ class TreeContext:
         self.last_transient = 0
 
     def fail(self, error: BaseException) -> None:
-        """A change has ended with an exception: of one that is not ours nothing is known to be whole (``Latch``)."""
+        """Handle an exception that ended a change: after an unexpected one the state may be inconsistent (see
+        ``Latch``).
+        """
         if self.writer is not None and is_unexpected(error):
             self.writer.interrupted(error)
             self.latch.refusal = self.writer.check
@@ -142,7 +146,7 @@ class TreeContext:
         return _TRANSIENT + self.last_transient
 
     def account(self, node: IN) -> None:
-        """Take a node's size into account again."""
+        """Update the memory account of a node."""
         now = node.memory_bytes()
         self.used_bytes += now - node.accounted
         node.accounted = now

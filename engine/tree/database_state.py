@@ -1,7 +1,7 @@
-"""What the trees know of one database.
+"""The state of one database that the trees use.
 
-``DatabaseState`` is the mutable counterpart of the ``DatabaseImpl`` of a MapLN. Its ``dirty`` flag means: the MapLN in
-the log no longer says what is here (R-TREE-3).
+``DatabaseState`` is the mutable counterpart of the ``DatabaseImpl`` of a MapLN. Its ``dirty`` flag means that the MapLN
+in the log is out of date (R-TREE-3).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from engine.tree.comparators import SortKey
 from engine.tree.keys import KeyOrder, key_order
 
 DEFAULT_MAX_ENTRIES: Final = 128
-# A node that is split needs two slots; JE takes no more for ``je.nodeMaxEntries``.
+# A split needs at least two slots; JE requires more for ``je.nodeMaxEntries``.
 LEAST_ENTRIES: Final = 2
 MOST_ENTRIES: Final = 32_767
 INTERNAL_PREFIX: Final = "_je"
 
 
 class Node:
-    """A node of a tree as its database knows it: that there is one. ``engine.tree.in_node`` says what it is."""
+    """A node of a tree, as an opaque base class for the database; ``engine.tree.in_node`` defines it."""
 
     __slots__ = ()
 
@@ -43,14 +43,14 @@ class DatabaseState:
     Attributes:
         impl: its persistent state without the root.
         name: from the MapLN (since v16) or the naming tree; None while unknown.
-        root: the root node when in memory; ``engine.tree.in_node.root_in_memory`` says what it is.
-        root_lsn: where the root was last logged; NULL_LSN when never.
+        root: the root node if it is in memory; see ``engine.tree.in_node.root_in_memory``.
+        root_lsn: last logged LSN of the root; NULL_LSN if it was never logged.
         deferred: a deferred-write database: no LNs until sync (R-TREE-60).
         transactional: operations without a transaction get one of their own.
         dirty: the MapLN has to be written again.
-        deleted: the database is gone.
+        deleted: the database was removed.
         old_duplicates: it holds duplicates in the form of v6 and v7.
-        unlogged_splits: nodes were split where nothing could be logged, in recovery.
+        unlogged_splits: nodes were split in recovery, where nothing could be logged.
     """
 
     __slots__ = (
@@ -79,10 +79,10 @@ class DatabaseState:
         self.handles = 0
 
     def check_internal(self) -> None:
-        """Check what a database of JE's own cannot have.
+        """Check that one of JE's internal databases has no impossible properties.
 
         Raises:
-            DamageError: it has the flag of sorted duplicates, or a comparator.
+            DamageError: it has the flag for sorted duplicates, or a comparator.
         """
         impl = self.impl
         if self.internal and (impl.flags & DUPLICATES or impl.btree_comparator or impl.duplicate_comparator):
@@ -116,13 +116,13 @@ class DatabaseState:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.name if self.name is not None else f"database {self.id}"
 
     def to_impl(self) -> DatabaseImpl:
-        """The persistent state now, in the form of the version that is written."""
+        """The current persistent state, in the form of the version that is written."""
         return self.impl._replace(
-            # The roots of these two stand in DbTree, and they have no names (R-TREE-3).
+            # The roots of these two are in DbTree, and they have no names (R-TREE-3).
             name=None if self.id in (MAPPING_DB_ID, NAMING_DB_ID) else self.name or "",
             root_exists=self.root_lsn != NULL_LSN,
             root_key=b"" if self.root_lsn != NULL_LSN else None,
@@ -133,7 +133,7 @@ class DatabaseState:
         )
 
     def converted(self) -> None:
-        """From now on the duplicates are in two-part keys, as JE 5 and later keep them."""
+        """Mark the duplicates as stored in two-part keys from now on, as in JE 5 and later."""
         self.impl = self.impl._replace(
             flags=self.impl.flags | TWO_PART_KEYS | KEY_PREFIXING, created_at_version=WRITTEN_VERSION
         )
@@ -143,12 +143,12 @@ class DatabaseState:
 
 
 def capacity(claimed: int, otherwise: int) -> int:
-    """The slots of a node: the number in the log if it is possible (``je.nodeMaxEntries``)."""
+    """The number of slots of a node: ``claimed``, the number in the log, if it is valid (``je.nodeMaxEntries``)."""
     return claimed if LEAST_ENTRIES <= claimed <= MOST_ENTRIES else otherwise
 
 
 def is_old_duplicates(impl: DatabaseImpl) -> bool:
-    """Whether a database keeps duplicates in trees of their own, as v6 and v7 did (je-log-format.md 9.1)."""
+    """Whether a database keeps duplicates in separate trees, as in v6 and v7 (je-log-format.md 9.1)."""
     return bool(
         impl.flags & DUPLICATES and not impl.flags & TWO_PART_KEYS and impl.created_at_version < TWO_PART_DUPLICATES
     )

@@ -5,12 +5,12 @@ Invariants, all under ``TreeContext.latch``:
 * ``keys``, ``lsns``, ``sizes`` and ``kids`` have one element per slot; keys ascend, except that the key of slot 0
   counts as minus infinity.
 * A child in memory points back through ``parent``; the parent's slot holds the LSN of the child's last logged version
-  (NULL_LSN: never logged) and the bytes of that entry (0: unknown; stored since v21). A node that has been taken out of
-  its tree has ``in_tree`` False.
-* ``dirty`` means that the content differs from the last logged version (R-TREE-9). Slots are changed through methods
-  that keep it.
+  (NULL_LSN: never logged) and the size of that entry (0: unknown; stored since v21). ``in_tree`` is False for a node
+  that was removed from its tree.
+* ``dirty`` means that the content differs from the last logged version (R-TREE-9). The methods that change slots set
+  it.
 * ``provisional_obsolete`` holds old LSNs of descendants that were logged provisionally; they are counted when this node
-  or an ancestor is logged otherwise (R-CKPT-31).
+  or an ancestor is logged with another flag (R-CKPT-31).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAPPING_LEVEL: Final = 0x20000
 _NODE_BYTES: Final = 400
 _SLOT_BYTES: Final = 120
 
-# The least LSN of a slot, transient ones included; what is below stands for a node in the scratch file.
+# The lowest LSN that a slot can have, including transient ones; lower values stand for nodes in the scratch file.
 LEAST_LSN: Final = 1 - (2 << 32)
 
 
 class ObsoleteNode:
-    """An old version of a node that waits to be counted: its LSN and whether it was a delta."""
+    """An old version of a node that is not counted yet: its LSN and whether it was a delta."""
 
     __slots__ = ("is_delta", "lsn")
 
@@ -79,7 +79,7 @@ class IN(Node):
 
     @property
     def height(self) -> int:
-        """1 for a BIN, 2 for its parent."""
+        """The height: 1 for a BIN, 2 for its parent."""
         return self.level & LEVEL_MASK
 
     def __len__(self) -> int:
@@ -95,27 +95,27 @@ class IN(Node):
             place = covering(self.keys, key)
             if place is not None:
                 return place
-        # Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6).
+        # Slot 0 is excluded: its key counts as minus infinity (R-TREE-6).
         return bisect_right(self.keys, key, 1) - 1
 
     def slot_of(self, child: IN) -> int:
-        """The slot that holds a child; -1 when none does."""
+        """The slot that holds a child; -1 if there is none."""
         index = self.slot_for(child.ident)
         if index < len(self.kids) and self.kids[index] is child:
             return index
-        # Identifier keys that JE made of old duplicates may lie outside of their nodes.
+        # Identifier keys of nodes that JE converted from old duplicates may lie outside their nodes.
         for index, kid in enumerate(self.kids):
             if kid is child:
                 return index
         return -1
 
     def attach(self, index: int, child: IN) -> None:
-        """Put a child that was read into its slot; nothing becomes dirty."""
+        """Link a child that was read to its slot; nothing becomes dirty."""
         self.kids[index] = child
         child.parent = self
 
     def insert_child(self, index: int, key: Key, lsn: int, child: IN | None) -> None:
-        """A new slot."""
+        """Insert a slot."""
         self.keys.insert(index, key)
         self.lsns.insert(index, lsn)
         self.sizes.insert(index, 0)
@@ -131,7 +131,7 @@ class IN(Node):
         self.dirty = True
 
     def remove_slot(self, index: int) -> None:
-        """Take a slot out."""
+        """Remove a slot."""
         del self.keys[index]
         del self.lsns[index]
         del self.sizes[index]
@@ -139,22 +139,22 @@ class IN(Node):
         self.dirty = True
 
     def lsn(self) -> int:
-        """Where the node was last logged: in its parent's slot, or the database's root LSN."""
+        """The last logged LSN of the node: from its parent's slot, or the database's root LSN."""
         if self.parent is None:
             return self.db.root_lsn
         index = self.parent.slot_of(self)
         return self.parent.lsns[index] if index >= 0 else NULL_LSN
 
     def position(self, key: Key) -> int:
-        """Where a key would be inserted."""
+        """The insertion point of a key."""
         return bisect_left(self.keys, key, 1) if self.keys else 0
 
     def resident_kids(self) -> int:
-        """How many children are in memory."""
+        """The number of children in memory."""
         return sum(1 for kid in self.kids if kid is not None)
 
     def memory_bytes(self) -> int:
-        """An estimate of the memory that the node takes, in bytes."""
+        """The estimated memory of the node, in bytes."""
         return _NODE_BYTES + _SLOT_BYTES * len(self.keys)
 
 

@@ -1,19 +1,20 @@
-"""Key order: how stored keys become values that Python compares as the database does.
+"""Key order: converting stored keys to values that Python compares as the database does.
 
 A node keeps its keys in *comparable* form, so that ``bisect`` works on them directly:
 
 * plain databases: the bytes themselves, which Python compares as unsigned bytes, the shorter first;
 * duplicates databases: the pair ``(key, data)`` of the two-part key. Comparing the stored bytes would be wrong
-  (je-log-format.md 12.1). Nodes that JE made of duplicates of v6 and v7 can hold prefix-only keys, a key without data
-  and -1 for its length: ``(key,)``, which Python puts before every pair of that key, as JE does;
-* databases with a comparator class: whatever a function that the caller registered under the class name makes of the
-  bytes; those of embedders that we know are built in (``engine.tree.comparators``). Without one the order is learned
-  from the nodes in the log (``engine.tree.order``).
+  (je-log-format.md 12.1). Nodes that JE converted from duplicates of v6 and v7 can hold prefix-only keys, a key without
+  data and with -1 as its length. Their form is ``(key,)``, which Python sorts before every pair with that key, as JE
+  does;
+* databases with a comparator class: the result of the function that is registered under the class name; the classes of
+  known embedders are built in (``engine.tree.comparators``). Without a function the order is learned from the nodes in
+  the log (``engine.tree.order``).
 
-A learned order is enough to read: a key that no node shows is put last in memory, and ``LearnedOrder.guessed`` counts
-it. It is not enough to write. An environment that is opened for writing must not guess (``may_guess`` is False):
-slots of nodes change as long as their keys stand in the nodes as they were logged; what would insert a key, or change a
-node whose slots were merged by a guess, raises ``UnknownOrderError`` before the first byte on disk changes.
+A learned order is sufficient for reading: a key that no node has is put last in memory, and ``LearnedOrder.guessed``
+counts it. It is not sufficient for writing. An environment that is opened for writing must not guess (``may_guess`` is
+False): slots may change as long as their keys are in the logged nodes. Inserting a key, or changing a node whose slots
+were merged by a guess, raises ``UnknownOrderError`` before the first byte on disk changes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from engine.errors import UnsupportedError
 from engine.format.bytecursor import PREFIX_ONLY, join_two_part_key, split_two_part_key
 from engine.tree.comparators import BUILT_IN, SortKey
 
-# Bytes, a pair of bytes, or what a registered function returns.
+# Bytes, a pair of bytes, or the result of a registered function.
 Key = Any
 
 _SERIALIZED_STRING: Final = b"\xac\xed\x00\x05t"
@@ -34,20 +35,20 @@ _SERIALIZED_OBJECT: Final = b"\xac\xed\x00\x05sr"
 
 
 class LearnedOrder:
-    """The order of a class that is not registered, as the nodes show it (``engine.tree.order``).
+    """The order of a class that is not registered, as far as the nodes show it (``engine.tree.order``).
 
     Arguments:
         name: the Java class, for messages.
 
     Attributes:
-        db_id, database: the database; its name is "" while unknown.
+        db_id, database: the database; its name is "" while not known.
         direction: 1 or -1 for ascending or descending bytes, 0 for neither.
-        places: where each stored key stands in the sequence of all; None when the order is a direction or not known.
-        may_guess: keys that no node shows may be put last; False where nodes go back to the log.
-        guessed: how many keys were put last, or among others, by a guess.
-        skipped: how many entries recovery left out, because nothing is known of the order.
-        near: the BIN that was used last. Of two nodes whose keys never stood together the order is not known, so that a
-            descent may miss a key; a walk goes on where it was.
+        places: the position of each stored key in the sequence of all; None if the order is a direction, or not known.
+        may_guess: keys that no node has may be put last; False if nodes will be logged.
+        guessed: number of keys that were placed by a guess, last or among others.
+        skipped: number of entries that recovery left out because nothing is known about the order.
+        near: the BIN that was used last. The order between keys that no node shows together is not known, so a descent
+            may miss a key; a walk continues from this BIN.
     """
 
     __slots__ = ("database", "db_id", "direction", "guessed", "may_guess", "name", "near", "places", "skipped")
@@ -65,7 +66,7 @@ class LearnedOrder:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the nodes show nothing of the order, or contradict each other."""
+        """Whether the nodes show nothing about the order, or contradict each other."""
         return not self.direction and self.places is None
 
     def knows(self, stored: bytes) -> bool:
@@ -73,14 +74,14 @@ class LearnedOrder:
         return self.direction != 0 or (self.places is not None and stored in self.places)
 
     def sort_key(self, stored: bytes) -> Any:
-        """A key that is compared as has been learned by then."""
+        """A sort key; it compares by the order as learned at the time of the comparison."""
         return _LearnedKey(stored, self)
 
     def is_less(self, first: bytes, second: bytes) -> bool:
-        """Whether a key comes before another.
+        """Whether one key comes before another.
 
         Raises:
-            UnknownOrderError: nothing is known of the order.
+            UnknownOrderError: nothing is known about the order.
         """
         if self.direction:
             return first < second if self.direction > 0 else first > second
@@ -89,17 +90,17 @@ class LearnedOrder:
         return self._place(first) < self._place(second)
 
     def _place(self, stored: bytes) -> int:
-        """The place of a key; one that no node has comes last from now on.
+        """The place of a key; a key that no node has comes last from now on.
 
         Raises:
-            UnknownOrderError: no node has it, and nothing may be guessed.
+            UnknownOrderError: no node has it, and guessing is not allowed.
         """
         assert self.places is not None
         place = self.places.get(stored)
         if place is None:
             if not self.may_guess:
                 raise UnknownOrderError(self)
-            # It must have been inserted after the last checkpoint.
+            # No node has the key, so it was inserted after the last checkpoint.
             place = self.places[stored] = len(self.places)
         return place
 
@@ -125,15 +126,15 @@ class _LearnedKey:
 
 
 class KeyOrder(NamedTuple):
-    """How one database orders its keys.
+    """The key order of one database.
 
     Attributes:
         duplicates: keys are two-part keys.
         wrap: stored bytes to comparable form.
-        unwrap: and back.
-        comparator: name of the Java class when the order is not plain; None otherwise.
-        learned: the order is learned from the nodes; None when it is known.
-        given: the caller of the environment has said what it is; it may be wrong.
+        unwrap: comparable form to stored bytes.
+        comparator: name of the Java class if the order is not plain; None otherwise.
+        learned: the learned order; None if the order is known.
+        given: the order was given by the caller of the environment; it may be wrong.
     """
 
     duplicates: bool
@@ -145,7 +146,7 @@ class KeyOrder(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether comparable form and stored form are the same bytes."""
+        """Whether comparable form and stored form are identical."""
         return not self.duplicates and self.comparator is None
 
 
@@ -154,7 +155,7 @@ def _same(stored: bytes) -> bytes:
 
 
 def _split(stored: bytes) -> tuple[bytes, ...]:
-    # JE made such keys from nodes of old duplicates (je-log-format.md 12.1).
+    # JE made such keys when it converted nodes of old duplicates (je-log-format.md 12.1).
     return (stored[:-1],) if stored.endswith(PREFIX_ONLY) else split_two_part_key(stored)
 
 
@@ -167,7 +168,7 @@ TWO_PART: Final = KeyOrder(True, _split, _join, None)
 
 
 class _AfterAll:
-    """Comes after everything that it is compared with, as the data item after the last one of a key."""
+    """Compares greater than everything; stands for a data item after the last one of a key."""
 
     __slots__ = ()
 
@@ -195,7 +196,7 @@ AFTER_ALL: Final = _AfterAll()
 
 @total_ordering
 class RegisteredKey:
-    """A key under a registered order: compares by the sort key, remembers the stored bytes."""
+    """A key under a registered order: compares by the sort key and keeps the stored bytes."""
 
     __slots__ = ("sort", "stored")
 
@@ -207,7 +208,7 @@ class RegisteredKey:
         return isinstance(other, RegisteredKey) and bool(self.sort == other.sort)
 
     def __lt__(self, other: RegisteredKey) -> bool:
-        # A sort key may be anything, and know nothing of what comes after all.
+        # A sort key may be of any type, and not comparable with AFTER_ALL.
         if self.sort is AFTER_ALL or other.sort is AFTER_ALL:
             return self.sort is not AFTER_ALL
         return bool(self.sort < other.sort)
@@ -217,10 +218,10 @@ class RegisteredKey:
 
 
 def comparator_name(serialized: bytes | None) -> str | None:
-    """The class of a serialized comparator; None if no class can be read.
+    """The class of a serialized comparator; None if it cannot be read.
 
-    A comparator is a serialized ``String`` with the class name, or the object itself, which begins with the description
-    of its class.
+    A comparator is either a serialized ``String`` with the class name, or the serialized object itself, which begins
+    with the description of its class.
     """
     if not serialized:
         return None
@@ -234,7 +235,7 @@ def comparator_name(serialized: bytes | None) -> str | None:
 
 
 def serialized_comparator(name: str | None) -> bytes:
-    """A comparator as JE stores it when it was given by its class; empty for none."""
+    """A comparator in the form JE stores if it was given by its class name; empty for none."""
     if name is None:
         return b""
     encoded = name.encode()
@@ -248,7 +249,7 @@ def key_order(
 
     Arguments:
         duplicates: it holds sorted duplicates in two-part keys.
-        btree, duplicate: its serialized comparators, empty or None for none.
+        btree, duplicate: its serialized comparators; empty or None for none.
         registered: sort keys by class name.
     """
     names = (comparator_name(btree), comparator_name(duplicate))
@@ -262,7 +263,7 @@ def key_order(
     first, second = (_sort_key(name, registered, learned) for name in names)
     if not duplicates:
         return KeyOrder(False, lambda stored: RegisteredKey(stored, first(stored)), _unwrap_one, label, learned, given)
-    # With one of two comparators unknown only the order of whole keys can be learned.
+    # If one of two comparators is unknown, only the order of whole keys can be learned.
     if learned is not None:
         return KeyOrder(True, lambda stored: _learned_pair(stored, learned), _unwrap_pair, label, learned)
     return KeyOrder(True, lambda stored: _wrap_pair(stored, first, second), _unwrap_pair, label, learned, given)
@@ -272,7 +273,7 @@ class UnknownOrderError(UnsupportedError):
     """Keys of a database cannot be compared: its order is not registered, and its nodes do not show enough of it.
 
     Arguments:
-        learned: what is known of the order.
+        learned: the learned part of the order.
     """
 
     def __init__(self, learned: LearnedOrder) -> None:

@@ -1,4 +1,4 @@
-"""The inner loops of trees that are C in the native build; in the pure build each is None and its Python twin runs."""
+"""The inner loops of trees in C; in the pure build each is None and its Python twin is used."""
 
 from __future__ import annotations
 

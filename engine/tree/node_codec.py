@@ -1,18 +1,18 @@
-"""Nodes in memory to and from logged nodes: prefixes, compact LSNs, embedded data, expiration bases.
+"""Converts nodes between memory and their logged form: prefixes, compact LSNs, embedded data, expiration bases.
 
-Reading takes every log version, writing makes 17 to 26. A prefix is the longest common prefix of all keys, and none
-with fewer than two slots (R-TREE-18). Until v17 the compact LSN form is taken when offsets and file numbers fit
-(je-log-format.md 8.4). Slots of upper nodes carry the size of the child's entry since v21, those of embedded records
-their times since v19. A delta holds the dirty slots only and names its full version.
+All log versions can be read, and versions 17 to 26 written. A prefix is the longest common prefix of all keys; there is
+none with fewer than two slots (R-TREE-18). Until v17 the compact LSN form is used if offsets and file numbers fit
+(je-log-format.md 8.4). Slots of upper nodes contain the size of the child's entry since v21, and those of embedded
+records their times since v19. A delta contains only the dirty slots and references its full version.
 
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
 ``b``; without prefixing, whole.
 
-Almost every node of almost every log is of the *usual form*: keys in byte order, no VLSNs, no times. ``encode_usual``
-and ``decode_usual`` turn these into bodies, and BINs back, without an object for each slot; the layout is in
-``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``: what is read and
-written is what the twins make of it, byte for byte. Whatever is not of this form is left to them (None), and so is
-whatever does not fit: they say what is wrong with it.
+Almost every node of almost every log has the *common form*: keys in byte order, no VLSNs, no times. ``encode_usual``
+encodes such nodes, and ``decode_usual`` decodes such BINs, without an object for each slot; the layout is in
+``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``; the results are
+the same, byte for byte. Nodes of other forms, and malformed nodes, are left to the twins (None), which report what is
+wrong.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ from engine.tree.in_node import IN, LEAST_LSN
 from engine.tree.keys import PLAIN, Key
 from engine.tree.native_nodes import read_slots
 
-# compactMaxKeySize: how JE may keep the keys in memory; without it JE finds out.
+# compactMaxKeySize: a hint how JE may keep the keys in memory; without it JE determines that by itself.
 _NO_HINT: Final = -1
 
 
 def node_from(db: DatabaseState, record: NodeRecord) -> IN:
-    """The node that a complete logged version describes; clean."""
+    """The node for a complete logged version; it is clean."""
     # Until v7 a BIN of such a database holds main keys, not pairs (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
     make = BIN if record.height == 1 else IN
@@ -95,14 +95,14 @@ def node_from(db: DatabaseState, record: NodeRecord) -> IN:
 
 
 def _check_lsns(record: NodeRecord) -> None:
-    """Refuse LSNs below those that a log can have: in memory they stand for spilled nodes. Raises FormatError."""
+    """Refuse LSNs below those of any log: in memory they stand for spilled nodes. Raises FormatError."""
     lowest = min((slot.lsn for slot in record.slots), default=NULL_LSN)
     if lowest < LEAST_LSN:
         raise FormatError("LSN of a slot out of bounds", expected=f"{LEAST_LSN} or more", found=str(lowest))
 
 
 def apply_delta(node: BIN, record: NodeRecord) -> None:
-    """Put the slots of a delta over the full version that is in memory (R-TREE-35)."""
+    """Apply the slots of a delta to the full version in memory (R-TREE-35)."""
     order = PLAIN if node.db.old_duplicates else node.db.order
     prefix = record.key_prefix or b""
     node.max_entries = max(node.max_entries, capacity(record.full_bin_max_entries, 0))
@@ -114,7 +114,7 @@ def apply_delta(node: BIN, record: NodeRecord) -> None:
 
 
 def apply_old_delta(node: BIN, delta: OldDelta) -> None:
-    """Put the slots of a delta of v6 to v8 over its full version."""
+    """Apply the slots of a delta of v6 to v8 to its full version."""
     order = PLAIN if node.db.old_duplicates else node.db.order
     for slot in delta.slots:
         key = order.wrap(slot.key)
@@ -131,12 +131,12 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
     Arguments:
         version: log version, 17 or later.
         delta: only the dirty slots of a BIN.
-        with_filter: put a bloom filter over the other keys into a delta.
+        with_filter: add a bloom filter over the other keys to a delta.
     """
     chosen = [i for i in range(len(node)) if not delta or node.states[i] & DIRTY] if isinstance(node, BIN) else None
     count = len(node) if chosen is None else len(chosen)
     unwrap = node.db.order.unwrap
-    # Two-part keys are stored joined, and it is the stored form that has a prefix.
+    # Two-part keys are stored joined, and the prefix is that of the stored form.
     stored = node.keys if node.db.order.plain else [unwrap(key) for key in node.keys]
     prefix = common_prefix(stored) if node.db.prefixing and len(stored) > 1 else None
     flags = (ROOT if node.is_root else 0) | (HAS_PREFIX if prefix is not None else 0)
@@ -157,9 +157,9 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
                 _with_times(slot, node.times_of(i), modified_base, created_base)
                 for i, slot in zip(chosen, slots, strict=True)
             )
-        # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.
+        # The capacity that JE gives a delta: the share that its default of 25 % allows, or more if needed.
         max_entries = max(count, len(node) * 25 // 100) if delta else max(node.max_entries, count)
-        # A comparator may take keys of different bytes for equal, which a filter cannot know.
+        # A comparator may treat keys of different bytes as equal, which a filter cannot express.
         if delta and with_filter and node.db.order.comparator is None:
             flags |= HAS_BLOOM_FILTER
             bloom = bloom_filter(prefix, [stored[i][cut:] for i in range(len(node)) if not node.states[i] & DIRTY])
@@ -167,7 +167,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
         flags |= HAS_SIZES if version >= NODE_SIZES else 0
         slots = _child_slots(node, stored, cut)
         max_entries = max(node.max_entries, count)
-    # Since this version LSNs have only the long form (je-log-format.md 8.4).
+    # From this version on LSNs have only the long form (je-log-format.md 8.4).
     base_file = compact_base([slot.lsn for slot in slots]) if version < LONG_LSNS_ONLY else None
     return NodeRecord(
         db_id=node.db.id, prev_full_lsn=node.full_lsn, prev_full_size=node.full_size, prev_delta_lsn=delta_lsn,
@@ -181,7 +181,7 @@ def node_to(node: IN, version: int, *, delta: bool, with_filter: bool = False) -
 
 
 def _child_slots(node: IN, stored: list[bytes], cut: int) -> tuple[Slot, ...]:
-    """The slots of an upper node, whose stored keys are given, without a prefix of ``cut`` bytes."""
+    """The slots of an upper node with the given stored keys, which lose a prefix of ``cut`` bytes."""
     return tuple(
         Slot(
             key=stored[i][cut:],
@@ -199,8 +199,8 @@ def _child_slots(node: IN, stored: list[bytes], cut: int) -> tuple[Slot, ...]:
 
 
 def common_prefix(keys: list[bytes]) -> bytes:
-    """The longest common prefix of all keys; in a sorted list that of the smallest and the largest."""
-    # Not the first and the last: under a comparator the list is not in byte order.
+    """The longest common prefix of all keys, which is that of the smallest and the largest."""
+    # Not first and last: under a comparator the list is not in byte order.
     low, high = min(keys), max(keys)
     length = 0
     for a, b in zip(low, high, strict=False):
@@ -211,18 +211,19 @@ def common_prefix(keys: list[bytes]) -> bytes:
 
 
 def expiration_base(node: BIN) -> tuple[int, bool]:
-    """The expiration base of a node and whether it counts hours; -1 when nothing in it expires."""
+    """The expiration base of a node and whether it counts hours; -1 if nothing in it expires."""
     used = [value for value in node.expirations if value]
     if not used:
         return -1, False
-    # One unit for the whole node: a single record in hours makes all of them count hours.
+    # One unit for the whole node: if a single record counts hours, all do.
     hours = any(value < 0 for value in used)
     return min(_in_unit(value, hours) for value in used), hours
 
 
 def time_bases(node: BIN, version: int) -> tuple[int, int]:
-    """The bases of modification and creation times: the earliest in the node; -1 without a time, or without the
-    field."""
+    """The bases of modification and creation times: the earliest in the node; -1 if there are no times, or no such
+    field.
+    """
     modified = min((times.modified for times in node.times.values() if times.modified), default=NO_BASE)
     if version < CREATION_TIMES:
         return modified, NO_BASE
@@ -230,10 +231,10 @@ def time_bases(node: BIN, version: int) -> tuple[int, int]:
 
 
 def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
-    """Check that a child belongs where its parent says (R-TREE-1).
+    """Check that a child is of the database and the level that its parent expects (R-TREE-1).
 
     Raises:
-        DamageError: another database, or another level.
+        DamageError: it belongs to another database, or has another level.
     """
     if node.level != expected:
         raise DamageError(
@@ -246,7 +247,7 @@ def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
 
 
 def level_base(db_id: int) -> int:
-    """The flag that stored levels of a database carry."""
+    """The flag in the stored levels of a database."""
     return MAPPING_TREE if db_id == 0 else 0x10000
 
 
@@ -260,7 +261,7 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     expiration = 0
     if slot.expiration:
         value = record.expiration_base + slot.expiration - 1
-        # In memory hours are negative, so that one number says the unit too.
+        # In memory hours are negative, so that one number includes the unit.
         expiration = -value if record.flags & EXPIRES_IN_HOURS else value
     state = (slot.state & PERSISTENT) | dirt
     value_now = slot.data
@@ -281,14 +282,14 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     if not exact and node.db.order.learned is not None:
         node.guessed = True
     node.put(index, key, exact, slot.lsn, state, value_now, slot.log_size or 0, expiration)
-    # Reading a node changes nothing; the slots keep their own dirty bits for the next delta.
+    # Reading a node changes nothing, so the node is clean; the slots keep their dirty bits for the next delta.
     node.dirty = False
 
 
 def _add_times(node: BIN, record: NodeRecord, keys: Iterable[Key]) -> None:
-    """The times of the slots of a logged node, whose keys are given, from their offsets.
+    """Set the times of the slots of a logged node, with the given keys, from the stored offsets.
 
-    An offset is 0 for none, else one more than the distance to the base.
+    Offset 0 means none; otherwise it is the distance from the base plus one.
     """
     for key, slot in zip(keys, record.slots, strict=True):
         modified, created = slot.modification_time, slot.creation_time
@@ -300,7 +301,7 @@ def _add_times(node: BIN, record: NodeRecord, keys: Iterable[Key]) -> None:
 
 
 def _with_times(slot: Slot, times: Times, modified_base: int, created_base: int) -> Slot:
-    """A slot with its offsets to the bases; only those of embedded records are stored."""
+    """A slot with its time offsets from the bases; only embedded records have them."""
     return slot._replace(
         modification_time=times.modified - modified_base + 1 if times.modified else 0,
         creation_time=times.created - created_base + 1 if times.created and created_base != NO_BASE else 0,
@@ -319,7 +320,7 @@ def _bin_slot(node: BIN, index: int, suffix: bytes, flags: int, base: int, hours
     if base != -1:
         value = node.expirations[index]
         offset = _in_unit(value, hours) - base + 1 if value else 0
-    # The LN of an embedded record is not read, so its size is of no use.
+    # The LN of an embedded record is not read, so its size is not needed.
     size = node.sizes[index] if flags & HAS_SIZES and not state & SLOT_EMBEDDED else None
     vlsn = node.vlsns.get(node.keys[index], -1) if flags & HAS_VLSNS and state & SLOT_EMBEDDED else None
     return Slot(
@@ -339,10 +340,10 @@ _BIN_HEIGHT: Final = 1
 
 
 def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> bytes | None:
-    """The entry body of a node; None when it is not of the usual form.
+    """The entry body of a node; None if the node does not have the common form.
 
     Arguments:
-        version, delta, with_filter: as for ``node_codec.node_to``.
+        version, delta, with_filter: see ``node_codec.node_to``.
     """
     db, keys = node.db, node.keys
     if version != WRITTEN_VERSION or not db.order.plain:
@@ -363,7 +364,7 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
     base = compact_base([node.lsns[at] for at in chosen] if delta else node.lsns)
     prefix = common_prefix(keys) if db.prefixing and len(keys) > 1 else None
     count = len(chosen)
-    # The capacity that JE gives a delta: what its default of 25 % allows, or what it needs.
+    # The capacity that JE gives a delta: the share that its default of 25 % allows, or more if needed.
     most = max(count, len(keys) * 25 // 100) if delta else max(node.max_entries, count)
     lsns, sizes = (db.id, node.full_lsn, delta_lsn), (count, node.level, most)
     parts = [encode_head(lsns, bases, node.node_id, node.ident, flags, prefix, sizes, base)]
@@ -372,14 +373,14 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
         add_records(parts, chosen, keys, node.lsns, bytes(node.states), node.values, node.sizes, offsets, base, cut)
     else:
         add_children(parts, keys, node.lsns, base, cut)
-    # Who reads the delta learns here how large the full BIN is (R-TREE-10).
+    # Readers of the delta take the size of the full BIN from here (R-TREE-10).
     if delta:
         parts += (pack(len(keys)), pack(max(node.max_entries, len(keys))))
     return b"".join(parts)
 
 
 def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
-    """The BIN of a full entry, clean, its ``full_lsn`` not set; None when it is not of the usual form."""
+    """The BIN for a full entry, clean, with ``full_lsn`` not set; None if it does not have the common form."""
     if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
         return None
     try:
@@ -394,7 +395,7 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
 
 
 def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
-    """Read the slots of an empty node; False where they are not of the usual form."""
+    """Read the slots into an empty node; False if they do not have the common form."""
     if read_slots is not None:
         has_sizes, in_hours = bool(head.flags & HAS_SIZES), bool(head.flags & EXPIRES_IN_HOURS)
         found = read_slots(

@@ -1,13 +1,13 @@
-"""Logging one node: delta or full, its slot in the parent, what becomes obsolete (R-TREE-30 to R-TREE-34, R-CKPT-30,
-31).
+"""Logging one node: delta or full, the update of its parent's slot, obsolete versions (R-TREE-30 to R-TREE-34,
+R-CKPT-30, 31).
 
-After a node is logged its parent's slot (or the database's root LSN) holds the new LSN and the parent is dirty. The
-versions that it replaces are counted obsolete at once when the flag is NO or BEFORE_CKPT_END, and handed up to the
-parent when it is YES, since a crash may bring them back.
+After a node is logged, its parent's slot (or the database's root LSN) holds the new LSN and the parent is dirty. With
+NO or BEFORE_CKPT_END, the versions that it replaces are counted obsolete at once. With YES they are handed up to the
+parent, since a crash may restore them.
 
-``settle`` logs the nodes that are out in the scratch file when recovery for writing has succeeded; ``spill`` says why.
-And it logs the trees in which recovery has split nodes: were a checkpoint to log one half, and a crash to follow before
-the other half, that half alone would take the whole node's place (R-TREE-15, R-REC-24).
+After a successful recovery for writing, ``settle`` logs the nodes that are still in the scratch file; ``spill``
+explains why. It also logs the trees in which recovery has split nodes: if a checkpoint logged one half and a crash
+followed before the other half, the first half would replace the whole node (R-TREE-15, R-REC-24).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     """Log a node.
 
     Arguments:
-        node: its content goes to the log as it is; it is clean afterwards.
+        node: logged as it is; it is clean afterwards.
         provisional: chosen by the caller (``checkpoint.dirty_map``, splits: YES below the root).
         allow_delta: checkpoints and eviction may log a BIN as a delta.
 
     Returns:
-        The LSN; NULL_LSN where nothing can be logged (then the node stays dirty).
+        The LSN; NULL_LSN if nothing can be logged (then the node stays dirty).
 
     Raises:
-        UnknownOrderError: its slots are in an order that was guessed.
+        UnknownOrderError: its slots are in a guessed order.
     """
     writer = ctx.writer
     if writer is None:
@@ -51,7 +51,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         return NULL_LSN
     learned = node.db.order.learned
     if learned is not None and not learned.may_guess and isinstance(node, BIN) and node.guessed:
-        # Recovery and the cleaner refuse earlier; a node in the wrong order must not reach the log in any case.
+        # Recovery and the cleaner refuse earlier; this makes sure that no node in a wrong order reaches the log.
         raise UnknownOrderError(learned)
     if node.db.deferred and isinstance(node, BIN):
         # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
@@ -59,7 +59,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
     number = DELTA_TYPE if delta else BIN_TYPE if isinstance(node, BIN) else IN_TYPE
-    # After a crash the old versions are the ones that count again, until an ancestor is logged (R-CKPT-31).
+    # A crash would make the old versions current again, until an ancestor is logged (R-CKPT-31).
     counted = [] if provisional is Provisional.YES else previous + node.provisional_obsolete
     body, expires = _encoded(node, number, writer.version, delta=delta, with_filter=ctx.blind_puts)
     lsn = writer.log(
@@ -71,20 +71,20 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     if provisional is not Provisional.YES:
         node.provisional_obsolete = []
     elif node.pruned and node.parent is not None:
-        # Recovery sees this version through the parent only.
+        # Recovery reaches this version only through the parent.
         node.parent.pruned = True
     node.pruned = False
     if ctx.expiring is not None and expires and isinstance(node, BIN):
         _count_expiring(ctx.expiring, node, lsn, HEADER_BYTES + len(body), delta)
     size = HEADER_BYTES + len(body)
     _logged(node, lsn, size, delta)
-    # Last: the parent's slot must not name a version that is not in the log.
+    # Last: the parent's slot must not reference a version that is not in the log.
     _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
 
 def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: bool) -> tuple[bytes, bool]:
-    """The entry body of a node, and whether slots of it expire."""
+    """The entry body of a node, and whether some of its slots expire."""
     usual = encode_usual(node, version, delta=delta, with_filter=with_filter)
     if usual is not None:
         return usual, isinstance(node, BIN) and any(node.expirations)
@@ -93,10 +93,10 @@ def _encoded(node: IN, number: int, version: int, *, delta: bool, with_filter: b
 
 
 def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int, delta: bool) -> None:
-    """Each slot that expires takes its share of the bytes along (R-CLN-51)."""
+    """Count the share of the entry's bytes that expires with each expiring slot (R-CLN-51)."""
     values = node.expirations
     logged = [value for value, state in zip(values, bytes(node.states), strict=True) if not delta or state & DIRTY]
-    # Mostly few: one call for each.
+    # Usually there are few distinct values: one call for each.
     for value in set(logged):
         if value:
             expiring.expires(lsn, value, size // len(logged) * logged.count(value))
@@ -105,9 +105,9 @@ def _count_expiring(expiring: ExpirationListener, node: BIN, lsn: int, size: int
 def _log_deferred_lns(
     writer: LogWriter, node: BIN, provisional: Provisional, expiring: ExpirationListener | None
 ) -> None:
-    """Log the records of a deferred-write database that were in memory only (R-TREE-60)."""
+    """Log the records of a deferred-write database that exist only in memory (R-TREE-60)."""
     for index, lsn in enumerate(node.lsns):
-        # Transient LSNs only: what is in the log already is not logged again.
+        # Transient LSNs only: records in the log are not logged again.
         if lsn == NULL_LSN or not is_null(lsn) or node.states[index] & DELETED:
             continue
         data = node.values[index] or b""
@@ -130,10 +130,10 @@ def _log_deferred_lns(
         if expiration and expiring is not None:
             expiring.expires(node.lsns[index], expiration, node.sizes[index])
         if not node.states[index] & SLOT_EMBEDDED:
-            # Its LN has the times now; only embedded records keep them in the slot.
+            # The LN now has the times; the slot keeps them only for embedded records.
             node.times.pop(node.keys[index], None)
     for index, lsn in enumerate(node.lsns):
-        # A transient LSN must not reach the log: the record never was in it.
+        # A transient LSN must not reach the log: the record was never in it.
         if node.states[index] & DELETED and is_null(lsn):
             node.lsns[index] = NULL_LSN
 
@@ -143,7 +143,7 @@ def _previous(node: IN, delta: bool) -> list[ObsoleteNode]:
     old = []
     if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
         old.append(ObsoleteNode(node.delta_lsn, True))
-    # A delta needs its full version; a full version makes both obsolete (R-TREE-33).
+    # A delta depends on its full version; a new full version makes both obsolete (R-TREE-33).
     if not delta and node.full_lsn != NULL_LSN:
         old.append(ObsoleteNode(node.full_lsn, False))
     return old
@@ -155,7 +155,7 @@ def _logged(node: IN, lsn: int, size: int, delta: bool) -> None:
         if delta:
             node.delta_lsn, node.delta_size = lsn, size
             return
-        # Only a full version cleans the slots: deltas are cumulative (R-TREE-31).
+        # Only a full version clears the slots' dirty bits: deltas are cumulative (R-TREE-31).
         node.clear_slot_dirt()
         node.delta_lsn, node.delta_size = NULL_LSN, 0
         node.no_delta = False
@@ -170,35 +170,35 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
         return
     index = parent.slot_of(node)
     parent.set_child_lsn(index, lsn, size)
-    # Logged provisionally: an ancestor that counts will count these as well (R-CKPT-31).
+    # Logged with YES: the next ancestor that is logged otherwise counts these as well (R-CKPT-31).
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []
 
 
 def settle(ctx: TreeContext, roots: list[IN]) -> None:
-    """Log every node that is still out, and every tree with splits of recovery; do without the scratch file then."""
+    """Log all nodes in the scratch file and all trees that recovery has split; then close the scratch file."""
     if ctx.spill is not None:
         if ctx.spill.nodes:
             for root in roots:
                 _settle(ctx, root)
-        # From now on there is a writer: nodes that have to leave are logged.
+        # From now on there is a writer: evicted nodes are logged.
         ctx.spill.close()
         ctx.spill = None
-    # The mapping tree first: MapLNs of the others go into it.
+    # The mapping tree first: MapLNs of the others are inserted into it.
     for root in sorted((root for root in roots if root.db.unlogged_splits), key=lambda root: root.db.id):
         db = root.db
         db.unlogged_splits = False
         if not db.temporary and not db.deleted:
             _log_below(ctx, root)
-            # Until here recovery sees nothing of it, now all of it.
+            # Recovery ignores the nodes logged so far, and uses all of them once the root is logged.
             log_node(ctx, root, Provisional.NO)
             if ctx.root_logged is not None:
                 ctx.root_logged(db)
 
 
 def _log_below(ctx: TreeContext, node: IN) -> None:
-    """Log every dirty node below one, bottom-up."""
+    """Log every dirty node below a node, bottom-up."""
     for kid in node.kids:
         if kid is not None:
             _log_below(ctx, kid)
@@ -212,9 +212,9 @@ def _settle(ctx: TreeContext, node: IN) -> None:
             _settle(ctx, kid)
         elif is_spilled(node.lsns[index]):
             child = child_of(ctx, node, index)
-            # Children first: their LSNs have to be in the node before it is logged.
+            # Children first: the node must hold their LSNs before it is logged.
             _settle(ctx, child)
-            # The checkpoint that follows logs the ancestors, so YES is enough (R-REC-64).
+            # The following checkpoint logs the ancestors, so YES is enough (R-REC-64).
             log_node(ctx, child, Provisional.YES, allow_delta=True)
             node.kids[index] = None
             delist(ctx, child)

@@ -1,16 +1,15 @@
-"""The order of a database as its nodes show it: learned where its Java class is not known, checked where it is given.
+"""The key order of a database as its nodes show it: learned if its Java class is not known, checked if it is given.
 
-Each node that was logged shows a part of the order: its keys, between the two keys of its parent that bound it. If all
-parts agree with the order of the bytes, or with its reverse, that is the order. Else the parts are brought together
-into one sequence of all keys that agrees with every one of them, and a key counts by its place in it: enough to apply
-deltas, to find nodes and to read all records. Keys that no node has, those inserted after the last checkpoint, come
-last.
+Each logged node shows a part of the order: its keys, and the two keys of its parent that bound it. If all parts agree
+with byte order, or with its reverse, that is the order. Otherwise the parts are merged into one sequence of all keys
+that agrees with all of them, and a key counts by its place in the sequence. That is enough to apply deltas, to find
+nodes and to read all records. Keys that no node has (inserted after the last checkpoint) come last.
 
-An order that a caller gives is held against the same nodes. One that contradicts a node is refused: redo would put
+An order that a caller gives is checked against the same nodes. If it contradicts a node it is refused: redo would put
 records where the application does not find them.
 
-Example: nodes with ``[ba, ab, cb]`` and, as a delta, ``[ab, bb]``, bounded by ``ac``: the sequence ``ba ab cb bb ac``,
-since nothing tells ``cb`` from ``bb``.
+Example: nodes with ``[ba, ab, cb]`` and, as a delta, ``[ab, bb]``, bounded by ``ac``: the sequence is ``ba ab cb bb
+ac``; no node shows the order of ``cb`` and ``bb``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import LearnedOrder
 
-# More than this are not kept in memory for an order; the database is then not searched.
+# If there are more keys than this, no sequence is kept in memory, and the order remains unknown.
 _MOST_KEYS: Final = 4_000_000
 
 
@@ -44,10 +43,10 @@ class _Part:
 
 
 def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> None:
-    """Learn the order of a database; nothing is learned where its nodes contradict each other.
+    """Learn the order of a database; nothing is learned if its nodes contradict each other.
 
     Arguments:
-        ctx, db: the database, whose order is to be learned.
+        ctx, db: the trees, and the database.
         logged: LSNs of its nodes that recovery puts into the tree.
     """
     learned = db.order.learned
@@ -58,10 +57,10 @@ def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
 
 
 def check_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> None:
-    """Hold an order that the caller has given against all nodes of a database.
+    """Check an order that the caller has given against all nodes of a database.
 
     Arguments:
-        ctx, db, logged: as for ``learn_order``.
+        ctx, db, logged: see ``learn_order``.
 
     Raises:
         UsageError: the keys of a node are not in that order; the message has the LSN and both keys.
@@ -70,8 +69,8 @@ def check_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> N
 
 
 def _walk(ctx: TreeContext, db: DatabaseState, logged: Iterable[int], into: _Sequences | _Comparison) -> bool:
-    """Show all logged nodes; False when there are too many keys for the memory."""
-    # Nodes of the recovery range too: they are not in the tree yet.
+    """Pass the keys of all logged nodes to ``into``; False if there are too many keys for the memory."""
+    # Including nodes of the recovery range, which are not in the tree yet.
     todo = [_Part(lsn, None, None) for lsn in (db.root_lsn, *logged)]
     seen: set[int] = set()
     while todo and len(into) < _MOST_KEYS:
@@ -83,7 +82,7 @@ def _walk(ctx: TreeContext, db: DatabaseState, logged: Iterable[int], into: _Seq
             entry = ctx.access.read(part.lsn)
             record = entry.record()
         except (DamageError, FormatError):
-            # The caller that needs the node reports what is wrong with it.
+            # The caller that needs the node reports the error.
             continue
         if isinstance(record, OldDelta):
             into.add([slot.key for slot in record.slots], part)
@@ -94,25 +93,25 @@ def _walk(ctx: TreeContext, db: DatabaseState, logged: Iterable[int], into: _Seq
 
 
 def _look(record: NodeRecord, part: _Part, after: _Sequences | _Comparison, *, is_delta: bool) -> list[_Part]:
-    """Note what a node shows; the nodes that it leads to."""
+    """Pass on the keys of a node; returns the nodes that it leads to."""
     prefix = record.key_prefix or b""
     keys = [prefix + slot.key for slot in record.slots]
     after.idents.append((record.identifier_key, part))
     if record.height == 1:
         after.add(keys, part)
         return [_Part(record.prev_full_lsn, part.low, part.high)] if is_delta else []
-    # The key of slot 0 of an upper node means nothing (R-TREE-6).
+    # The key of slot 0 of an upper node has no meaning (R-TREE-6).
     after.add(keys[1:], part)
     bounds = [part.low, *keys[1:], part.high]
     return [_Part(slot.lsn, bounds[i], bounds[i + 1]) for i, slot in enumerate(record.slots)]
 
 
 class _Sequences:
-    """Which key comes directly after which, by all sequences that were added.
+    """The direct successors of each key in all sequences that were added.
 
     Attributes:
         idents: identifier keys, by which recovery finds nodes, with the bounds of their nodes. Those of nodes that JE
-            made of old duplicates may lie outside.
+            converted from old duplicates may lie outside the bounds.
     """
 
     def __init__(self) -> None:
@@ -124,8 +123,8 @@ class _Sequences:
         return len(self.after)
 
     def add(self, keys: list[bytes], part: _Part) -> None:
-        """The keys of a node, in its order."""
-        # The parent's key is often the first key of the child itself.
+        """Add the keys of a node, in its order."""
+        # The parent's key is often also the first key of the child.
         low = [] if part.low is None or part.low in keys[:1] else [part.low]
         high = [] if part.high is None else [part.high]
         for key in (*low, *keys, *high):
@@ -143,7 +142,7 @@ class _Sequences:
                 waits_for[key] += 1
         ready = sorted((key for key, count in waits_for.items() if not count), reverse=True)
         places: dict[bytes, int] = {}
-        # Kahn's algorithm; where nothing decides, keys come in the order of their bytes.
+        # Kahn's algorithm; keys whose order is not determined are taken in byte order.
         while ready:
             key = ready.pop()
             places[key] = len(places)
@@ -151,15 +150,15 @@ class _Sequences:
                 waits_for[later_key] -= 1
                 if not waits_for[later_key]:
                     ready.append(later_key)
-        # Keys are left over when two nodes contradict each other.
+        # Keys are left over if two nodes contradict each other.
         return places if len(places) == len(self.after) else None
 
 
 class _Comparison:
-    """Compares the keys of nodes by the order that the caller has given.
+    """Compares the keys of nodes with the order that the caller has given.
 
     Attributes:
-        idents: as for ``_Sequences``; not compared.
+        idents: see ``_Sequences``; not compared.
     """
 
     def __init__(self, db: DatabaseState) -> None:
@@ -170,7 +169,7 @@ class _Comparison:
         return 0
 
     def add(self, keys: list[bytes], part: _Part) -> None:
-        """The keys of a node, in its order."""
+        """Add the keys of a node, in its order."""
         self.idents.clear()
         wrap = self._db.order.wrap
         try:
@@ -184,7 +183,7 @@ class _Comparison:
             if keys and high is not None and part.high is not None and not compared[-1] < high:
                 self._refuse(part, keys[-1], part.high)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            # A function of the caller, made for other keys.
+            # The caller's function may have been made for other keys.
             raise self._error(part, f"{type(error).__name__}: {error}") from error
 
     def _refuse(self, part: _Part, before: bytes, after: bytes) -> None:
@@ -206,7 +205,7 @@ def _conclude(learned: LearnedOrder, found: _Sequences, *, whole: bool, can_desc
     if whole and shown and can_descend and (found.ascending or found.descending):
         learned.direction = 1 if found.ascending else -1
     elif whole:
-        # Identifier keys are tried first and left out when they contradict the rest.
+        # Identifier keys are included at first, and left out if they contradict the rest.
         without = {key: set(later) for key, later in found.after.items()}
         for ident, part in found.idents:
             found.add([ident], part)

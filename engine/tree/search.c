@@ -1,21 +1,21 @@
-/* Binary search among keys that are bytes, and the way from a root to a record: engine.tree.search, described in
+/* Binary search among keys that are bytes, and the path from a root to a record: engine.tree.search, described in
  * search.pyi. General twins: bisect, tree.find_bin.
  *
- * Keys are compared where they are: no call, no reference counts, which would write to the memory of every key that
- * a search looks at. Most of the rest is waiting for memory.
+ * Keys are compared in place: no calls and no reference counts, which would write to the memory of every key that a
+ * search examines. Most of the remaining time is waiting for memory.
  */
 #include "../format/fast/entries.h"
 #include <stddef.h>
 #include <string.h>
 
-/* So many references are in what the processor takes from memory at once. */
+/* Number of references in one cache line. */
 #define REFERENCES 8
-/* So many steps of a search in a bottom node are asked for before the first: most of its keys that will be looked at. */
+/* Number of search steps in a bottom node that are prefetched before the first: covers most of the keys examined. */
 #define STEPS_AHEAD 4
-/* Deeper trees are damaged ones. */
+/* Deeper trees are damaged. */
 #define MOST_LEVELS 64
 
-/* Less than 0, 0 or more than 0, as in Python: unsigned bytes, the shorter first. */
+/* Less than 0, 0 or more than 0, as Python compares bytes: unsigned, the shorter first. */
 static inline int compared(PyObject *one, PyObject *other)
 {
     Py_ssize_t here = PyBytes_GET_SIZE(one), there = PyBytes_GET_SIZE(other);
@@ -23,13 +23,13 @@ static inline int compared(PyObject *one, PyObject *other)
     return order ? order : (here > there) - (here < there);
 }
 
-/* Have the bytes of a key brought from memory, if it has any; nothing is read yet. */
+/* Prefetch the bytes of a key, if it has any; nothing is read yet. */
 static inline void ask_for(PyObject *key)
 {
     __builtin_prefetch((const char *)key + offsetof(PyBytesObject, ob_sval));
 }
 
-/* Have the keys brought that the next steps of a search between two places may look at: 2 ** steps - 1 of them. */
+/* Prefetch the keys that the next steps of a search between two places may examine: 2 ** steps - 1 of them. */
 static void ask_ahead(PyObject *keys, Py_ssize_t low, Py_ssize_t high, int steps)
 {
     if (low < high && steps) {
@@ -40,13 +40,13 @@ static void ask_ahead(PyObject *keys, Py_ssize_t low, Py_ssize_t high, int steps
     }
 }
 
-/* The first place from ``low`` on whose key is above ``key``, or, with ``or_equal``, not below it; -1 where something
- * that was looked at is not bytes. */
+/* The first place from ``low`` on whose key is above ``key``, or, with ``or_equal``, not below it; -1 if an examined
+ * key is not bytes. */
 static Py_ssize_t bisected(PyObject *keys, PyObject *key, Py_ssize_t low, int or_equal)
 {
     Py_ssize_t high = PyList_GET_SIZE(keys);
-    /* References are asked for all at once, and keys one step ahead: whichever way the search goes on, the next key is
-     * on its way from memory by then. */
+    /* References are prefetched all at once, and keys one step ahead: whichever way the search continues, the next key
+     * is already on its way from memory. */
     for (Py_ssize_t line = low; line < high; line += REFERENCES) {
         __builtin_prefetch(&PyList_GET_ITEM(keys, line));
     }
@@ -122,7 +122,7 @@ static PyObject *ascends(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return PyBool_FromLong(is_ascending);
 }
 
-/* An attribute of a compiled class, as its own code reads it: no look-up by name. */
+/* An attribute of a compiled class, read as the class's own code reads it: without a look-up by name. */
 typedef struct {
     getter get;
     void *closure;
@@ -152,12 +152,12 @@ static PyObject *of_node(PyObject *node, int attribute)
     return found;
 }
 
-/* The child of an upper IN that covers a key, a new reference; NULL where its lists are not what they should be. */
+/* The child of an upper IN that covers a key, a new reference; NULL if its lists are not as expected. */
 static PyObject *child_for(PyObject *node, PyObject *key)
 {
     PyObject *keys = of_node(node, KEYS), *kids = of_node(node, KIDS), *child = NULL;
     if (keys && kids && PyList_CheckExact(keys) && PyList_CheckExact(kids)) {
-        /* Slot 0 is left out of the search: its key counts as minus infinity (R-TREE-6). */
+        /* Slot 0 is excluded: its key counts as minus infinity (R-TREE-6). */
         Py_ssize_t after = bisected(keys, key, 1, 0);
         if (after >= 1 && after <= PyList_GET_SIZE(kids)) {
             child = Py_NewRef(PyList_GET_ITEM(kids, after - 1));
@@ -168,7 +168,7 @@ static PyObject *child_for(PyObject *node, PyObject *key)
     return child;
 }
 
-/* The BIN that covers a key, a new reference, as far as all nodes on the way are in memory; otherwise NULL. */
+/* The BIN that covers a key, a new reference; NULL if a node on the path is not in memory. */
 static PyObject *bin_below(PyObject *root, PyObject *key)
 {
     PyObject *node = Py_NewRef(root);
@@ -181,15 +181,15 @@ static PyObject *bin_below(PyObject *root, PyObject *key)
     return node;
 }
 
-/* Whether an attribute that is a number in a list differs from a number; 1 too if it is not a number. */
+/* Whether a numeric attribute in a list differs from a number; also 1 if it is not a number. */
 static int is_other(PyObject *there, long number)
 {
     int is_long = 0;
     return !PyLong_CheckExact(there) || PyLong_AsLongAndOverflow(there, &is_long) != number || is_long;
 }
 
-/* The lists of a BIN, asked for together: each is in memory of its own. 0 where they are not what they should be.
- * The references are new, also then, and NULL where there is no list. */
+/* The lists of a BIN, prefetched together since each has its own memory. 0 if they are not as expected. The references
+ * are new even then, and NULL for a missing list. */
 static int lists_of(PyObject *node, PyObject **lists)
 {
     int are_good = 1;
@@ -211,7 +211,7 @@ static int lists_of(PyObject *node, PyObject **lists)
     return are_good;
 }
 
-/* The place of a key among those of a BIN, as ``bisected``. */
+/* The index of a key among those of a BIN, in the form of ``bisected``. */
 static Py_ssize_t place_in(PyObject *keys, PyObject *key)
 {
     Py_ssize_t count = PyList_GET_SIZE(keys);
@@ -222,7 +222,7 @@ static Py_ssize_t place_in(PyObject *keys, PyObject *key)
     return bisected(keys, key, 0, 1);
 }
 
-/* The data of a live record that does not expire: None where they are not in memory, NULL for any other record. */
+/* The data of a live record that does not expire: None if it is not in memory, NULL for any other record. */
 static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
 {
     const char *state = PyByteArray_AS_STRING(lists[STATES]) + index;
@@ -240,7 +240,7 @@ static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
     return value == Py_None || PyBytes_CheckExact(value) ? value : NULL;
 }
 
-/* What record_at answers for a BIN whose lists are good. */
+/* The result of record_at for a BIN whose lists are valid. */
 static PyObject *record_in(PyObject *node, PyObject **lists, PyObject *key)
 {
     Py_ssize_t index = place_in(lists[KEYS], key);
@@ -278,7 +278,7 @@ static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return found;
 }
 
-/* Note how an attribute of a class is read; 0 where its class is not compiled. */
+/* Note how to read an attribute of a class; 0 if the class is not compiled. */
 static int take_attribute(PyTypeObject *class, int attribute)
 {
     PyObject *descriptor = PyDict_GetItemString(class->tp_dict, names[attribute]);
@@ -297,7 +297,7 @@ static PyObject *prepare(PyObject *Py_UNUSED(module), PyObject *args)
         || !TAKE_NUMBERS(numbers)) {
         return NULL;
     }
-    /* A class that is one of these two by its type has their attributes, and no other of the same name. */
+    /* An object whose type is one of these two classes has their attributes, and no others of the same name. */
     int is_prepared = 1;
     for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
         is_prepared = is_prepared

@@ -1,20 +1,22 @@
-"""Changed nodes that the cache cannot hold while nothing can be logged: during recovery, in read-only environments.
+"""A scratch file for changed nodes that exceed the cache while nothing can be logged: in recovery and read-only
+environments.
 
-JE logs such nodes at the end of the log, before it knows whether recovery will succeed. Here they go to a scratch file,
-so that recovery changes nothing in the environment until it has succeeded, and readers are bounded too.
+JE logs such nodes at the end of the log, before it is certain that recovery will succeed. Here they go to a scratch
+file, so that recovery changes nothing in the environment until it has succeeded, and the memory of readers is bounded
+too.
 
 Rules:
 
-* A node that is spilled leaves memory whole, with the LSN that its parent's slot held. The slot holds a *mark* instead,
-  which is less than every LSN. No mark reaches the log (``engine.tree.node_log`` comes first).
+* A spilled node leaves memory completely, together with the LSN in its parent's slot. The slot holds a *mark* instead,
+  which is less than every LSN. No mark reaches the log (``engine.tree.node_log`` replaces it first).
 * A parent with a mark is dirty: it must not be dropped and read again. So it is spilled itself, or stays; roots stay.
-* ``child_of`` brings a node back when it is next needed; the slot then has its LSN again, and the block is free.
-* When recovery for writing has succeeded, ``settle`` logs what is still out, bottom-up and provisional YES: the
-  checkpoint that follows logs their ancestors up to the roots. A crash before leaves nodes that no recovery looks at.
+* ``child_of`` reads a node back when it is needed; the slot then has its LSN again, and the block is free.
+* After a successful recovery for writing, ``settle`` logs the remaining nodes, bottom-up and provisional YES; the
+  following checkpoint logs their ancestors up to the roots. After a crash before that, recovery ignores these nodes.
 
-Example: BIN 7 (logged at 0x3/0x100, two records redone) leaves; slot 4 of its parent holds mark -0x200000000 instead of
-0x3/0x100. A later record of its range brings it back. If it leaves again and stays out, it is logged at 0x9/0x50 YES,
-slot 4 holds 0x9/0x50, and the parent, dirty, is logged by the checkpoint.
+Example: BIN 7 (logged at 0x3/0x100, two records redone) is spilled; slot 4 of its parent holds mark -0x200000000
+instead of 0x3/0x100. A later record of its range reads it back. If it is spilled again and not read back, it is logged
+at 0x9/0x50 YES, slot 4 holds 0x9/0x50, and the checkpoint logs the parent, which is dirty.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, LEAST_LSN, ObsoleteNode
 
-# Below every LSN, NULL and transient ones included.
+# Below every LSN, including NULL and transient ones.
 _FIRST_MARK: Final = LEAST_LSN - 1
-# Attributes that are plain values; keys, states and lists of objects have forms of their own.
+# Attributes that are plain values; keys, states and lists of objects have separate forms.
 PLAIN: Final = (
     "dirty",
     "full_lsn",
@@ -47,26 +49,26 @@ PLAIN_OF_BIN: Final = ("data_bytes", "delta_lsn", "delta_size", "expirations", "
 
 
 class Spill:
-    """The nodes of one environment that are out.
+    """The spilled nodes of one environment.
 
     Attributes:
-        nodes: how many went out so far.
+        nodes: number of nodes spilled so far.
     """
 
     def __init__(self) -> None:
         self._scratch = ScratchFile()
-        # Offsets of the nodes that are out: an LSN of a damaged log can look like a mark.
+        # Offsets of the spilled nodes: an LSN in a damaged log can look like a mark.
         self._out: set[int] = set()
         self.nodes = 0
 
     def out(self, node: IN, lsn: int) -> int:
-        """Put a node without children in memory out; returns the mark for its parent's slot.
+        """Spill a node without children in memory; returns the mark for its parent's slot.
 
         Arguments:
-            lsn: what the slot holds.
+            lsn: the LSN in that slot.
 
         Raises:
-            StorageError: the scratch file has no room.
+            StorageError: the scratch file cannot grow.
         """
         self.nodes += 1
         offset = self._scratch.put(marshal.dumps((lsn, _frozen(node))))
@@ -74,10 +76,10 @@ class Spill:
         return mark_of(offset)
 
     def back(self, db: DatabaseState, mark: int) -> tuple[IN, int]:
-        """Take a node back: the node, and what its parent's slot held.
+        """Read a node back: returns the node, and the LSN for its parent's slot.
 
         Raises:
-            DamageError: the slot holds no mark, but an LSN of the log that looks like one.
+            DamageError: the value in the slot is not a mark, but an LSN of the log that looks like one.
         """
         offset = self._known(db, mark)
         data = self._scratch.get(offset)
@@ -87,7 +89,7 @@ class Spill:
         return _thawed(db, frozen), lsn
 
     def peek(self, db: DatabaseState, mark: int) -> IN:
-        """The node as it is; it stays out. Errors as for ``back``."""
+        """A copy of the node, which stays in the scratch file. Errors as for ``back``."""
         return _thawed(db, marshal.loads(self._scratch.get(self._known(db, mark)))[1])
 
     def _known(self, db: DatabaseState, mark: int) -> int:
@@ -102,7 +104,7 @@ class Spill:
         return offset
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all spilled nodes."""
         self._scratch.close()
 
 
@@ -112,19 +114,19 @@ def is_spilled(lsn: int) -> bool:
 
 
 def mark_of(offset: int) -> int:
-    """The mark of a place in the scratch file."""
+    """The mark for an offset in the scratch file."""
     return _FIRST_MARK - offset
 
 
 def offset_of_mark(mark: int) -> int:
-    """The place in the scratch file that a mark stands for."""
+    """The offset in the scratch file for a mark."""
     return _FIRST_MARK - mark
 
 
 def _frozen(node: IN) -> tuple[Any, ...]:
-    """A node as plain values."""
+    """A node in the form of plain values."""
     unwrap = node.db.order.unwrap
-    # Two-part keys are plain values as they are.
+    # Two-part keys are plain values already.
     bare = node.db.order.comparator is None
     keys = node.keys if bare else [unwrap(key) for key in node.keys]
     obsolete = [(old.lsn, old.is_delta) for old in node.provisional_obsolete]
@@ -138,7 +140,7 @@ def _frozen(node: IN) -> tuple[Any, ...]:
 
 
 def _thawed(db: DatabaseState, frozen: tuple[Any, ...]) -> IN:
-    """The node of plain values."""
+    """The node for plain values."""
     wrap = db.order.wrap
     make = BIN if frozen[0] else IN
     node = make(db, 0, 0, wrap(frozen[1]), 0)

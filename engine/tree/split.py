@@ -1,17 +1,17 @@
 """Splits (R-TREE-10 to R-TREE-17).
 
-Pre-emptive: a descent that may insert never leaves a full node behind. A full root is split first, then every full node
-of the path, bottom-up, with the path up to the root logged at once, so that recovery finds a consistent tree at every
-cut. Where nothing can be logged (recovery) the same splits happen in memory; as soon as something can be, ``settle``
-logs these trees in the same way.
+Splits are pre-emptive: a descent that may insert never passes a full node. A full root is split first, then every full
+node of the path, bottom-up. The path up to the root is logged at once, so that recovery finds a consistent tree
+wherever the log is cut. Where nothing can be logged (recovery) the same splits happen in memory; as soon as logging is
+possible, ``settle`` logs these trees in the same way.
 
-The same is done before the first insertion that comes by a node where a branch was pruned (R-TREE-52, D-14). The range
-of the branch has gone to a neighbour, and nothing says so in the log: if the neighbour, with a record of that range in
-it, reached the log before the ancestor and a crash followed, a scan would pass the record and a search not find it. JE
-logs nothing there.
+The same is done before the first insertion that passes a node where a branch was pruned (R-TREE-52, D-14). The range of
+the branch now belongs to a neighbour, but nothing in the log records that. Suppose that the neighbour, with a record of
+that range in it, reached the log before the ancestor, and a crash followed: a scan would find the record and a search
+would not. JE logs nothing at this point.
 
-Example (v), full BIN, then a parent that is full with the new slot, then one that is not: BIN new, BIN old, IN2, IN2
-new, IN2 old, IN3 (all YES), root (NO).
+Example (v), a full BIN, then a parent that becomes full with the new slot, then one that does not: BIN new, BIN old,
+IN2, IN2 new, IN2 old, IN3 (all YES), root (NO).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class _Path(NamedTuple):
 
 
 def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
-    """The BIN that covers a key, with room for one more slot; makes the tree if the database has none."""
+    """The BIN that covers a key, with room for one more slot; creates the tree if the database has none."""
     if not db.has_root:
         leaf = new_tree(ctx, db, key)
-        # The BIN before its parent, which names it: a crash between the two leaves no tree (R-TREE-2).
+        # The BIN before its parent, which references it: a crash between the two leaves no tree (R-TREE-2).
         log_node(ctx, leaf, Provisional.YES)
         assert leaf.parent is not None
         log_node(ctx, leaf.parent, Provisional.NO)
@@ -59,7 +59,7 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
         full = widened = False
         while not isinstance(node, BIN):
             widened = widened or node.pruned
-            # As slot_for, child_of and needs_split, without the calls: every insertion comes this way.
+            # Same as slot_for, child_of and needs_split, without the calls: this runs for every insertion.
             index = bisect_right(node.keys, key, 1) - 1
             child = node.kids[index]
             node = child if child is not None else child_of(ctx, node, index)
@@ -70,7 +70,7 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             assert isinstance(node, BIN)
             ctx.ticks += 1
             node.touched = ctx.ticks
-            # Before the insertion reaches the log: a crash must not show the record under the old bounds (D-14).
+            # Before the insertion is logged: after a crash the record must not lie outside the old bounds (D-14).
             if widened and ctx.writer is not None and not db.temporary:
                 _log_widened(ctx, db, key)
             return node
@@ -78,10 +78,10 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
 
 
 def _log_widened(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
-    """Log the path from the lowest node that a branch was pruned from up to the root; see the module."""
+    """Log the path from the lowest pruned node up to the root; see the head of the module."""
     path = _descend(ctx, db, key).nodes
     lowest = max(index for index, node in enumerate(path) if node.pruned)
-    # Bottom-up, the root last and NO: until that is logged recovery sees nothing of it.
+    # Bottom-up, the root last and with NO: until the root is logged, recovery ignores the others.
     for node in reversed(path[1 : lowest + 1]):
         log_node(ctx, node, Provisional.YES)
     log_node(ctx, path[0], Provisional.NO)
@@ -107,7 +107,7 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
     just_logged: IN | None = None
     any_split = False
     for node in reversed(path.nodes[1:]):
-        # Deleted slots first: a BIN that gets room is not split (R-TREE-12).
+        # Remove deleted slots first: a BIN that gets room is not split (R-TREE-12).
         if isinstance(node, BIN) and node.needs_split() and compress_for_split(ctx, node):
             continue
         # A split below may just have filled this node.
@@ -116,7 +116,7 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
             _split(ctx, node, key, path)
             just_logged, any_split = node.parent, True
         elif any_split and node is not just_logged:
-            # Its slot names a node that was split or logged below; recovery must find the whole path (R-TREE-15).
+            # Its slot references a node that was split or logged below; recovery must find the whole path (R-TREE-15).
             log_node(ctx, node, Provisional.YES)
     root = path.nodes[0]
     if any_split and just_logged is not root:
@@ -124,7 +124,7 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
 
 
 def _split_root(ctx: TreeContext, db: DatabaseState, root: IN, key: Key) -> None:
-    """A new root one level up with the old one as its only child, which is then split."""
+    """Create a new root one level up, with the old root as its only child, and split the old root."""
     above = IN(db, ctx.node_ids.next(), root.level + 1, root.ident, db.max_entries)
     above.is_root = True
     root.is_root = False
@@ -134,7 +134,7 @@ def _split_root(ctx: TreeContext, db: DatabaseState, root: IN, key: Key) -> None
     above.lsns[0] = old_lsn
     db.root = above
     enlist(ctx, above)
-    # The slot above holds the old root's last version, so that logging counts that one obsolete.
+    # The slot above holds the old root's last version, so that logging counts that version obsolete.
     log_node(ctx, root, Provisional.YES)
     db.root_lsn = NULL_LSN
     log_node(ctx, above, Provisional.NO)
@@ -142,7 +142,7 @@ def _split_root(ctx: TreeContext, db: DatabaseState, root: IN, key: Key) -> None
     _split(ctx, root, key, path)
     db.dirty = True
     if ctx.root_logged is not None:
-        # The MapLN in the log names the old root, which is a child now (R-TREE-11).
+        # The MapLN in the log references the old root, which is a child now (R-TREE-11).
         ctx.root_logged(db)
 
 
@@ -153,9 +153,9 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     index = _split_index(node, key, path)
     sibling = _divide(ctx, node, parent, index)
     if ctx.writer is None:
-        # Neither half may reach the log alone later; ``settle`` sees to that.
+        # Neither half may be logged alone later; ``settle`` prevents that.
         node.db.unlogged_splits = True
-    # Sibling, node, parent: only the parent makes both halves visible, so a crash in between changes nothing.
+    # Sibling, node, parent: only the parent makes both halves visible, so a crash in between has no effect.
     log_node(ctx, sibling, Provisional.YES)
     log_node(ctx, node, Provisional.YES)
     log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)
@@ -164,7 +164,7 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
 
 
 def _split_index(node: IN, key: Key, path: _Path) -> int:
-    """Where to cut (R-TREE-13); a node of one slot more than its capacity is cut like any other."""
+    """The slot at which to split (R-TREE-13); this also holds for a node with one slot more than its capacity."""
     count = len(node)
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
@@ -179,7 +179,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
 def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     """Move one half into a new sibling (R-TREE-14); returns the sibling."""
     place = parent.slot_of(node)
-    # The half with the identifier key stays: by that key recovery finds the node (R-TREE-14).
+    # The half with the identifier key stays: recovery finds the node by that key (R-TREE-14).
     ident_slot = node.find(node.ident)[0] if isinstance(node, BIN) else node.slot_for(node.ident)
     ident_is_low = ident_slot < index
     low, high = (index, len(node)) if ident_is_low else (0, index)
@@ -191,11 +191,11 @@ def _divide(ctx: TreeContext, node: IN, parent: IN, index: int) -> IN:
     if ident_is_low:
         parent.insert_child(place + 1, sibling.keys[0], NULL_LSN, sibling)
     else:
-        # The sibling takes over the lower slot, the old node gets a slot after it.
+        # The sibling takes over the lower slot; the old node gets the slot after it.
         parent.insert_child(place, parent.keys[place], NULL_LSN, sibling)
         parent.keys[place + 1] = node.keys[0]
-    # Slot 0 counts as minus infinity, so keys below it may have come in: it is brought down, or the two slots would be
-    # out of order (R-TREE-16).
+    # Slot 0 counts as minus infinity, so its child may have keys below the slot's key. The key is lowered; otherwise
+    # the two slots would be out of order (R-TREE-16).
     ctx.account(node)
     ctx.account(parent)
     lowest = parent.kids[place]
@@ -215,7 +215,7 @@ def _move(node: IN, sibling: IN, low: int, high: int) -> None:
         moved = sum(len(value) for value in sibling.values if value is not None)
         sibling.data_bytes = moved
         node.data_bytes -= moved
-        # The full versions in the log have other slots, to which a delta could not be applied.
+        # The full versions in the log have different slots, to which a delta could not be applied.
         node.no_delta = sibling.no_delta = True
         return
     sibling.keys, node.keys[low:high] = node.keys[low:high], []

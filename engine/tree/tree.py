@@ -1,7 +1,7 @@
-"""Search in one tree, fetching nodes when they are needed, and its creation (R-TREE-2, R-TREE-6).
+"""Searching one tree, fetching nodes on demand, and creating a tree (R-TREE-2, R-TREE-6).
 
-All functions run under ``TreeContext.latch``. A node is read at most once: from then on it hangs in its parent's
-``kids`` until the evictor takes it out.
+All functions run under ``TreeContext.latch``. A node is read at most once: from then on its parent's ``kids`` hold it
+until the evictor removes it.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, de
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
-# Whether ``record_at`` knows the nodes; the pure build has no ``record_at``.
+# Whether ``record_at`` can use the node classes; the pure build has no ``record_at``.
 _IS_PREPARED: Final = prepare is not None and prepare(IN, BIN)
 
 
 def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
-    """Read the node that was logged at an LSN; a delta is put over its full version.
+    """Read the node that was logged at an LSN; a delta is applied to its full version.
 
     Raises:
-        DamageError: what stands there is no node of this database.
+        DamageError: the entry is not a node of this database.
     """
     return node_at(ctx, db, ctx.access.read(lsn))
 
 
 def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
-    """The node of an entry that was read."""
+    """The node for an entry that was read."""
     if entry.type_number == BIN_TYPE:
         usual = decode_usual(db, entry.body, entry.version)
         if usual is not None:
@@ -59,7 +59,7 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
         node = node_from(db, record)
         node.full_lsn, node.full_size = entry.lsn, entry.total_bytes
     elif isinstance(record, NodeRecord) and entry.type_number == DELTA_TYPE:
-        # A delta is a node of its own in the log only; in memory nodes are complete (R-TREE-35).
+        # Deltas exist only in the log; in memory nodes are complete (R-TREE-35).
         node = _full_version(ctx, db, record.prev_full_lsn)
         apply_delta(node, record)
         node.delta_lsn, node.delta_size = entry.lsn, entry.total_bytes
@@ -70,16 +70,16 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
     else:
         raise _not_a_node(db, entry)
     _check_order(db, node, entry)
-    # The checksum is right, so this is a reference that leads to the wrong place.
+    # The checksum is right, so the reference leads to the wrong place.
     if record.db_id != db.id or (entry.type_number == IN_TYPE and (isinstance(node, BIN) or not len(node))):
         raise _not_a_node(db, entry)
     return node
 
 
 def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
-    """Refuse a node in which nothing could be found."""
+    """Refuse a node whose keys are not in order, in which searches would fail."""
     keys = node.keys
-    # The key of slot 0 of an upper node means nothing (R-TREE-6).
+    # The key of slot 0 of an upper node has no meaning (R-TREE-6).
     first = 0 if isinstance(node, BIN) else 1
     if ascends is not None and ascends(keys, first):
         return
@@ -94,7 +94,7 @@ def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
 
 
 def _full_version(ctx: TreeContext, db: DatabaseState, lsn: int) -> BIN:
-    """The complete BIN that a delta names; a delta of a delta there is not."""
+    """The complete BIN that a delta references; it cannot be a delta itself."""
     entry = ctx.access.read(lsn)
     node = node_at(ctx, db, entry) if entry.type_number == BIN_TYPE else None
     if not isinstance(node, BIN):
@@ -103,14 +103,14 @@ def _full_version(ctx: TreeContext, db: DatabaseState, lsn: int) -> BIN:
 
 
 def enlist(ctx: TreeContext, node: IN) -> None:
-    """The node is in memory and in its tree (R-TREE-8)."""
+    """Register a node that is now in memory and in its tree (R-TREE-8)."""
     node.in_tree = True
     ctx.nodes[id(node)] = node
     ctx.account(node)
 
 
 def delist(ctx: TreeContext, node: IN) -> None:
-    """The node has left memory."""
+    """Unregister a node that has left memory."""
     node.in_tree = False
     ctx.nodes.pop(id(node), None)
     ctx.used_bytes -= node.accounted
@@ -118,7 +118,7 @@ def delist(ctx: TreeContext, node: IN) -> None:
 
 
 def root_of(ctx: TreeContext, db: DatabaseState) -> IN | None:
-    """The root of a tree, read if need be; None when there is no tree."""
+    """The root of a tree, read if necessary; None if there is no tree."""
     root = db.root
     if isinstance(root, IN):
         return root
@@ -132,7 +132,7 @@ def root_of(ctx: TreeContext, db: DatabaseState) -> IN | None:
 
 
 def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
-    """A child, read if need be."""
+    """A child, read if necessary."""
     child = parent.kids[index]
     if child is None:
         lsn = parent.lsns[index]
@@ -142,7 +142,7 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
             child, parent.lsns[index] = ctx.spill.back(parent.db, lsn)
         else:
             child = fetch_node(ctx, parent.db, lsn)
-            # Before it is linked: a child of the wrong level would make searches go astray or never end.
+            # Before it is linked: a child of the wrong level could make searches go wrong or never end.
             check_level(parent.db, child, lsn, parent.level - 1)
         parent.attach(index, child)
         enlist(ctx, child)
@@ -150,7 +150,7 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
 
 
 def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
-    """The BIN that covers a key; None when there is no tree."""
+    """The BIN that covers a key; None if there is no tree."""
     learned = db.order.learned
     if learned is not None:
         return _find_learned(ctx, db, learned, key)
@@ -164,11 +164,11 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
 
 
 def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, key: Key) -> BIN | None:
-    """The BIN that has a key; where none has it, the one to which a descent leads."""
+    """The BIN that has a key; if none has it, the one to which a descent leads."""
     near = learned.near
     if isinstance(near, BIN) and near.in_tree and near.db is db and key in near.keys:
         return near
-    # Asked before the descent, which gives every key a place.
+    # Checked before the descent, which assigns a place to every key.
     is_shown = learned.places is not None and learned.knows(db.order.unwrap(key))
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):
@@ -180,14 +180,14 @@ def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, ke
 
 
 def find_by_walk(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
-    """The BIN that has a key, found by looking into all of them; None when no BIN has it."""
+    """The BIN that has a key, found by searching all of them; None if no BIN has it."""
     return next((node for node in bins(ctx, db) if key in node.keys), None)
 
 
 def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, int, bytes | None]:
-    """A live record that does not expire: its BIN, slot and data, None where these are not in memory.
+    """Find a live record that does not expire: its BIN, slot and data. Data is None if it is not in memory.
 
-    Without such a record the slot is negative; and where nothing can be said without ``find_bin`` there is no BIN.
+    If there is no such record the slot is negative; if only ``find_bin`` can tell, the BIN is None.
     """
     if record_at is None or not _IS_PREPARED:
         return None, -1, None
@@ -226,7 +226,7 @@ def next_bin(ctx: TreeContext, node: BIN, *, backward: bool = False) -> BIN | No
 
 
 def share_before(ctx: TreeContext, db: DatabaseState, key: Key) -> float:
-    """What share of a tree stands before a key, 0 to 1, as far as the upper nodes in memory tell."""
+    """The share of a tree before a key, 0 to 1, estimated from the upper nodes in memory."""
     share, width = 0.0, 1.0
     node = root_of(ctx, db)
     while node is not None and len(node) and not isinstance(node, BIN):
@@ -246,22 +246,22 @@ def bins(ctx: TreeContext, db: DatabaseState) -> Iterator[BIN]:
 
 
 def find_parent(ctx: TreeContext, db: DatabaseState, node_id: int, level: int, ident: Key) -> tuple[IN, int] | None:
-    """The slot whose child has a node id, searched by identifier key; children are looked at, not read (R-REC-22).
+    """Find the slot whose child has a node id, searching by identifier key; children are not read (R-REC-22).
 
     Arguments:
         node_id, level, ident: of the child.
 
     Returns:
         The node one level above and the slot that covers the key, if the tree has that level; the caller checks that
-        the child is the one that it means.
+        the child is the expected one.
     """
     node = root_of(ctx, db)
-    # The node is the root itself, or of a level that the tree does not have (R-REC-22).
+    # The node is the root itself, or its level does not exist in the tree (R-REC-22).
     if node is None or node.level <= level or node.node_id == node_id:
         return None
     for _ in range(_MAX_LEVELS):
         index = node.slot_for(ident)
-        # Stop above the child: it may be the very version whose file is gone.
+        # Stop above the child: it may be the version whose file is gone.
         if node.level == level + 1:
             return node, index
         node = child_of(ctx, node, index)
@@ -269,7 +269,7 @@ def find_parent(ctx: TreeContext, db: DatabaseState, node_id: int, level: int, i
 
 
 def new_tree(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
-    """An empty BIN under a root of level 2, in memory only (R-TREE-2).
+    """Create an empty BIN under a root of level 2, in memory only (R-TREE-2).
 
     Arguments:
         key: the first key; it becomes both identifier keys.
@@ -290,7 +290,7 @@ def read_ln(ctx: TreeContext, db: DatabaseState, lsn: int) -> LN:
     """The leaf record at an LSN.
 
     Raises:
-        DamageError: what stands there is no LN of this database.
+        DamageError: the entry is not an LN of this database.
     """
     entry = ctx.access.read(lsn, allow_invisible=True)
     record = entry.record()
@@ -305,15 +305,15 @@ def read_ln(ctx: TreeContext, db: DatabaseState, lsn: int) -> LN:
 
 
 def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -> bytes | None:
-    """The data of a live slot; None when its LN turns out to be a deletion (possible until v7), or was discarded.
+    """The data of a live slot; None if its LN is a deletion (possible until v7), or was discarded.
 
     Arguments:
-        cache: keep what was read in the slot.
+        cache: keep the data in the slot.
     """
     value = node.values[index]
     if value is not None:
         return value
-    # The key is the whole record (R-TREE-19).
+    # The key contains the whole record (R-TREE-19).
     if node.db.duplicates:
         return b""
     if node.states[index] & SLOT_EMBEDDED:
@@ -334,7 +334,7 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
 
 
 def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | None]:
-    """As ``slot_data`` for several slots: their LNs are read in the order of the log, neighbours at once."""
+    """Like ``slot_data``, for several slots: their LNs are read in log order, neighbouring ones at once."""
     if node.db.duplicates:
         return [b""] * len(chosen)
     values, states, lsns, sizes = node.values, node.states, node.lsns, node.sizes
@@ -349,7 +349,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
             read = dict(zip(missing, mapped, strict=True))
             missing = rest
     if missing:
-        # In log order neighbours can be read at once, and the disk is read forward.
+        # In log order neighbouring entries can be read at once, and the disk is read forward.
         missing.sort(key=lsns.__getitem__)
         try:
             entries = ctx.access.user_entries([lsns[at] for at in missing], [sizes[at] for at in missing])
@@ -358,7 +358,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
         except DamageError:
             if ctx.may_be_extinct is None:
                 raise
-            # One after the other, which tells where.
+            # One at a time, so that an error names the LSN.
             for at in missing:
                 read[at] = slot_data(ctx, node, at)
     found: list[bytes | None] = []
@@ -376,7 +376,7 @@ def _was_discarded(ctx: TreeContext, node: BIN, index: int) -> bool:
 
 
 def values_at(ctx: TreeContext, db: DatabaseState, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
-    """The data of records at ascending LSNs, of entries of these sizes (0: not known); None for a deletion."""
+    """The data of records at ascending LSNs, with the sizes of their entries (0: not known); None for a deletion."""
     entries = ctx.access.user_entries(lsns, sizes)
     return [_data_of(ctx, db, lsn, entry) for lsn, entry in zip(lsns, entries, strict=True)]
 

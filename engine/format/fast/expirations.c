@@ -1,9 +1,9 @@
-/* Which entries of a buffer may hold something that expires: engine.format.fast.expirations, described in
- * expirations.pyi. Twin: expiring.sift, where the rules are.
+/* Finds entries of a buffer that may hold expiring records: engine.format.fast.expirations, described in
+ * expirations.pyi. Twin: expiration_scan.sift, which documents the rules.
  */
 #include "packed.h"
 
-/* Level and most slots follow the number of slots. */
+/* Level and capacity follow the number of slots. */
 #define FIELDS_AFTER_COUNT 2
 #define BASE_FILE_BYTES 4
 
@@ -29,7 +29,7 @@ static const struct {
     {"engine.format.fast.expiration_scan", "ALWAYS", &always},
 };
 
-/* Passes over a length and as many bytes. */
+/* Skips a length and that number of bytes. */
 static void pass_bytes(Fields *from)
 {
     int64_t length = unpack(from);
@@ -49,7 +49,7 @@ static int byte_at(Fields *from)
     return from->data[from->at++];
 }
 
-/* How many numbers stand in the head of a BIN, by log version. */
+/* Number of packed integers in the head of a BIN, by log version. */
 typedef struct {
     int before_base, after_base, before_count, has_form;
 } Layout;
@@ -61,7 +61,7 @@ static void pass_numbers(Fields *from, int how_many)
     }
 }
 
-/* Whether the head of a BIN is whole, and says that nothing in it expires. */
+/* Whether the head of a BIN is complete and shows that nothing in it expires. */
 static int is_lasting(const unsigned char *body, int64_t size, const Layout *layout)
 {
     Fields head = {.data = body, .end = (Py_ssize_t)size};

@@ -1,15 +1,15 @@
 /* The walks over headers in C: engine.format.fast.kernel, described in kernel.pyi.
  *
- * Each is the twin of a loop of engine.format.fast.loops, where rules and results are described. They hold the
- * interpreter's lock, take bytes objects, and touch no object while they go from entry to entry but the lists that say
- * what to do with a pair of type and flags. Where a header's fields stand is read from engine.format.header when the
- * module is imported: layouts are written once, there.
+ * Each function is the twin of a loop of engine.format.fast.loops, which documents rules and results. They hold the
+ * interpreter's lock and take bytes objects. While they go from entry to entry they touch no objects except the lists
+ * with the actions for pairs of type and flags. The positions of the header's fields are read from engine.format.header
+ * when the module is imported, so that the layout is written only once.
  */
 #include "packed.h"
 
 typedef const unsigned char *Bytes;
 
-/* Of engine.format.header, engine.format.fast.header and engine.format.fast.loops. */
+/* From engine.format.header, engine.format.fast.header and engine.format.fast.loops. */
 static long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
 static long replicated_in_pair, pairs, keep, count, stop, tally_numbers, null_lsn;
 
@@ -41,7 +41,7 @@ static unsigned pair_at(Bytes header)
     return header[type_at] | (unsigned)header[flags_at] << 8;
 }
 
-/* What a walk is called with: bytes, whole numbers, lists of a number for each pair of type and flags, and arrays. */
+/* Arguments of a walk: bytes, whole numbers, lists with a number for each pair of type and flags, and arrays. */
 static int has_arguments(Py_ssize_t found, Py_ssize_t wanted, PyObject *data)
 {
     if (found != wanted || !PyBytes_Check(data)) {
@@ -71,7 +71,7 @@ static int to_numbers(PyObject *const *arguments, int how_many, long long *numbe
     return 1;
 }
 
-/* An array of whole numbers of 64 bits. */
+/* An array of 64-bit integers. */
 static int get_array(PyObject *array, Py_buffer *view)
 {
     if (PyObject_GetBuffer(array, view, PyBUF_WRITABLE) < 0) {
@@ -125,7 +125,7 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
         }
         int64_t size = u32_at(header + size_at);
         int64_t after = pos + (pair & with_vlsn ? long_header_bytes : header_bytes) + size;
-        /* The size comes before the sum: what a damaged one claims must cost nothing. */
+        /* The size is checked before the checksum: the claim of a damaged size must not cost time. */
         if (after > end) {
             break;
         }
@@ -147,7 +147,8 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
     return Py_BuildValue("LLL", (long long)pos, (long long)prev_offset, (long long)last_vlsn);
 }
 
-/* follow(data, pos, end, base, prev_offset, last_vlsn, lengths); looks before it steps, and takes nothing back. */
+/* follow(data, pos, end, base, prev_offset, last_vlsn, lengths); checks before it steps, so it never has to undo a
+ * step. */
 static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
 {
     long long numbers[5];
@@ -172,7 +173,7 @@ static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments,
             break;
         }
         int64_t after = pos + length + u32_at(header + size_at);
-        /* True of what must not be stepped over too: its length reaches beyond every buffer. */
+        /* Also true for entries at which to stop: their length in the table exceeds every buffer. */
         if (after > end) {
             break;
         }
@@ -247,11 +248,11 @@ static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
     return pos < 0 ? NULL : PyLong_FromLongLong(pos);
 }
 
-/* The transactions that have ended: arrays of LSNs of neighbours, by the upper bits of their id. */
+/* The transactions that have ended: arrays of LSNs for neighbouring ids, by the upper bits of the id. */
 typedef struct {
     PyObject *chunks;
     int bits;
-    int64_t number; /* of the chunk that is held */
+    int64_t number; /* of the chunk in use */
     Py_buffer held;
     int is_held;
 } Ended;
@@ -286,13 +287,13 @@ static int has_ended(Ended *ended, int64_t txn_id)
     return at < ended->held.len / (int64_t)sizeof(int64_t) && ((const int64_t *)ended->held.buf)[at] != null_lsn;
 }
 
-/* Of the LNs of a log version: how many bytes of flags stand before the database, and which flag says that an LSN
- * stands between it and the transaction. */
+/* For the LNs of a log version: the number of flag bytes before the database id, and the flag for an LSN between
+ * database id and transaction id. */
 typedef struct {
     long long flag_bytes, has_abort_lsn;
 } Fronts;
 
-/* Whether the LN of a body is of a transaction that has ended; -1 with an error set. */
+/* Whether an LN's body belongs to a transaction that has ended; -1 with an error set. */
 static int is_of_ended(Bytes data, int64_t body, int64_t end, const Fronts *fronts, Ended *ended)
 {
     if (body + fronts->flag_bytes > end) {
@@ -307,7 +308,7 @@ static int is_of_ended(Bytes data, int64_t body, int64_t end, const Fronts *fron
     return fields.is_bad ? 0 : has_ended(ended, txn_id);
 }
 
-/* The number of entries that were passed by; -1 with an error set. */
+/* The number of entries that were examined and not picked; -1 with an error set. */
 static int64_t pick_open_entries(PyObject *bytes, PyObject *actions, const Fronts *fronts, PyObject *lengths,
                                  Ended *ended, PyObject *found)
 {

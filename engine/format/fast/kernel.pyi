@@ -1,11 +1,11 @@
-"""The walks over headers in C; there only in the native build (``kernel.c``).
+"""The walks over headers in C; exists only in the native build (``kernel.c``).
 
-Twins: ``check_plain``, ``follow_links``, ``sift`` and ``pick_open`` of ``loops``, which is where rules and results are
-described; ``walks`` chooses. Over a log of 50 MB the first three take 0.05, 0.11 and 0.11 of the time of those: a
-header costs no object, and the checksum of an entry is taken sixteen bytes at a time where the processor can (SSE2,
-which every x86-64 has).
+Twins: ``check_plain``, ``follow_links``, ``sift`` and ``pick_open`` of ``loops``, which documents rules and results;
+``walks`` chooses between the two. On a log of 50 MB the first three take 0.05, 0.11 and 0.11 of the time of their
+twins: a header costs no object, and the checksum of an entry is computed sixteen bytes at a time if the processor can
+(SSE2, which every x86-64 has).
 
-Numbers of the format stand in ``engine.format.header`` alone; the module reads them there when it is imported.
+The constants of the format are only in ``engine.format.header``; this module reads them from there when it is imported.
 """
 
 from array import array
@@ -24,24 +24,24 @@ def walk(
     """Check entries as ``loops.check_plain`` does.
 
     Arguments:
-        data, pos, base, prev_offset, last_vlsn, with_vlsn: as there.
-        slots: by ``type | flags << 8`` where in ``tallies`` the pair is counted; 0 for pairs that stop the walk. An
-            array of 64 bits a number ("q"), as ``tallies`` is.
-        tallies: entries, bytes of items, smallest item and largest item of each slot; added to.
+        data, pos, base, prev_offset, last_vlsn, with_vlsn: see ``loops.check_plain``.
+        slots: by ``type | flags << 8`` the slot of ``tallies`` in which the pair is counted; 0 for pairs that stop the
+            walk. Like ``tallies``, an array of 64-bit numbers ("q").
+        tallies: entries, bytes of items, smallest item and largest item of each slot; increased.
 
     Returns:
-        As ``check_plain``.
+        See ``check_plain``.
     """
 
 def follow(
     data: bytes, pos: int, end: int, base: int, prev_offset: int, last_vlsn: int, lengths: list[int], /
 ) -> tuple[int, int, int, int, int]:
-    """Step from header to header as ``loops.follow_links`` does; the same arguments and result."""
+    """See ``loops.follow_links``: same arguments and result."""
 
 def sift(
     data: bytes, pos: int, until: int, actions: list[int], lengths: list[int], found: list[int], tallies: array[int], /
 ) -> int:
-    """Pick entries out of a buffer as ``loops.sift`` does; the same arguments and result."""
+    """See ``loops.sift``: same arguments and result."""
 
 def pick_open(
     data: bytes,
@@ -54,4 +54,4 @@ def pick_open(
     found: list[int],
     /,
 ) -> int:
-    """Pick LNs of transactions that have not ended as ``loops.pick_open`` does; the same arguments and result."""
+    """See ``loops.pick_open``: same arguments and result."""

@@ -3,7 +3,7 @@
 
 #define LSN_BYTES 4
 #define WHOLE_LSN_BYTES 8
-/* Farther from now no expiration is; those are left to the twin, whose numbers have no end. */
+/* Expirations farther from now are left to the twin, whose numbers have no limit. */
 #define FARTHEST ((int64_t)1 << 40)
 
 static long null_offset, null_lsn, least_slot_bytes, slot_embedded, slot_no_data, persistent, most_files, no_base;
@@ -19,18 +19,18 @@ static const Number numbers[] = {
     {"engine.format.fast.bin", "NO_BASE", &no_base},
 };
 
-/* What all slots of a node share. */
+/* Values shared by all slots of a node. */
 typedef struct {
     const char *prefix;
     Py_ssize_t prefix_bytes;
     int64_t base, expiration_base;
-    int has_sizes, in_hours, is_whole; /* whole LSNs, instead of compact ones that are counted from the base */
+    int has_sizes, in_hours, is_whole; /* whole LSNs, instead of compact ones relative to the base */
 } Shared;
 
-/* One element of each list that is made. */
+/* One element of each list. */
 enum { KEYS, LSNS, VALUES, SIZES, EXPIRATIONS, LISTS };
 
-/* The length of the first part of a two-part key, whose end says it backwards; -1 where it does not fit. */
+/* The length of the first part of a two-part key, stored backwards at its end; -1 if it does not fit. */
 static Py_ssize_t first_part(const unsigned char *key, Py_ssize_t length, Py_ssize_t *end)
 {
     unsigned char turned[LONG_BYTES + 1];
@@ -70,7 +70,8 @@ static int64_t compact_lsn(const unsigned char *bytes, int64_t base)
     return offset == null_offset ? null_lsn : (int64_t)((uint64_t)(base + files) << 32) | offset;
 }
 
-/* Read one slot into the lists; its state, or -1 where that is no such slot (or memory is short: an error is set). */
+/* Read one slot into the lists; returns its state, or -1 if it is not a valid slot (or memory is short: an error is
+ * set). */
 static int read_slot(Fields *from, const Shared *shared, PyObject **lists, Py_ssize_t index, Py_ssize_t *data_bytes)
 {
     int64_t length = unpack(from);
@@ -103,7 +104,7 @@ static int read_slot(Fields *from, const Shared *shared, PyObject **lists, Py_ss
         if (expiration < -FARTHEST || expiration > FARTHEST) {
             from->is_bad = 1;
         }
-        /* 0 stands for no LSN, else one more than the distance to the base. */
+        /* 0 means none; otherwise the distance from the base plus one. */
         if (expiration) {
             expiration = (shared->expiration_base + expiration - 1) * (shared->in_hours ? -1 : 1);
         }
@@ -139,7 +140,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
     if (PyErr_Occurred()) {
         return NULL;
     }
-    /* A log has the base in four bytes. Only a caller has others, and those are left to the twin. */
+    /* In a log the base has four bytes. Only a caller can pass larger ones, which are left to the twin. */
     if (is_long || shared.base != (int32_t)shared.base) {
         Py_RETURN_NONE;
     }

@@ -1,7 +1,7 @@
-"""The slots of a full BIN as lists, at once; there only in the native build (``slots.c``).
+"""Decodes the slots of a full BIN into lists, all at once; exists only in the native build (``slots.c``).
 
-General twin: ``bin.read_records``, which has the layout. The lists are as long as the node has slots, without the room
-that a list keeps that grew.
+General twin: ``bin.read_records``, which documents the layout. The lists have exactly one element per slot, without the
+spare room of lists that grow.
 """
 
 def read_slots(
@@ -18,10 +18,11 @@ def read_slots(
     """Keys, LSNs, states, values, sizes and expirations as ``read_records`` appends them, and bytes of embedded data.
 
     Arguments:
-        body: of the entry.
-        at, count, prefix, base, expiration_base: of its ``BINHead``: ``slots_at``, ``slots`` and those of their name.
-        has_sizes, in_hours: what its flags say.
+        body: body of the entry.
+        at, count, prefix, base, expiration_base: from its ``BINHead``: ``slots_at``, ``slots`` and the fields of the
+            same name.
+        has_sizes, in_hours: from its flags.
 
     Returns:
-        None where that is no such slots, or not all that is there; the twin says what is wrong with them.
+        None if the bytes are not valid slots, or more bytes follow; the twin reports what is wrong.
     """
