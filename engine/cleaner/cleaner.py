@@ -1,9 +1,9 @@
-"""The cleaner: chooses files, cleans them, and lets them go at checkpoints (R-CLN-15 to R-CLN-45).
+"""The cleaner: chooses files, cleans them, and releases them at checkpoints (R-CLN-15 to R-CLN-45).
 
-Step by step: ``select`` says which file would be next, ``clean_file`` cleans one, ``clean`` as many as are worth it. A
-cleaned file goes with the first checkpoint that begins when nothing in it is pending: as a participant of checkpoints
-the cleaner hands its files over at the start (R-CKPT-6) and reserves them when CkptEnd is durable (R-CLN-33); from then
-on ``deletion`` decides.
+``select`` gives the next file, ``clean_file`` cleans one, ``clean`` cleans all that are worth it. A cleaned file is
+released by the first checkpoint that begins when nothing in it is pending: as a participant of checkpoints the cleaner
+selects such files at the start (R-CKPT-6) and reserves them when CkptEnd is durable (R-CLN-33); ``deletion`` does the
+rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.format.lsn import NULL_LSN, file_of
 from engine.log.files import LogFile
 from engine.log.latch import Latch
 
-# Of the reports of files, what the statistics add up.
+# Fields of the reports of files that the statistics sum up.
 _SUMMED: Final = (
     "total_bytes",
     "lns_obsolete",
@@ -46,13 +46,13 @@ _SUMMED: Final = (
 
 
 class CleanerSettings(NamedTuple):
-    """How the cleaner works.
+    """Settings of the cleaner.
 
     Attributes:
         limits: which files it chooses.
-        forced: files that it cleans whatever is in them.
+        forced: files that it cleans whatever their contents.
         gradual: je.cleaner.gradualExpiration.
-        records_db_ids: the records of reserved files name the databases in them; JE writes that until v17.
+        records_db_ids: the records of reserved files list the databases in them; JE writes that until v17.
     """
 
     limits: CleaningLimits
@@ -63,7 +63,7 @@ class CleanerSettings(NamedTuple):
 
 
 class KeptFile(NamedTuple):
-    """A log file, what is known of it, and why it is still there; ``size_bytes`` is its length now."""
+    """A log file, its utilization, and why it still exists; ``size_bytes`` is its current length."""
 
     file: LogFile
     size_bytes: int
@@ -73,16 +73,16 @@ class KeptFile(NamedTuple):
 
 
 class CleanerStats(NamedTuple):
-    """What the cleaner has done since the environment was opened, and what it has before it.
+    """The cleaner's counters since the environment was opened, and its remaining work.
 
     Attributes:
-        files_cleaned, files_deleted: how many.
-        files_in_progress, files_reserved, files_unusable: cleaned but still in use; out of use but still there; that it
-            cannot clean.
-        read_bytes, deleted_bytes: of entries in cleaned files; of deleted files.
-        lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: what was not needed, as it turned out.
-        lns_migrated, migrated_bytes, nodes_dirtied: what was, and is logged again.
-        lns_locked, lns_pending: left for later, in all; and of them those that still are.
+        files_cleaned, files_deleted: number of files.
+        files_in_progress, files_reserved, files_unusable: number of files that are cleaned but still in use; out of use
+            but not deleted; impossible to clean.
+        read_bytes, deleted_bytes: size of the entries in cleaned files; size of deleted files.
+        lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: entries that were not needed.
+        lns_migrated, migrated_bytes, nodes_dirtied: entries that were needed, and are logged again.
+        lns_locked, lns_pending: LNs left for later, in total; and those that still are.
     """
 
     files_cleaned: int
@@ -105,7 +105,7 @@ class CleanerStats(NamedTuple):
 
 
 class _Revision(NamedTuple):
-    """What the first pass over a file has found, and in which hour: later more may have expired."""
+    """The result of the first pass over a file, and the hour of that pass: later more records may have expired."""
 
     hour: int
     live_bytes: int
@@ -115,16 +115,16 @@ class Cleaner:
     """The cleaner of one environment that is open for writing; a checkpoint participant.
 
     Arguments:
-        parts: what it works on.
+        parts: the parts that it uses.
         records: the internal databases.
-        expiration: what expires in files without a record.
-        settings: how it works.
+        expiration: gives the expiration of files without a record.
+        settings: settings.
 
     Attributes:
         records: the internal databases.
-        states: where files stand.
-        stream: the VLSN index, of a replicated environment.
-        files_cleaned: since the environment was opened.
+        states: the states of the files.
+        stream: the VLSN index, in a replicated environment.
+        files_cleaned: number of files since the environment was opened.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Cleaner:
         self._expiration = expiration
         self._settings = settings
         self.states = parts.states
-        # One file at a time, and one checkpoint's worth of pending LNs.
+        # One thread at a time cleans a file or processes pending LNs.
         self._cleaning = Latch()
         self._cleaning.unexpected = parts.ctx.fail
         self._settling = threading.Lock()
@@ -151,12 +151,12 @@ class Cleaner:
 
     @property
     def limits(self) -> CleaningLimits:
-        """Which files it chooses."""
+        """The limits by which it chooses files."""
         return self._settings.limits
 
     @property
     def deletion(self) -> FileDeletion:
-        """How files go; made when the first one may."""
+        """The deletion of files; created on first use."""
         with self._making:
             if self._deletion is None:
                 self._deletion = FileDeletion(
@@ -166,21 +166,23 @@ class Cleaner:
 
     @property
     def protector(self) -> FileProtector:
-        """Who needs which files."""
+        """The protections of files."""
         return self.deletion.protector
 
     def protect_from(self, name: str, first: int) -> Protection:
-        """Keep all files from a number on (R-CLN-41), those too that become reserved later; the caller releases it."""
+        """Protect all files from a number on (R-CLN-41), including files that become reserved later; the caller
+        releases it.
+        """
         return self.protector.protect_from(name, first)
 
     def load(self) -> None:
-        """Read which files are reserved; before anything is counted, logged or cleaned."""
+        """Read which files are reserved; call this before anything is counted, logged or cleaned."""
         for number, record in self.records.reserved().items():
             self._parts.utilization.leave(number)
             self.states.reserve(number, self.deletion.size_of(number), record.last_vlsn)
 
     def stats(self) -> CleanerStats:
-        """What it has done."""
+        """The counters of the cleaner."""
         done = self._done
         return CleanerStats(
             files_cleaned=self.files_cleaned,
@@ -205,10 +207,10 @@ class Cleaner:
     # Choosing.
 
     def facts(self, listener: Listener = SILENT) -> list[FileUsage]:
-        """What is counted of the files of the live log, ascending.
+        """The utilization of the files of the live log, ascending.
 
         Arguments:
-            listener: hears ``count files``: some may have to be read, each once.
+            listener: receives ``count files``: some files may have to be read, each once.
         """
         in_progress = self.states.in_progress()
         now_ms = self._parts.now_ms()
@@ -222,12 +224,12 @@ class Cleaner:
     def select(
         self, limits: CleaningLimits | None = None, *, anything: bool = False, newest: int | None = None
     ) -> FileChoice:
-        """Which file would be cleaned next.
+        """The file that would be cleaned next.
 
         Arguments:
-            limits: other ones than those of the environment.
-            anything: the best one, although enough of the log is in use.
-            newest: files after this one are left alone.
+            limits: limits that replace those of the environment.
+            anything: choose the best one even if enough of the log is in use.
+            newest: files after this one are excluded.
         """
         limits = limits or self._settings.limits
         facts = self.facts()
@@ -242,7 +244,7 @@ class Cleaner:
         )
 
     def kept(self, limits: CleaningLimits | None = None, listener: Listener = SILENT) -> list[KeptFile]:
-        """Every log file, and why it is still there; the listener hears what ``facts`` tells it."""
+        """Every log file, and why it still exists; the listener receives the step of ``facts``."""
         limits = limits or self._settings.limits
         by_number = {facts.number: facts for facts in self.facts(listener)}
         newest = self.newest(list(by_number.values()), limits)
@@ -271,14 +273,14 @@ class Cleaner:
         stop: Callable[[], bool] = lambda: False,
         done: Callable[[FileReport], None] | None = None,
     ) -> int:
-        """Clean files as long as one is worth it; how many were cleaned (R-CLN-15).
+        """Clean files while one is worth it; returns the number cleaned (R-CLN-15).
 
         Arguments:
-            stop: asked before each file.
-            done: told of each.
+            stop: called before each file; True ends the loop.
+            done: called with the report of each file.
         """
         most, cleaned = len(self._parts.ctx.access.files()), 0
-        # What is written while files are cleaned makes files too: no more than there were.
+        # Cleaning creates files too, so this is limited to the number of files at the start.
         for _ in range(most):
             self.deletion.manage()
             if stop() or self.deletion.violation is not None:
@@ -298,8 +300,7 @@ class Cleaner:
         """Clean one file.
 
         Returns:
-            What was found in it; None when it was left alone: more of it is in use than was thought, it is damaged or
-            gone.
+            The result; None if it was not cleaned: more of it is in use than expected, or it is damaged or gone.
 
         Raises:
             UnsupportedError: nothing can be cleaned in this environment. StorageError: the log cannot be written.
@@ -323,7 +324,7 @@ class Cleaner:
                 self._forget_missing(number)
                 return None
             except (DamageError, FormatError, UnsupportedError) as error:
-                # Left alone, named, and the others go on.
+                # It is skipped and recorded, and the other files are still cleaned.
                 self.states.unusable[number] = str(error)
                 return None
             finally:
@@ -334,7 +335,7 @@ class Cleaner:
             return report
 
     def process_pending(self) -> None:
-        """Look again at what was locked when its file was cleaned; one thread at a time."""
+        """Process again the LNs that were locked when their file was cleaned; one thread at a time."""
         if self.states.pending() and self._settling.acquire(blocking=False):
             try:
                 process_pending(self._parts)
@@ -345,26 +346,26 @@ class Cleaner:
                 self._settling.release()
 
     def reads_ahead(self, number: int) -> FileReport:
-        """What is needed of a file; nothing is changed."""
+        """Determine what is needed of a file; nothing is changed."""
         file = next(file for file in self._parts.ctx.access.files() if file.number == number)
         return process_file(self._parts, file, count_only=True)
 
     # The checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
-        """Hand over what can go with this checkpoint (R-CKPT-6)."""
+        """Select the files that this checkpoint can release (R-CKPT-6)."""
         self.process_pending()
         self._handed_over = self.states.ready()
         return bool(self._handed_over)
 
     def checkpoint_started(self) -> None:
-        """Nothing to be made consistent."""
+        """Nothing has to be made consistent."""
 
     def before_checkpoint_end(self) -> None:
-        """The records of reserved files follow when CkptEnd is durable."""
+        """The records of reserved files are written after CkptEnd is durable."""
 
     def checkpoint_ended(self) -> None:
-        """Nothing leads into the files that were handed over: they leave the live log (R-CLN-33), and may go."""
+        """Reserve the selected files, into which nothing leads any more (R-CLN-33), and delete what can be deleted."""
         handed_over, self._handed_over = self._handed_over, []
         for number in handed_over:
             found = self.states.facts_of(number)
@@ -372,7 +373,7 @@ class Cleaner:
             self.records.put_reserved(number, ReservedFile(0, found.first_vlsn, found.last_vlsn, db_ids))
         for number in handed_over:
             found = self.states.facts_of(number)
-            # From here on nothing is counted of it, or the summaries would come back.
+            # From here on none of its entries is counted; otherwise its summaries would reappear.
             self._left(number)
             self.records.remove_summaries(number)
             self.states.reserve(number, self.deletion.size_of(number), found.last_vlsn)
@@ -399,14 +400,14 @@ class Cleaner:
         self._histograms.pop(number, None)
 
     def _forget_missing(self, number: int) -> None:
-        """A file has vanished. Whether something leads there is not the cleaner's business; verify says."""
+        """Handle a file that has vanished. Whether something leads there is not checked here; ``verify`` does that."""
         with self._parts.ctx.latch:
             self._parts.ctx.access.forget(number)
         self._left(number)
         self.records.remove_summaries(number)
 
     def _is_worth_it(self, file: LogFile, required: int) -> bool:
-        """The first of two passes (R-CLN-22)."""
+        """Do the first of two passes (R-CLN-22)."""
         try:
             report = process_file(self._parts, file, count_only=True)
         except NotFoundError:
@@ -417,7 +418,7 @@ class Cleaner:
             return False
         counters = self._parts.utilization.counters(file.number)
         if not counters.total_size:
-            # Not counted yet: a file from a restore, a load, or a JE without this record.
+            # Not counted yet: the file comes from a restore, a load, or a JE without this record.
             counters.set(report.summary())
             counters.changed = True
         self._revised[file.number] = _Revision(self._parts.now_ms() // HOUR_MS, report.live_bytes)
@@ -427,7 +428,7 @@ class Cleaner:
     def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileUsage:
         counters = self._parts.utilization.files().get(file.number)
         if counters is None or not counters.total_size:
-            # Nothing is known: the range is as wide as can be, and the first pass finds out.
+            # Nothing is known: the utilization range is as wide as possible, and the first pass determines the value.
             size = max(self.deletion.size_of(file.number), 1)
             return FileUsage(file.number, size, 0, size, size, in_progress)
         summary = counters.summary()

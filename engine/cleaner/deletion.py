@@ -1,13 +1,14 @@
-"""From reserved to deleted (R-CLN-40 to R-CLN-44).
+"""Deleting reserved files (R-CLN-40 to R-CLN-44).
 
-An environment that stands alone deletes every reserved file at once. One of a replication group keeps them, to feed
-replicas, until a limit is touched; then the oldest go first. Before a file goes the VLSN index lets go of its VLSNs,
-durably: no index ever leads into a file that is not there.
+A stand-alone environment deletes every reserved file at once. An environment of a replication group keeps them, to feed
+replicas, until a disk limit is reached; then the oldest are deleted first. Before a file is deleted, its VLSNs are
+removed from the VLSN index, durably: no index ever leads into a missing file.
 
-A file stays as long as somebody protects it (R-CLN-41), by a name, which is the reason that is shown; or the VLSN index
-must not lose its VLSNs (R-VLSN-52). While another process has the environment open for reading all files stay: it holds
-byte 1 of ``je.lck`` (R-LOG-28). Files of the live log need no protection; one from a file on also covers those that
-become reserved later, and may move forward, as a feeder does that follows the stream.
+A file stays as long as a protection covers it (R-CLN-41); the name of the protection is shown as the reason. It also
+stays if the VLSN index must not lose its VLSNs (R-VLSN-52). While another process has the environment open for reading
+all files stay: that process holds byte 1 of ``je.lck`` (R-LOG-28). Files of the live log need no protection. A
+protection from a file number on also covers files that become reserved later, and may move forward, as for a feeder
+that follows the stream.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Protection:
     """One protection; release it when done, or use it as a context.
 
     Arguments:
-        owner: the set that it belongs to.
-        name: who needs the files.
+        owner: the protector that it belongs to.
+        name: the user of the files.
         first: all files from this number on; -1 for none.
         files: these files.
     """
@@ -45,15 +46,15 @@ class Protection:
         self.files = frozenset(files)
 
     def covers(self, number: int) -> bool:
-        """Whether a file must stay."""
+        """Whether the protection covers a file."""
         return number in self.files or 0 <= self.first <= number
 
     def move_to(self, first: int) -> None:
-        """Files before this number are needed no longer."""
+        """Release the files before this number."""
         self.first = max(self.first, first)
 
     def release(self) -> None:
-        """Nothing is needed any more. Releasing twice is harmless."""
+        """End the protection. Releasing twice is harmless."""
         self._owner.remove(self)
 
     def __enter__(self) -> Protection:
@@ -71,21 +72,21 @@ class FileProtector:
         self._protections: list[Protection] = []
 
     def protect_from(self, name: str, first: int) -> Protection:
-        """Keep all files from a number on."""
+        """Protect all files from a number on."""
         return self._add(Protection(self, name, first, ()))
 
     def protect(self, name: str, files: Collection[int]) -> Protection:
-        """Keep some files."""
+        """Protect some files."""
         return self._add(Protection(self, name, -1, files))
 
     def remove(self, protection: Protection) -> None:
-        """Take a protection away."""
+        """Remove a protection."""
         with self._mutex:
             if protection in self._protections:
                 self._protections.remove(protection)
 
     def holders(self, number: int) -> list[str]:
-        """The names of those who need a file."""
+        """The names of the protections that cover a file."""
         with self._mutex:
             return [protection.name for protection in self._protections if protection.covers(number)]
 
@@ -96,7 +97,7 @@ class FileProtector:
 
 
 class StreamRange(Protocol):
-    """The VLSNs of a range; both ends NULL_VLSN in an empty one."""
+    """The ends of a range of VLSNs; both NULL_VLSN if it is empty."""
 
     @property
     def first(self) -> int:
@@ -104,27 +105,27 @@ class StreamRange(Protocol):
 
 
 class StreamHead(Protocol):
-    """The VLSN index as deletion sees it."""
+    """The VLSN index as used by deletion."""
 
     @property
     def range(self) -> StreamRange:
-        """What the index covers."""
+        """The range of the index."""
 
     def head_limit(self, min_index_size: int) -> int:
-        """The last VLSN that may go; NULL_VLSN for none."""
+        """The last VLSN that may be removed; NULL_VLSN if there is none."""
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
-        """Let VLSNs go, durably."""
+        """Remove VLSNs, durably."""
 
 
 class DeletionSettings(NamedTuple):
     """How files are deleted.
 
     Attributes:
-        expunge: je.cleaner.expunge: delete them; otherwise rename them to ``.del``.
-        ahead_bytes: what may be written before somebody looks again.
+        expunge: je.cleaner.expunge: delete the files; otherwise rename them to ``.del``.
+        ahead_bytes: bytes that may be written before the limits are checked again.
         min_index_size: je.rep.minVLSNIndexSize.
-        replicated: the environment belongs to a group.
+        replicated: whether the environment belongs to a group.
     """
 
     expunge: bool
@@ -139,16 +140,16 @@ class FileDeletion:
 
     Arguments:
         ctx, states, records: the parts.
-        left: told of a file that is gone.
-        settings: how.
-        stream: gives the VLSN index, which is opened after everything else.
+        left: called with each deleted file.
+        settings: how files are deleted.
+        stream: returns the VLSN index, which is opened last.
 
     Attributes:
-        protector: who needs which files.
-        refused: why the last attempt deleted nothing: a reader; or None.
+        protector: the protections of files.
+        refused: why the last attempt deleted nothing (a reader), or None.
         failed: files that could not be deleted, and why.
-        violation: why writes are refused; None when they are not.
-        deleted_files, deleted_bytes: since the environment was opened.
+        violation: why writes are refused; None if they are not.
+        deleted_files, deleted_bytes: totals since the environment was opened.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class FileDeletion:
         self.deleted_files = self.deleted_bytes = 0
 
     def use(self) -> DiskUse:
-        """What the log takes."""
+        """The disk space that the log takes."""
         access = self._ctx.access
         reserved = self._states.reserved()
         sizes = {file.number: self.size_of(file.number) for file in access.files()}
@@ -183,19 +184,19 @@ class FileDeletion:
         return DiskUse(sum(sizes.values()) - held, held, protected, access.storage.free_bytes())
 
     def size_of(self, number: int) -> int:
-        """Bytes of a log file as it is now; 0 for a missing one."""
+        """The current size of a log file; 0 if it is missing."""
         access = self._ctx.access
         path = next((file.path for file in access.files() if file.number == number), None)
         found = None if path is None else access.storage.stat(path)
         return 0 if found is None else found.size_bytes
 
     def manage(self, *, everything: bool = False) -> list[int]:
-        """Delete what may and should go; the numbers of the files.
+        """Delete the files that may and should be deleted; returns their numbers.
 
         Arguments:
-            everything: whatever may go, also where replicas might still want it.
+            everything: delete all that may be deleted, even if replicas might still need them.
         """
-        # Somebody is at it already.
+        # Another thread is doing this already.
         if not self._mutex.acquire(blocking=False):
             return []
         try:
@@ -206,7 +207,7 @@ class FileDeletion:
                 wanted = None if everything else needed(self.use(), limits, self._settings.ahead_bytes)
                 if wanted is None or wanted > 0:
                     gone = self._delete(wanted)
-            # Free space changes with what others write, so it is looked at even where nothing has gone.
+            # Free space also depends on other programs, so it is checked even if no file was deleted.
             if limits.max_disk or limits.free_disk:
                 self.violation = violation(self.use(), limits)
             return gone
@@ -214,7 +215,7 @@ class FileDeletion:
             self._mutex.release()
 
     def why_kept(self, number: int) -> str | None:
-        """Why a reserved file must stay; None when it may go."""
+        """Why a reserved file must stay; None if it may be deleted."""
         holders = self.protector.holders(number)
         if holders:
             return f"needed by {', '.join(holders)}"
@@ -239,7 +240,7 @@ class FileDeletion:
                     break
                 self.failed.pop(number, None)
                 if self.why_kept(number) is not None:
-                    # An older file keeps VLSNs: those after them have to stay in the index too.
+                    # A file keeps its VLSNs, so all later VLSNs must stay in the index too.
                     if state.last_vlsn != NULL_VLSN:
                         break
                     continue
@@ -251,7 +252,8 @@ class FileDeletion:
         finally:
             lock.release()
         for number in gone:
-            # After the file: a record of a missing file is harmless, a file without its record would be cleaned again.
+            # After the file: a record of a missing file is harmless, but a file without its record would be cleaned
+            # again.
             self._records.remove_reserved(number)
             self._records.remove_expiration(number)
         return gone
@@ -264,7 +266,7 @@ class FileDeletion:
                 self._cut_stream(number, last_vlsn)
                 self._remove(file.path)
         except NotFoundError:
-            # Somebody else has deleted it; what matters is that it is gone.
+            # Another process has deleted it; the result is the same.
             pass
         except StorageError as error:
             self.failed[number] = f"it cannot be deleted: {error.what}"
@@ -290,11 +292,11 @@ class FileDeletion:
         storage.sync_directory(path.rpartition("/")[0])
 
     def _lock_readers_out(self) -> Lock | None:
-        """The exclusive lock on the readers' byte; None while somebody reads (R-CLN-42)."""
+        """The exclusive lock on the readers' byte; None while a process reads (R-CLN-42)."""
         storage = self._ctx.access.storage
         self.refused = None
         try:
-            # The file is there: byte 0 is held by this process since it opened the environment.
+            # The lock file exists: this process has held byte 0 since it opened the environment.
             return storage.lock(LOCK_FILE, READERS_BYTE, exclusive=True)
         except RefusedError as error:
             self.refused = f"another process reads the environment ({error.found})"

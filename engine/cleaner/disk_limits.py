@@ -1,7 +1,7 @@
-"""How much room the log may take (R-CLN-40, R-CLN-43): je.maxDisk, je.freeDisk, je.reservedDisk.
+"""Limits on the disk space of the log (R-CLN-40, R-CLN-43): je.maxDisk, je.freeDisk, je.reservedDisk.
 
-What is still available is the least of: the free bytes of the disk above je.freeDisk, and je.maxDisk less the log; plus
-the bytes of reserved files without a protection. When nothing is left, writes are refused.
+The available space is the lesser of two values: the free bytes of the disk above je.freeDisk, and je.maxDisk minus the
+log. To this the bytes of reserved files without a protection are added. If nothing is left, writes are refused.
 
 Example: je.maxDisk 100 MB, a log of 95 MB with 20 MB reserved, 15 MB of them protected: 5 + 20 - 15, 10 MB.
 """
@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from engine.errors import RefusedError, plural
 
-# Above this size je.maxDisk is meant to hold je.freeDisk free besides.
+# If je.maxDisk is above this size, je.freeDisk applies in addition.
 _LARGE_BYTES: Final = 10_000_000_000
 _LEAST_NEEDED_BYTES: Final = 1 << 20
 
 
 class DiskLimitError(RefusedError):
-    """The log may not grow any more; reads go on (JE's DiskLimitException)."""
+    """The log must not grow any more; reads still work (JE's DiskLimitException)."""
 
 
 class DiskLimits(NamedTuple):
@@ -30,7 +30,7 @@ class DiskLimits(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """What the log takes, in bytes; ``free`` is None where that is not known."""
+    """The disk space of the log, in bytes; ``free`` is None if it is not known."""
 
     active: int
     reserved: int
@@ -39,12 +39,12 @@ class DiskUse(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All log files."""
+        """The size of all log files."""
         return self.active + self.reserved
 
 
 def available(use: DiskUse, limits: DiskLimits) -> int | None:
-    """Bytes that may still be written, as described in the module; None without a limit."""
+    """Bytes that may still be written, see the head of the module; None without a limit."""
     rooms = []
     if use.free is not None and limits.free_disk:
         rooms.append(use.free - limits.free_disk)
@@ -54,10 +54,10 @@ def available(use: DiskUse, limits: DiskLimits) -> int | None:
 
 
 def needed(use: DiskUse, limits: DiskLimits, ahead: int) -> int:
-    """Bytes of reserved files that should go where replicas may still want them (R-CLN-40); none when not above 0.
+    """Bytes of reserved files to delete even if replicas may still need them (R-CLN-40); none if not above 0.
 
     Arguments:
-        ahead: how much is written between two looks.
+        ahead: bytes that are written between two checks.
     """
     margin = max(_LEAST_NEEDED_BYTES, ahead)
     wanted = []
@@ -71,7 +71,7 @@ def needed(use: DiskUse, limits: DiskLimits, ahead: int) -> int:
 
 
 def violation(use: DiskUse, limits: DiskLimits) -> DiskLimitError | None:
-    """Why writes are refused; None when they are not."""
+    """Why writes are refused; None if they are not."""
     left = available(use, limits)
     if left is None or left > 0:
         return None

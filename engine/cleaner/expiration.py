@@ -1,16 +1,16 @@
-"""The expiration profile: how many bytes of each finished file expire when (R-CLN-51, je-log-format.md 10.2).
+"""The expiration profile: when the bytes of each finished file expire (R-CLN-51, je-log-format.md 10.2).
 
-While a file is written, every record with an expiration adds the size of its entry to the hour at which it expires, and
-every bottom node that is logged adds, for each slot that expires, its share of the node's entry. When the file is
-finished its histogram becomes a record of ``_jeExpiration``, at the next checkpoint; an empty one too, so that the
-file need not be read for it.
+While a file is written, every record with an expiration adds its size to the hour at which it expires. Every bottom
+node adds, for each expiring slot, its share of the node's entry. When the file is finished, its histogram becomes a
+record of ``_jeExpiration`` at the next checkpoint. An empty histogram is stored too, so that the file need not be read
+for it.
 
-Only files that this environment has begun are known completely. A file without a record, one that was half written
-before or whose checkpoint a crash prevented, is read when the cleaner asks for it first (JE reads all of them when it
-opens), and gets its record with the next checkpoint.
+Only files that this environment has begun are counted completely. Other files have no record: files begun by an earlier
+process, or whose checkpoint a crash prevented. Such a file is read when the cleaner first needs its histogram (JE reads
+all of them on opening), and gets its record at the next checkpoint.
 
-Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes for the day after: the record of key 3 is
-``00 | day 20,000, 90 | 1, 80``, numbers packed, days since all values are whole days.
+Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes for the next day: the record with key 3 is
+``00 | day 20,000, 90 | 1, 80``: packed numbers, in days since all values are whole days.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _sift: Final = expiration_scan.sift if expirations is None else expirations.sift
 
 
 class Lockers(Protocol):
-    """Makes the lockers of operations; the transaction manager does."""
+    """Creates the lockers of operations; implemented by the transaction manager."""
 
     def begin(self, *, transactional: bool = True, durability: Durability = Durability.SYNC) -> Txn:
         """A locker."""
 
     def end_operation(self, locker: Txn) -> None:
-        """The operation is over."""
+        """End the operation."""
 
 
 class ExpirationProfile:
@@ -65,8 +65,8 @@ class ExpirationProfile:
 
     Arguments:
         ctx: the trees.
-        catalog, records, lockers: through which records are written.
-        next_lsn: where the log ends; the first whole file begins after it.
+        catalog, records, lockers: used for writing the records.
+        next_lsn: the end of the log; the first complete file begins after it.
     """
 
     def __init__(self, ctx: TreeContext, catalog: Catalog, records: Records, lockers: Lockers, next_lsn: int) -> None:
@@ -79,7 +79,7 @@ class ExpirationProfile:
         self._read: dict[int, dict[int, int]] = {}
 
     def expires(self, lsn: int, expiration: int, size: int) -> None:
-        """Bytes of an entry that expire.
+        """Count bytes of an entry that expire.
 
         Arguments:
             expiration: days since 1970, or negative hours.
@@ -91,13 +91,14 @@ class ExpirationProfile:
             hours[hour] = hours.get(hour, 0) + size
 
     def hours(self, number: int) -> dict[int, int] | None:
-        """What has been counted of a file whose record is not written yet: bytes by hour; None for other files."""
+        """The counts of a file whose record is not written yet: bytes by hour; None for other files."""
         return self._hours.get(number, {}) if number >= self._next else None
 
     def read(self, number: int) -> dict[int, int]:
-        """What expires in a file without a record, from its entries; its record follows at the next checkpoint.
+        """Determine what expires in a file without a record, from its entries; its record follows at the next
+        checkpoint.
 
-        What cannot be read does not expire, as far as anybody knows; then there is no record.
+        Unreadable entries count as not expiring; in that case no record is written.
         """
         try:
             found = hours_in(self._ctx.access, number)
@@ -109,14 +110,14 @@ class ExpirationProfile:
     # The checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
-        """No file is let go by this part."""
+        """Returns False: this participant releases no file."""
         return False
 
     def checkpoint_started(self) -> None:
-        """Nothing to be made consistent."""
+        """Nothing has to be made consistent."""
 
     def before_checkpoint_end(self) -> None:
-        """Write the histograms of the files that were finished since the last checkpoint, or read."""
+        """Write the histograms of the files that were finished, or read, since the last checkpoint."""
         writer = self._ctx.writer
         if writer is None or (self._next >= file_of(writer.next_lsn) and not self._read):
             return
@@ -126,16 +127,16 @@ class ExpirationProfile:
             return
         while self._read:
             number, hours = self._read.popitem()
-            # It may have been deleted since.
+            # The file may have been deleted meanwhile.
             if self._ctx.access.has_file(number):
                 self._write(state, number, hours)
-        # Asked again each time: a record that is written here can finish another file.
+        # Evaluated each time: a record that is written here can finish another file.
         while self._next < file_of(writer.next_lsn):
             self._write(state, self._next, self._hours.pop(self._next, {}))
             self._next += 1
 
     def checkpoint_ended(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no action waits for this."""
 
     def _write(self, state: DatabaseState, number: int, hours: Mapping[int, int]) -> None:
         locker = self._lockers.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -168,7 +169,7 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if raw.type_number in BOTTOM_NODES:
-        # Most of those that were kept by a head that does not fit are told by the head alone.
+        # Most entries that were kept because their head does not fit can be decided by the head alone.
         if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == NO_BASE:
             return
         node = decode_node(raw.body, raw.version, raw.type_number)
@@ -185,14 +186,16 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
 
 
 class ExpiredBytes(NamedTuple):
-    """Bytes of a file that have expired: all of them, and with those of the current interval in proportion to it."""
+    """Expired bytes of a file: in all, and gradually, with those of the current interval counted in proportion to
+    its elapsed part.
+    """
 
     expired: int
     gradual: int
 
 
 def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
-    """How many bytes of a histogram have expired (R-CLN-51).
+    """The number of bytes in a histogram that have expired (R-CLN-51).
 
     Example: 100 bytes expired yesterday and 240 at midnight; at six in the morning 340 have expired, and 160 gradually.
     """
@@ -201,15 +204,15 @@ def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
     begun = now - now % interval
     expired = sum(size for hour, size in hours.items() if hour <= now)
     newly = sum(size for hour, size in hours.items() if begun - interval < hour <= begun)
-    # So that not everything of a day is cleaned at midnight.
+    # Gradually, so that not all records of a day are cleaned at midnight.
     return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * HOUR_MS) // (interval * HOUR_MS))
 
 
 def encode_histogram(hours: Mapping[int, int]) -> bytes:
-    """A histogram, bytes by hour since 1970, as a record; empty when nothing expires."""
+    """A histogram (bytes by hour since 1970) as a record; empty if nothing expires."""
     if not hours:
         return b""
-    # Days, unless one value is not a whole day.
+    # Days, unless a value is not a whole day.
     unit = 1 if any(hour % HOURS_A_DAY for hour in hours) else HOURS_A_DAY
     parts = [bytes((_IN_HOURS if unit == 1 else 0,))]
     before = 0

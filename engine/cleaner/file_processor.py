@@ -1,7 +1,7 @@
-"""Cleaning one file: whatever the trees still need of it is logged again (R-CLN-25 to R-CLN-28).
+"""Cleaning one file: everything that the trees still need is logged again (R-CLN-25 to R-CLN-28).
 
-The file is checked from end to end first: nothing is copied out of a file that is damaged somewhere. Then its entries
-are looked at in order, and almost all turn out to be dead:
+The whole file is verified first: nothing is copied out of a file with damage. Then its entries are processed in order;
+almost all turn out to be dead:
 
 =================  ====================================================================================================
 entry              needed when
@@ -13,15 +13,15 @@ delta              the slot of its parent leads to it: the BIN becomes dirty
 DbTree             it is the root entry: logged again
 =================  ====================================================================================================
 
-LNs wait in a batch and are looked up in the order of their keys, so that one descent serves all those of a BIN. The
-latch is held for one BIN at a time. Nothing here waits for a lock: an LN that is locked is pending (``file_states``).
+LNs are collected in a batch and looked up in key order, so that one descent serves all LNs of a BIN. The latch is held
+for one BIN at a time. Cleaning never waits for a lock: an LN that is locked becomes pending (``file_states``).
 
-Of the offsets that are on record as obsolete only those of LNs outside of the replication stream are taken at their
-word. A rollback may bring back an intermediate version of a transaction, and a crash in a checkpoint the old version of
-a node that it had counted already; for these the tree is asked.
+Recorded obsolete offsets are trusted only for LNs outside the replication stream. A rollback may restore an
+intermediate version of a transaction, and a crash during a checkpoint may restore an old version of a node that the
+checkpoint had already counted; in these cases the tree decides.
 
 Example: 0x3 holds ``INS a | INS b | UPD a | BIN | IN | CkptEnd``, and b has been updated in 0x5. INS a and INS b are
-dead, UPD a is logged again, the BIN becomes dirty if nothing has logged it since.
+dead, UPD a is logged again, and the BIN becomes dirty unless it has been logged since.
 """
 
 from __future__ import annotations
@@ -78,19 +78,19 @@ from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 
-# A batch holds as much as je.cleaner.lookAheadCacheSize, and at least so much.
+# A batch holds je.cleaner.lookAheadCacheSize bytes, and at least this number.
 _LEAST_BATCH_BYTES: Final = 1 << 20
 _new_tuple: Final = tuple.__new__
 
 
 class CleaningParts(NamedTuple):
-    """What processing works on.
+    """The parts that processing uses.
 
     Attributes:
-        between: called whenever no node is in use: the cache may be brought back to its budget then.
-        now_ms, purge_delay_ms: records that expired longer ago than the delay are let go.
+        between: called whenever no node is in use, so that the cache can be reduced to its budget.
+        now_ms, purge_delay_ms: records that expired longer ago than the delay are dropped.
         look_ahead_bytes: je.cleaner.lookAheadCacheSize.
-        is_extinct: whether the application has discarded a record (R-CLN-53); None where it does not say.
+        is_extinct: whether the application has discarded a record (R-CLN-53); None if the application does not tell.
     """
 
     ctx: TreeContext
@@ -108,11 +108,11 @@ class CleaningParts(NamedTuple):
 
 
 class _Leaf(NamedTuple):
-    """An LN that is to be looked up.
+    """An LN that has to be looked up.
 
     Attributes:
-        lsn, size: where the entry stands, and bytes of it.
-        piece, pos: the same in what was read; few have to be taken out of it.
+        lsn, size: LSN and size of the entry.
+        piece, pos: its place in the buffer that was read; few entries have to be extracted from it.
     """
 
     key: Key
@@ -126,11 +126,11 @@ _KEY: Final = itemgetter(0)
 
 
 def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = False) -> FileReport:
-    """Clean a file, or, with ``count_only``, find out what is needed of it; its state is CLEANED afterwards.
+    """Clean a file, or, with ``count_only``, determine what is needed of it; its state is CLEANED afterwards.
 
     Raises:
-        DamageError: a bad entry in the file, or in what leads to its records. UnsupportedError: it holds records
-            whose order is not known, or in the form of v6 and v7.
+        DamageError: a bad entry in the file, or in the nodes that lead to its records. UnsupportedError: it holds
+            records whose order is not known, or in the form of v6 and v7.
     """
     check = _checked(parts, file)
     totals: dict[int, PairTotals] = {}
@@ -148,7 +148,7 @@ def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = Fals
 
 
 def process_pending(parts: CleaningParts) -> int:
-    """Look again at the LNs that were locked (R-CLN-30); how many still are."""
+    """Process again the LNs that were locked (R-CLN-30); returns how many still are."""
     left = 0
     for pending in parts.states.pending():
         with parts.ctx.latch:
@@ -161,11 +161,11 @@ def process_pending(parts: CleaningParts) -> int:
 
 
 def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
-    """Look at one of them; whether nothing could be done."""
+    """Process one of them; returns whether it is still locked."""
     if pending.db.deleted:
         return False
     run = _Run(parts, FileReport(0, {}), count_only=False)
-    # The old version first: a transaction that has it locked may be about to bring it back.
+    # The old version first: a transaction that has it locked may be about to restore it.
     if run.is_locked(pending.lsn):
         return True
     node, _ = covering(parts.ctx, pending.db, pending.key)
@@ -188,7 +188,7 @@ def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
 
 
 def _checked(parts: CleaningParts, file: LogFile) -> FileCheck:
-    """Every checksum of the file."""
+    """Verify every checksum of the file."""
     access = parts.ctx.access
     with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
         check = check_file(reader)
@@ -210,9 +210,9 @@ class _Run:
     """One walk over a file.
 
     Arguments:
-        parts: of the environment.
-        report: what is found goes here.
-        count_only: nothing is changed.
+        parts: the parts that it uses.
+        report: receives the results.
+        count_only: change nothing.
 
     Attributes:
         db_ids: the databases that have entries in the file.
@@ -224,7 +224,7 @@ class _Run:
         self._count_only = count_only
         self._batch: dict[int, list[_Leaf]] = {}
         self._batch_bytes = 0
-        # What has expired by then, and the time after that in which it is kept has passed (R-CLN-50).
+        # Records that expired before this time are dropped: the purge delay has passed too (R-CLN-50).
         self._past_ms = parts.now_ms() - parts.purge_delay_ms
         self._dbs: dict[int, DatabaseState | None] = {}
         self._is_extinct = parts.is_extinct
@@ -232,11 +232,11 @@ class _Run:
         self.db_ids: set[int] = set()
 
     def read(self, file: LogFile) -> None:
-        """Look at every entry."""
+        """Process every entry."""
         sieve = Sieve(self._obsolete_offsets(file.number))
         extent = LogRange(make_lsn(file.number, 0), make_lsn(file.number + 1, 0))
         for piece in forward_pieces(self._ctx.access, extent):
-            # What the trees have said of databases by now.
+            # Databases that turned out to need no LNs so far.
             sieve.unneeded = {db_id for db_id, db in self._dbs.items() if db is None or db.duplicates}
             for pos in sieve.sift(piece):
                 number = piece.data[pos + TYPE_AT]
@@ -284,7 +284,7 @@ class _Run:
             self._flush_batch()
 
     def _database(self, db_id: int) -> DatabaseState | None:
-        """A database, None when it is gone; asked once for each file and id."""
+        """A database, None if it is gone; looked up once per file and id."""
         if db_id not in self._dbs:
             with self._ctx.latch:
                 db = self._parts.catalog.by_id(db_id)
@@ -312,10 +312,10 @@ class _Run:
                 self._parts.between()
 
     def _log_summaries(self, db: DatabaseState, leaves: list[_Leaf]) -> None:
-        """Before summaries are migrated: what was counted since the newest ones of their files goes to the log.
+        """Before summaries are migrated, log the counts since the newest summaries of their files.
 
-        Recovery begins to count at the last summary of a file that it meets (R-REC-18), and that may be an old one now.
-        Here, and not when it is migrated: logging one may split its BIN.
+        Recovery starts counting at the last summary of a file that it meets (R-REC-18), which after migration may be an
+        old one. This is done here and not at the migration, since logging a summary may split its BIN.
         """
         utilization = self._parts.utilization
         for number in {int.from_bytes(db.order.unwrap(leaf.key)[:4], "big") for leaf in leaves}:
@@ -323,7 +323,9 @@ class _Run:
                 utilization.log_if_changed(number)
 
     def _visit(self, db: DatabaseState, leaves: list[_Leaf], at: int) -> int:
-        """Look at all LNs from one on that belong to its BIN; the place of the first that does not."""
+        """Process all LNs from an index on that belong to the same BIN; returns the index of the first that does
+        not.
+        """
         node, bound = covering(self._ctx, db, leaves[at].key) if not db.deleted else (None, None)
         if node is None:
             self.report.lns_dead += len(leaves) - at
@@ -342,10 +344,10 @@ class _Run:
         return at
 
     def look_at(self, node: BIN, key: Key, lsn: int, size: int) -> int:
-        """Look up one LN of ``size`` bytes by its key (R-CLN-26); the slot, where the record is to be kept.
+        """Look up one LN of ``size`` bytes by its key (R-CLN-26); returns the slot if the record has to be kept.
 
         Returns:
-            -1 for an obsolete record and for a locked one.
+            -1 if the record is obsolete or locked.
         """
         report = self.report
         index, exact = node.find(key)
@@ -353,7 +355,7 @@ class _Run:
         if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
             report.lns_dead += 1
             return -1
-        # The lock of the version that is there now: its transaction may abort, and bring ours back (R-CLN-30).
+        # The lock on the current version: its transaction may abort and restore this one (R-CLN-30).
         if not self._count_only and not node.db.deferred and self.is_locked(slot_lsn):
             self._parts.states.add_pending(PendingLN(lsn, node.db, key))
             report.lns_locked += 1
@@ -363,13 +365,14 @@ class _Run:
             report.lns_dead += 1
             return -1
         if is_expired(node.expirations[index], self._past_ms):
-            # JE leaves the slot; here no search can reach it once the file is gone (R-TREE-50).
+            # JE leaves the slot live; here it becomes known deleted, so that no search reads it once the file is gone
+            # (R-TREE-50).
             if not self._count_only:
                 node.set_known_deleted(index)
             report.lns_expired += 1
             return -1
         if self._is_extinct is not None and self._is_extinct(node.db, key):
-            # As with what has expired; the task that comes finds nothing left to do.
+            # As for expired records; the task of the discard then finds nothing left to do.
             if not self._count_only:
                 node.set_known_deleted(index)
                 # A delta would keep it in the log (R-TREE-32).
@@ -381,7 +384,7 @@ class _Run:
         return index
 
     def keep(self, node: BIN, index: int, raw: RawEntry) -> None:
-        """The record of a slot is needed: log it again, or what it stands for."""
+        """Keep the record of a slot: log it again, or mark dirty what it stands for."""
         parts, key = self._parts, node.keys[index]
         if raw.type_number in MAP_LNS:
             found = parts.catalog.by_id(int(node.db.order.unwrap(key)))
@@ -399,35 +402,36 @@ class _Run:
         self.report.written_bytes += migrate(self._ctx, parts.locks, node, index, raw)
 
     def is_locked(self, lsn: int) -> bool:
-        """Whether somebody has a version locked for writing, or waits for it."""
+        """Whether a transaction has a version locked for writing, or waits for it."""
         locks = self._parts.locks
         if locks.is_free(lsn):
             return False
         locker = self._parts.txns.begin(transactional=False)
         if locks.lock(lsn, locker, LockType.READ, wait=False) is Grant.DENIED:
             return True
-        # The latch keeps the slot as it is; with the lock held, migration would give it to this locker too.
+        # The latch keeps the slot unchanged. If the lock were held, migration would transfer it to this locker too.
         locks.release(lsn, locker)
         return False
 
     def _take_root(self, raw: RawEntry) -> None:
-        """The root entry: nothing but the next CkptEnd leads to it, and a checkpoint logs it only when it is dirty."""
+        """The root entry: only the next CkptEnd leads to it, and a checkpoint logs it only if it is dirty."""
         with self._ctx.latch:
             if self._parts.naming.root_lsn == raw.lsn:
-                # Not counted as a node: for its summary it is garbage, like all that is neither LN nor IN (R-CLN-3).
+                # Not counted as a node: in its summary it is garbage, like everything that is neither LN nor IN
+                # (R-CLN-3).
                 self.report.nodes_dirtied += 1
                 if not self._count_only:
                     self._parts.naming.write_root()
 
     def _take_node(self, raw: RawEntry) -> None:
-        """A node or a delta (R-CLN-28)."""
+        """Process a node or a delta (R-CLN-28)."""
         if raw.type_number == OLD_DELTA_TYPE:
             self._take_old_delta(raw)
             return
         record = decode_node(raw.body, raw.version, raw.type_number, with_slots=False)
         self.db_ids.add(record.db_id)
         db = self._database(record.db_id)
-        # Trees of duplicates were made anew when they got two-part keys (je-log-format.md 9.1).
+        # Trees of duplicates were rebuilt when they got two-part keys (je-log-format.md 9.1).
         if db is None or (db.duplicates and raw.version < TWO_PART_DUPLICATES):
             self.report.nodes_dead += 1
             return
@@ -447,9 +451,10 @@ class _Run:
             return None
         parent, index = found
         if raw.lsn in parent.lsns:
-            # Asked for all slots: identifier keys that JE made of old duplicates may lie outside of their nodes.
+            # All slots are searched: identifier keys of nodes that JE converted from old duplicates may lie outside
+            # their nodes.
             return child_of(self._ctx, parent, parent.lsns.index(raw.lsn))
-        # The whole version of a BIN may be in use under a delta that was logged later (R-TREE-35).
+        # The full version of a BIN may be in use under a delta that was logged later (R-TREE-35).
         kid = parent.kids[index]
         if raw.type_number != BIN_TYPE or (kid is None and not self._is_delta(parent.lsns[index])):
             return None
@@ -457,11 +462,11 @@ class _Run:
         return kid if kid.full_lsn == raw.lsn else None
 
     def _is_delta(self, lsn: int) -> bool:
-        """Whether a slot leads to a delta; it says so without the BIN."""
+        """Whether a slot leads to a delta; determined from the entry, without the BIN."""
         return not is_null(lsn) and self._ctx.access.read(lsn).type_number in DELTAS
 
     def _dirty(self, node: IN | None, raw: RawEntry, *, delta: bool) -> None:
-        """The next checkpoint logs the node; a whole version must not be needed any more after that."""
+        """Make the next checkpoint log the node, so that this version is no longer needed afterwards."""
         if node is None:
             self.report.nodes_dead += 1
             return
@@ -472,13 +477,13 @@ class _Run:
         node.dirty = True
         if isinstance(node, BIN):
             node.no_delta = node.no_delta or not delta
-            # It is about to be logged anyway: without what has been deleted.
+            # It is about to be logged, so remove deleted slots first.
             if not node.pins:
                 compress(self._ctx, node, dirty_slots=not delta or node.no_delta)
             self._ctx.account(node)
 
     def _take_old_delta(self, raw: RawEntry) -> None:
-        """A delta until v8 does not say which node it belongs to, but its slots do."""
+        """Process a delta up to v8, which does not name its node; its slots identify it."""
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, OldDelta)
         self.db_ids.add(record.db_id)

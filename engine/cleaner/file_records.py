@@ -1,8 +1,9 @@
-"""What internal databases say of single files: summaries, expiration, reserved files (je-log-format.md 10.1 to 10.3).
+"""The records of internal databases about single files: summaries, expiration, reserved files (je-log-format.md 10.1 to
+10.3).
 
-When a file has left the live log its record in ``_jeReservedFilesDb`` is written first, then its FileSummaryLNs go: a
-crash between the two leaves a reserved file with summaries, which count for nothing. When the file is deleted it goes
-first and its records afterwards: records of a missing file are removed when somebody meets them (R-CLN-14).
+When a file leaves the live log, its record in ``_jeReservedFilesDb`` is written first, then its FileSummaryLNs are
+removed: a crash between the two leaves a reserved file with summaries, which have no effect. When a file is deleted, it
+is deleted first and its records afterwards: records of a missing file are removed when they are found (R-CLN-14).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class FileRecords:
         self._txns = txns
 
     def reserved(self) -> dict[int, ReservedFile]:
-        """The reserved files on record, those that are missing by now too.
+        """The reserved files on record, including those that are missing.
 
         Raises:
             DamageError: a record cannot be read.
@@ -81,7 +82,7 @@ class FileRecords:
         return found
 
     def put_reserved(self, number: int, record: ReservedFile) -> None:
-        """A file has left the live log."""
+        """Record that a file has left the live log."""
         with self._ctx.latch:
             state = self._catalog.by_name(RESERVED_FILES)
         if state is None:
@@ -95,7 +96,7 @@ class FileRecords:
         self._txns.end_operation(locker)
 
     def remove_reserved(self, number: int) -> None:
-        """A reserved file is gone, or is in the live log again."""
+        """Remove the record of a reserved file that is deleted, or back in the live log."""
         self._delete(RESERVED_FILES, [tuples.long_key(number)], Payload(None, RESERVED_FILE))
 
     def remove_summaries(self, number: int) -> None:
@@ -110,7 +111,7 @@ class FileRecords:
         self._delete(expiration.DATABASE_NAME, [sorted_pack(number)], Payload(None, USER))
 
     def histogram(self, number: int) -> dict[int, int] | None:
-        """Bytes of a file by the hour at which they expire; None when they were never counted."""
+        """Bytes of a file by the hour at which they expire; None if they were never counted."""
         with self._ctx.latch:
             state = self._catalog.by_name(expiration.DATABASE_NAME)
             key = b"" if state is None else state.order.wrap(sorted_pack(number))
@@ -162,9 +163,9 @@ def _unreadable(ctx: TreeContext, lsn: int, error: FormatError) -> DamageError:
 
 
 def obsolete_offsets(ctx: TreeContext, state: DatabaseState, number: int) -> set[int]:
-    """All offsets of a file that its FileSummaryLNs have on record as obsolete (R-CLN-12).
+    """All offsets of a file that its FileSummaryLNs record as obsolete (R-CLN-12).
 
-    What cannot be read is left out: a missing offset costs a look into the tree, no more.
+    Unreadable summaries are skipped: a missing offset only costs a lookup in the tree.
     """
     found: set[int] = set()
     try:
@@ -185,7 +186,7 @@ def _summaries(ctx: TreeContext, state: DatabaseState, number: int) -> Iterator[
         for index, key in enumerate(node.keys):
             if key[:4] == prefix and node.is_live(index):
                 yield key, node.lsns[index]
-        # Keys are file number and sequence: nothing of this file comes after another one's.
+        # Keys are file number and sequence number, so keys of this file are contiguous.
         if len(node) and node.keys[-1][:4] > prefix:
             return
         node = next_bin(ctx, node)

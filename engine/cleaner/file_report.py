@@ -1,4 +1,4 @@
-"""What cleaning has found in one file, and what that makes of the file's summary."""
+"""The result of cleaning one file, and the file's new summary."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from engine.log.check import PairTotals
 
 
 class FileReport:
-    """What was found in one file, and done with it.
+    """The result of cleaning one file.
 
     Attributes:
-        lns_obsolete: LNs that their entry, or the summary of their file, calls obsolete.
-        lns_dead: LNs to which no slot leads.
-        lns_migrated, nodes_dirtied: what was logged again, or will be.
-        lns_locked, lns_expired, lns_extinct: LNs that are pending, and that were let go as expired, or extinct.
-        live_bytes, total_bytes: bytes of the entries that were needed, and of all.
-        live_lns, live_nodes, live_ln_bytes: how many were needed, and bytes of these LNs.
+        lns_obsolete: number of LNs that are obsolete by their own entry, or by the summary of their file.
+        lns_dead: number of LNs to which no slot leads.
+        lns_migrated, nodes_dirtied: number of entries that were logged again, or will be.
+        lns_locked, lns_expired, lns_extinct: number of LNs that are pending, and that were dropped as expired, or
+            extinct.
+        live_bytes, total_bytes: size of the needed entries, and of all.
+        live_lns, live_nodes, live_ln_bytes: number of needed LNs and nodes, and size of these LNs.
         totals: entries and bytes by type.
         written_bytes: bytes of the migrated LNs.
     """
@@ -44,12 +45,12 @@ class FileReport:
         self.live_bytes += size
 
     def needed_node(self, size: int) -> None:
-        """A node is needed."""
+        """Count a live node of ``size`` bytes."""
         self.live_nodes += 1
         self.live_bytes += size
 
     def summary(self) -> FileSummary:
-        """What the file's FileSummaryLN should say."""
+        """The file's FileSummaryLN according to these counts."""
         counters = Counters()
         for number, found in self.totals.items():
             counters.count_many(number, found.entries, found.total_bytes, found.most_bytes)

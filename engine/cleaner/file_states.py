@@ -1,11 +1,10 @@
-"""Where each file stands on its way from the live log to its deletion (R-CLN-31 to R-CLN-33).
+"""The state of each file between the live log and its deletion (R-CLN-31 to R-CLN-33).
 
-``BEING_CLEANED -> CLEANED -> (checkpoint) -> RESERVED -> deleted``. A file without a state is in the live log. A run
-that fails gives the file back to it; so does a crash before the checkpoint, after which the file is cleaned again
-(R-CLN-45).
+``BEING_CLEANED -> CLEANED -> (checkpoint) -> RESERVED -> deleted``. A file without a state is in the live log. If
+cleaning fails, the file returns there; so it does after a crash before the checkpoint, and is cleaned again (R-CLN-45).
 
-A pending LN is one that could not be looked at, because a transaction had it locked. As long as there is one, its file
-stays CLEANED: the transaction may abort, and then the tree leads there again.
+A pending LN could not be processed because a transaction had it locked. While a file has one, it stays CLEANED: the
+transaction may abort, and then the tree leads into the file again.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ class PendingLN(NamedTuple):
 
 
 class ReservedState(NamedTuple):
-    """A reserved file: its bytes, and the last VLSN in it (-1 for none)."""
+    """A reserved file: its size, and the last VLSN in it (-1 for none)."""
 
     size_bytes: int
     last_vlsn: int
 
 
 class ReservedContents(NamedTuple):
-    """What the reserved file's record will say of a file: VLSNs (-1 for none) and databases (R-CLN-33)."""
+    """The data for the record of a reserved file: VLSNs (-1 for none) and databases (R-CLN-33)."""
 
     first_vlsn: int
     last_vlsn: int
@@ -54,7 +53,7 @@ class FileStates:
     """The states of all files; every method may be called from any thread.
 
     Attributes:
-        unusable: files that have to stay as they are, and why: damage, an order of keys that is not known.
+        unusable: files that cannot be cleaned, with the reason: damage, or an unknown order of keys.
     """
 
     def __init__(self) -> None:
@@ -66,29 +65,29 @@ class FileStates:
         self.unusable: dict[int, str] = {}
 
     def begin(self, number: int) -> None:
-        """A file is about to be cleaned."""
+        """Note that a file is about to be cleaned."""
         with self._mutex:
             self._in_progress[number] = FileState.BEING_CLEANED
 
     def put_back(self, number: int) -> None:
-        """Cleaning a file has failed, or was not worth it: it is in the live log as before (R-CLN-31)."""
+        """Return a file to the live log, because cleaning failed or was not worth it (R-CLN-31)."""
         with self._mutex:
             self._in_progress.pop(number, None)
             self._pending = {lsn: ln for lsn, ln in self._pending.items() if file_of(lsn) != number}
 
     def cleaned(self, number: int, found: ReservedContents) -> None:
-        """A file has been read to its end."""
+        """Note that a file has been read to its end."""
         with self._mutex:
             self._in_progress[number] = FileState.CLEANED
             self._cleaned[number] = found
 
     def add_pending(self, ln: PendingLN) -> None:
-        """A record version could not be looked at."""
+        """Note a record version that could not be processed."""
         with self._mutex:
             self._pending[ln.lsn] = ln
 
     def settled(self, lsn: int) -> None:
-        """A pending LN is dead, or has been migrated."""
+        """Remove a pending LN that is dead or has been migrated."""
         with self._mutex:
             self._pending.pop(lsn, None)
 
@@ -98,7 +97,7 @@ class FileStates:
             return [self._pending[lsn] for lsn in sorted(self._pending)]
 
     def ready(self) -> list[int]:
-        """The CLEANED files without pending LNs: a checkpoint that begins now sets them free (R-CLN-33)."""
+        """The CLEANED files without pending LNs: a checkpoint that begins now releases them (R-CLN-33)."""
         with self._mutex:
             waiting = {file_of(lsn) for lsn in self._pending}
             return [
@@ -106,24 +105,24 @@ class FileStates:
             ]
 
     def reserve(self, number: int, size_bytes: int, last_vlsn: int) -> None:
-        """A file has left the live log."""
+        """Note that a file has left the live log."""
         with self._mutex:
             self._in_progress.pop(number, None)
             self._cleaned.pop(number, None)
             self._reserved[number] = ReservedState(size_bytes, last_vlsn)
 
     def facts_of(self, number: int) -> ReservedContents:
-        """What was found in a CLEANED file."""
+        """The VLSNs and databases found in a CLEANED file."""
         with self._mutex:
             return self._cleaned[number]
 
     def deleted(self, number: int) -> None:
-        """A reserved file is gone."""
+        """Remove a reserved file that was deleted."""
         with self._mutex:
             self._reserved.pop(number, None)
 
     def in_progress(self) -> dict[int, FileState]:
-        """Files between the live log and the reserved ones."""
+        """Files that are being cleaned, or cleaned and not reserved yet."""
         with self._mutex:
             return dict(self._in_progress)
 
@@ -137,6 +136,6 @@ class FileStates:
         return number in self._reserved
 
     def pending_in(self, number: int) -> int:
-        """How many LNs of a file are pending."""
+        """The number of pending LNs in a file."""
         with self._mutex:
             return sum(file_of(lsn) == number for lsn in self._pending)

@@ -26,7 +26,9 @@ _MOST: Final = (1 << 31) - 1
 
 
 def _bounded(value: int) -> int:
-    """A counter as the log can hold it; it may have begun at what a forged summary says."""
+    """A counter limited to the values that the log can store; a forged summary may have set its start value too
+    high.
+    """
     return max(min(value, _MOST), -_MOST)
 
 
@@ -35,8 +37,8 @@ class Counters:
 
     Attributes:
         new_offsets: obsolete offsets since the last FileSummaryLN of the file.
-        changed: something was counted since then.
-        last_sequence: of the file's last FileSummaryLN; -1 when it has none.
+        changed: whether anything was counted since then.
+        last_sequence: sequence number of the file's last FileSummaryLN; -1 if it has none.
     """
 
     __slots__ = (
@@ -52,7 +54,7 @@ class Counters:
         self.last_sequence = -1
 
     def set(self, summary: FileSummary) -> None:
-        """Begin from a summary that was read."""
+        """Set the counters from a summary that was read."""
         (
             self.total_count,
             self.total_size,
@@ -84,7 +86,7 @@ class Counters:
         )
 
     def count_new(self, type_number: int, size: int) -> None:
-        """An entry of the file."""
+        """Count an entry of the file."""
         self.changed = True
         self.total_count += 1
         self.total_size += size
@@ -98,7 +100,7 @@ class Counters:
                 self.max_ln_size = size
 
     def count_many(self, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
-        """So many entries of the file, of one type; the size of all of them, and of the largest."""
+        """Count several entries of one type in the file, with their total size and the size of the largest."""
         self.changed = True
         self.total_count += entries
         self.total_size += size_bytes
@@ -111,11 +113,11 @@ class Counters:
             self.max_ln_size = max(self.max_ln_size, largest)
 
     def count_obsolete_ln(self, size: int, offset: int | None) -> None:
-        """An LN of the file is obsolete.
+        """Count an LN of the file as obsolete.
 
         Arguments:
-            size: bytes of its entry, 0 when not known.
-            offset: where it is, when that is to be remembered (exact); None otherwise.
+            size: size of its entry, 0 if not known.
+            offset: its offset, if that has to be recorded; None otherwise.
         """
         self.changed = True
         self.obsolete_ln_count += 1
@@ -126,14 +128,14 @@ class Counters:
             self.new_offsets.append(offset)
 
     def count_obsolete_lns(self, entries: int, sized: int, size_bytes: int) -> None:
-        """Count obsolete LNs of the file; the size of some of them is known."""
+        """Count several LNs of the file as obsolete; the size of some of them is known."""
         self.changed = True
         self.obsolete_ln_count += entries
         self.obsolete_ln_size += size_bytes
         self.obsolete_ln_size_counted += sized
 
     def count_obsolete_node(self, offset: int | None) -> None:
-        """A node version of the file is obsolete."""
+        """Count a node version of the file as obsolete."""
         self.changed = True
         self.obsolete_in_count += 1
         if offset is not None:
@@ -141,7 +143,7 @@ class Counters:
 
 
 def utilization_percent(summary: FileSummary) -> int:
-    """Utilization of a file in per cent, rounded half up; 0 for an empty file (R-CLN-2 to R-CLN-4)."""
+    """Utilization of a file as a percentage, rounded half up; 0 for an empty file (R-CLN-2 to R-CLN-4)."""
     if summary.total_size <= 0:
         return 0
     return int(100 * (summary.total_size - obsolete_bytes(summary)) / summary.total_size + 0.5)
@@ -152,7 +154,7 @@ def obsolete_bytes(summary: FileSummary) -> int:
     ln_bytes = summary.obsolete_ln_size
     unknown = summary.obsolete_ln_count - summary.obsolete_ln_size_counted
     rest = summary.total_ln_count - summary.obsolete_ln_size_counted
-    # Those of unknown size are of the average of all that are not counted with a size (R-CLN-2).
+    # LNs of unknown size count with the average size of all LNs that were not counted with a size (R-CLN-2).
     if unknown > 0 and rest > 0:
         ln_bytes += int(unknown * (summary.total_ln_size - summary.obsolete_ln_size) / rest)
     in_bytes = 0
@@ -160,7 +162,7 @@ def obsolete_bytes(summary: FileSummary) -> int:
         in_bytes = int(summary.obsolete_in_count * summary.total_in_size / summary.total_in_count)
     # Commits, traces, headers and checkpoints are garbage as soon as they are written (R-CLN-3).
     leftover = summary.total_size - summary.total_in_size - summary.total_ln_size
-    # Recovery may count twice, so no part is more than its total.
+    # Recovery may count twice, so each part is limited to its total.
     return min(
         min(ln_bytes, summary.total_ln_size) + min(in_bytes, summary.total_in_size) + leftover, summary.total_size
     )

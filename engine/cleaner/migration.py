@@ -1,8 +1,8 @@
 """Log a live record again, because its file will be deleted (R-CLN-26).
 
-The new entry is an update outside of transactions with the same key, data, expiration and times. Readers see no
-difference; only the slot's LSN changes. It has no VLSN: it stays on the node, and replicas clean their own files. A
-locker that holds a lock on the old LSN gets the same lock on the new one before the latch is released (R-TXN-1).
+The new entry is a non-transactional update with the same key, data, expiration and times. Readers see no difference;
+only the slot's LSN changes. It has no VLSN: it stays on the node, and replicas clean their own files. A locker that
+holds a lock on the old LSN gets the same lock on the new one before the latch is released (R-TXN-1).
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _NO_OPERATION: Final = NameOperation(0, None, None)
 
 
 def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawEntry) -> int:
-    """Log the record of a slot again; the latch is held, and no transaction has a write lock on the record.
+    """Log the record of a slot again; the caller holds the latch, and no transaction has a write lock on the record.
 
     Arguments:
         raw: the entry that the slot leads to.
 
     Returns:
-        Bytes of the new entry.
+        The size of the new entry.
 
     Raises:
         DamageError: the entry has no data.
@@ -59,7 +59,7 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     key = node.db.order.unwrap(node.keys[index])
     flags2 = HAS_PRIOR_SIZE | HAS_PRIOR_FILE | (TOMBSTONE if node.states[index] & SLOT_TOMBSTONE else 0)
     body = None
-    # Almost all; of the rest something else has to be known than where data and key are.
+    # The common case; other records need more than the places of data and key.
     if raw.type_number in COMMON_LNS and writer.version < LN_KEY_FIRST and not node.db.deferred:
         prior = raw.size, file_of(raw.lsn)
         transactional = raw.type_number in TRANSACTIONAL
@@ -80,20 +80,20 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
             key=key, tail=_NO_OPERATION if number == NAME_LN else None,
         )  # fmt: skip
         body = encode_body(number, writer.version, record)
-    # Counted like any update: the old version is obsolete with the entry that replaces it (R-CLN-6).
+    # Counted like any update: the old version is obsolete once its replacement is logged (R-CLN-6).
     lsn = writer.log(number, body, obsolete_lns=((raw.lsn, raw.size),))
     size = HEADER_BYTES + len(body)
     if expiration and ctx.expiring is not None:
         ctx.expiring.expires(lsn, expiration, size)
     locks.transfer(raw.lsn, lsn, write=False, noted=note_lock)
-    # Not kept in the cache: no application has asked for the record.
+    # Not kept in the cache: no application has read the record.
     node.put(index, node.keys[index], True, lsn, node.states[index] & SLOT_TOMBSTONE, None, size, expiration)
     ctx.account(node)
     return size
 
 
 def _keep_in_memory(ctx: TreeContext, node: BIN, index: int, data: bytes) -> None:
-    """A record of a deferred-write database: it is logged again with its BIN (R-TREE-60)."""
+    """Keep a record of a deferred-write database in memory: it is logged again with its BIN (R-TREE-60)."""
     state, expiration = node.states[index], node.expirations[index]
     node.put(index, node.keys[index], True, ctx.transient_lsn(), state, data, 0, expiration)
     ctx.account(node)

@@ -1,9 +1,9 @@
-"""The entries of a file that the cleaner has to look at: all but the LNs that are obsolete by their own flags.
+"""The entries of a file that the cleaner has to process: all but the LNs that are known to be obsolete.
 
-Most LNs of a file that is worth cleaning are on record as obsolete, so this looks at the header and the first bytes of
-each and makes a record of none. Natively built, it runs for every LN of every file that is cleaned.
+Most LNs of a file that is worth cleaning are recorded as obsolete, so this reads only the header and the first bytes of
+each and makes no record. It runs for every LN of every cleaned file, and is compiled in the native build.
 
-Example: ``INS a | INS b (offset on record) | DEL c | BIN`` leaves the positions of ``INS a`` and ``BIN``.
+Example: ``INS a | INS b (offset recorded) | DEL c | BIN`` gives the positions of ``INS a`` and ``BIN``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WANTED: Final = (LNS - DUP_COUNT_LNS) | TREE_NODE_ENTRIES | {DB_TREE}
 _LN: Final = 1
 _DELETION: Final = 2
 _COMMON: Final = 4
-# What is known of each type, in bits.
+# Properties of each type, as bits.
 _KINDS: Final = bytes(
     _LN * (number in LNS) | _DELETION * (number in DELETIONS) | _COMMON * (number in COMMON_LNS)
     for number in range(256)
@@ -31,15 +31,15 @@ _KINDS: Final = bytes(
 
 
 class Sieve:
-    """Sifts the pieces of one file.
+    """Selects the candidates in the pieces of one file.
 
     Arguments:
-        offsets: of its LNs and nodes that are on record as obsolete.
+        offsets: offsets of its LNs and nodes that are recorded as obsolete.
 
     Attributes:
-        obsolete: how many LNs were left out.
-        db_ids: the databases that these belong to.
-        unneeded: databases none of whose LNs is needed: they are gone, or their slots hold everything.
+        obsolete: number of LNs skipped.
+        db_ids: the databases of these LNs.
+        unneeded: databases that need none of their LNs: they are gone, or their slots hold the whole records.
     """
 
     def __init__(self, offsets: set[int]) -> None:
@@ -49,7 +49,7 @@ class Sieve:
         self.unneeded: set[int] = set()
 
     def sift(self, piece: RangePiece) -> list[int]:
-        """Where the entries of a piece begin that have to be looked at, ascending.
+        """The positions of the entries in a piece that have to be processed, ascending.
 
         Raises:
             FormatError, IndexError: an LN is too short.
@@ -67,7 +67,7 @@ class Sieve:
             if kind & _LN:
                 body = pos + lengths[number | flags << 8]
                 db_id = database_at(data, body, version)
-                # An offset in the replication stream is not taken at its word: a rollback may bring the version back.
+                # An offset in the replication stream is not trusted: a rollback may restore the version.
                 if (
                     kind & _DELETION
                     or (base + pos in offsets and not flags & REPLICATED)

@@ -1,8 +1,8 @@
-"""Cleaning as much as is worth it while no other process has the environment open (JE's batchClean, R-UTIL-42).
+"""Cleaning as much as is worthwhile while no other process has the environment open (JE's batchClean, R-UTIL-42).
 
-Files are chosen by the cleaner's own rules. A checkpoint follows when so much was cleaned that its work is worth it, or
-when the disk would not hold the next file's records otherwise: then what was cleaned is deleted first. Files that this
-run has written are left alone, so it comes to an end.
+Files are chosen by the cleaner's own rules. A checkpoint is taken when enough was cleaned to justify its cost, or when
+the disk would otherwise not have room for the next file's records: the cleaned files are then deleted first. Files that
+this run has written are not cleaned, so the run ends.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from engine.errors import StorageError, plural
 from engine.events import SILENT, Listener
 from engine.log.files import log_file_name
 
-# Beside the records of a file its nodes have to be written: no counter says how large these will be.
+# Nodes have to be written besides the records of a file; no counter tells how large they will be.
 _NODES_FACTOR: Final = 2
 _LEAST_ROOM_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 20_000_000
-# Above that a file gives next to nothing, also where space is needed.
+# Above this utilization cleaning a file gains almost nothing, even if space is needed.
 _FULL_PERCENT: Final = 95
 
 NOTHING_LEFT: Final = "nothing more is worth it"
@@ -31,13 +31,13 @@ STOPPED: Final = "interrupted"
 
 
 class Goal(NamedTuple):
-    """When to end: nothing is left that is worth it, or one of these.
+    """When to end: if no file is worth cleaning any more, or at one of these limits.
 
     Attributes:
-        limits: which files are worth it; None for those of the environment.
-        free_bytes: bytes to give back; files are cleaned for it that would not be otherwise.
-        max_files: the largest number of files to clean.
-        copies: how often each written and deleted byte is written besides: 1 with saved bytes on the same disk.
+        limits: which files are worth it; None for the environment's limits.
+        free_bytes: bytes to free; for this, files are cleaned that otherwise would not be.
+        max_files: maximum number of files to clean.
+        copies: additional copies of each written and deleted byte: 1 with saved bytes on the same disk.
     """
 
     limits: CleaningLimits | None = None
@@ -47,21 +47,21 @@ class Goal(NamedTuple):
 
 
 class CleanedFile(NamedTuple):
-    """A file that was cleaned: what was thought of it, and what was found."""
+    """A cleaned file: its expected utilization, and the result of cleaning it."""
 
     facts: FileUsage
     report: FileReport
 
 
 class OfflineReport(NamedTuple):
-    """What a run did.
+    """The result of a run.
 
     Attributes:
-        cleaned: in the order in which they were chosen.
-        deleted: numbers of the files that are gone.
+        cleaned: the cleaned files, in the order of choice.
+        deleted: numbers of the deleted files.
         bytes_before, bytes_after: of all log files.
-        utilization_before, utilization_after: per cent, as far as it is counted.
-        why: why it ended.
+        utilization_before, utilization_after: percentages, as counted.
+        why: the reason why it ended.
     """
 
     cleaned: list[CleanedFile]
@@ -79,9 +79,9 @@ class OfflineCleaner:
     Arguments:
         cleaner, checkpointer: of an environment that no other process uses.
         goal: when to end.
-        stop: asked between two files.
-        heard: told of each file that was cleaned.
-        listener: hears what has to be read before the first file is chosen.
+        stop: called between two files; True ends the run.
+        heard: called with each file that was cleaned.
+        listener: receives the progress of reading files before the first one is chosen.
     """
 
     def __init__(
@@ -107,14 +107,14 @@ class OfflineCleaner:
         """Clean until the goal is reached.
 
         Raises:
-            StorageError: there is no room for the next file, and nothing that could be deleted first.
-            UnsupportedError: nothing can be cleaned in this environment.
+            StorageError: there is no room for the next file, and nothing can be deleted first.
+            UnsupportedError: the environment cannot be cleaned.
         """
         cleaner = self._cleaner
         files = cleaner.facts(self._listener)
         before, utilization = cleaner.deletion.use().total, cleaner.select().current_max
         numbers = {facts.number for facts in files} | set(cleaner.states.reserved())
-        # What earlier runs have left goes first: it costs nothing.
+        # Files left by earlier runs are deleted first: that costs nothing.
         cleaner.deletion.manage(everything=True)
         newest = max(numbers, default=-1)
         try:
@@ -129,7 +129,7 @@ class OfflineCleaner:
                 if report is not None:
                     self._done(CleanedFile(facts, report))
         finally:
-            # What was cleaned goes, whatever has ended the run.
+            # Delete the cleaned files, whatever has ended the run.
             if self._waiting:
                 self._let_go()
         left = {one.file.number for one in cleaner.kept()}
@@ -151,7 +151,7 @@ class OfflineCleaner:
         if goal.max_files is not None and len(self._cleaned) >= goal.max_files:
             return ENOUGH
         if goal.free_bytes is not None:
-            # What waits for the next checkpoint is as good as gone.
+            # Files that wait for the next checkpoint count as freed.
             freed = before - self._cleaner.deletion.use().total + self._waiting
             if freed >= goal.free_bytes:
                 return ENOUGH
@@ -163,12 +163,12 @@ class OfflineCleaner:
         facts = {one.number: one for one in self._cleaner.facts()}
         found = None if choice is None else facts[choice.number]
         if found is not None and found.max_utilization >= _FULL_PERCENT:
-            # Nothing better is left, and this one would only be copied.
+            # No better file is left, and this one would only be copied.
             return None, None
         return choice, found
 
     def _make_room(self, facts: FileUsage) -> None:
-        """See to it that there is room for what is written next, by deleting first where there is not."""
+        """Make sure that there is room for the next writes; delete files first if there is not."""
         needed = self._needed(facts)
         free = self._free()
         if free is not None and free < needed and self._waiting:
@@ -201,7 +201,7 @@ class OfflineCleaner:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Take the checkpoint after which the files can be deleted."""
+        """Take a checkpoint, after which the cleaned files can be deleted."""
         self._waiting = 0
         self._checkpointer.run("cleaner", force=True)
         self._cleaner.deletion.manage(everything=True)

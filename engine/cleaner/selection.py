@@ -1,11 +1,11 @@
-"""Which file is cleaned next (R-CLN-18 to R-CLN-22): arithmetic on counters, no file is looked at.
+"""The choice of the next file to clean (R-CLN-18 to R-CLN-22): computed from counters only; no file is read.
 
-Bytes that have expired may have been counted as obsolete too, so utilization is a range: at most everything but the
-larger of the two counts, at least everything but their sum.
+Expired bytes may also have been counted as obsolete, so utilization is a range. The upper bound assumes that the
+smaller count is part of the larger one; the lower bound takes both as separate.
 
-Example, minUtilization 50, four files of 100 bytes with 90, 40, 0 and 0 obsolete ones: together 67 % are in use, so
-nothing is chosen. With 90, 80, 60 and 0 it is 43 %: the first file. While that is in progress it counts as its 10 bytes
-in use: 170 of 310, 55 %, and nothing more is chosen.
+Example, minUtilization 50, four files of 100 bytes with 90, 40, 0 and 0 obsolete bytes: together 67 % are in use, so
+nothing is chosen. With 90, 80, 60 and 0 it is 43 %: the first file is chosen. While it is in progress it counts as its
+10 bytes in use: 170 of 310, 55 %, and no other file is chosen.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _TWO_PASS_MARGIN: Final = 5
 
 
 class CleaningLimits(NamedTuple):
-    """When files are cleaned.
+    """The limits that decide when files are cleaned.
 
     Attributes:
         min_utilization, min_file_utilization: je.cleaner.minUtilization and minFileUtilization, in per cent.
-        min_age: je.cleaner.minAge: the number of newest files that are left alone.
+        min_age: je.cleaner.minAge: the number of newest files that are excluded.
         two_pass_gap, two_pass_threshold: je.cleaner.twoPassGap and twoPassThreshold; threshold 0 is five per cent below
             ``min_utilization``.
     """
@@ -36,16 +36,16 @@ class CleaningLimits(NamedTuple):
 
     @property
     def required(self) -> int:
-        """What a file's utilization may be at most, when its first pass has found it out."""
+        """The maximum utilization, found in the first pass, at which a file is still cleaned."""
         return self.two_pass_threshold or max(self.min_utilization - _TWO_PASS_MARGIN, 0)
 
 
 class FileUsage(NamedTuple):
-    """What is counted of one file of the live log.
+    """The counts for one file of the live log.
 
     Attributes:
-        total, obsolete: bytes.
-        expired, gradual: bytes that have expired; and the same with a part of those that are about to (R-CLN-51).
+        total, obsolete: numbers of bytes.
+        expired, gradual: bytes that have expired; and the same with a share of those that expire soon (R-CLN-51).
         in_progress: it is being cleaned, or waits for a checkpoint.
     """
 
@@ -58,12 +58,12 @@ class FileUsage(NamedTuple):
 
     @property
     def max_utilization(self) -> int:
-        """Per cent, when what has expired was counted as obsolete already."""
+        """Percentage, if all expired bytes were also counted as obsolete."""
         return percent(max(self.obsolete, self.expired), self.total)
 
     @property
     def min_utilization(self) -> int:
-        """Per cent, when none of it was."""
+        """Percentage, if none of them was."""
         return percent(min(self.obsolete + self.expired, self.total), self.total)
 
     @property
@@ -73,12 +73,12 @@ class FileUsage(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A file to be cleaned.
+    """A file to clean.
 
     Attributes:
-        required: per cent; its utilization is found out first, and the file is left alone when it is above. None cleans
-            it at once.
-        reason: why this one.
+        required: percentage; a first pass determines the utilization, and the file is skipped if it is higher. None
+            cleans at once.
+        reason: why this file was chosen.
     """
 
     number: int
@@ -87,7 +87,7 @@ class Choice(NamedTuple):
 
 
 class FileChoice(NamedTuple):
-    """What was chosen, and the utilization of the log in per cent: as it is, and when what is in progress is done."""
+    """The choice, and the utilization of the log as a percentage: now, and after the files in progress are done."""
 
     choice: Choice | None
     current_min: int
@@ -97,7 +97,7 @@ class FileChoice(NamedTuple):
 
 
 def percent(obsolete: int, total: int) -> int:
-    """Utilization in per cent, rounded half up; 0 of nothing (R-CLN-4)."""
+    """Utilization as a percentage, rounded half up; 0 if the total is 0 (R-CLN-4)."""
     return int(100 * (total - obsolete) / total + 0.5) if total > 0 else 0
 
 
@@ -105,17 +105,17 @@ def last_candidate(last_file: int, first_active_file: int, min_age: int) -> int:
     """The newest file that may be cleaned (R-CLN-18).
 
     Arguments:
-        last_file: where the log ends.
-        first_active_file: where the oldest open transaction begins, or ``last_file``.
+        last_file: number of the last file.
+        first_active_file: file in which the oldest open transaction begins, or ``last_file``.
     """
     return min(last_file, first_active_file) - min_age
 
 
 def parse_file_ranges(text: str) -> tuple[tuple[int, int], ...]:
-    """First and last number of each range of je.cleaner.forceCleanFiles: ``8,a0-a9``, in hexadecimal.
+    """The first and last number of each range of je.cleaner.forceCleanFiles: ``8,a0-a9``, in hexadecimal.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the text has another form.
     """
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -141,13 +141,13 @@ def choose(
     Arguments:
         files: the live log, ascending.
         newest: from ``last_candidate``.
-        forced: files to be cleaned whatever is in them (je.cleaner.forceCleanFiles).
-        anything: choose the best file although enough of the log is in use.
-        excluded: files that have to stay.
+        forced: files to clean whatever their contents (je.cleaner.forceCleanFiles).
+        anything: choose the best file even if enough of the log is in use.
+        excluded: files that must not be chosen.
     """
     free = [file for file in files if not file.in_progress]
     candidates = [file for file in free if file.number <= newest and file.number not in excluded]
-    # Of files in progress only what is in use will be left, in new files.
+    # Only the used part of files in progress will remain, in new files.
     left = sum(file.total - max(file.obsolete, file.expired) for file in files if file.in_progress)
     predicted = left + sum(file.total for file in free)
     predicted_min = percent(sum(min(f.obsolete + f.gradual, f.total) for f in free), predicted)
@@ -179,7 +179,7 @@ def _gradual_maximum(file: FileUsage) -> int:
 
 
 def _required(chosen: FileUsage, best: FileUsage | None, limits: CleaningLimits) -> int | None:
-    """What the first pass has to find, where the range is so wide that one is worth it (R-CLN-22)."""
+    """The utilization required of the first pass, if the range is wide enough to justify one (R-CLN-22)."""
     low, high = chosen.min_utilization, chosen.max_utilization
     if chosen is best and high > limits.required and high - low >= limits.two_pass_gap:
         return limits.required

@@ -1,12 +1,12 @@
 """Utilization tracking: what every entry adds to its file, and what it makes obsolete (R-CLN-5 to R-CLN-13).
 
-The writer tells of every entry under the log write latch. At each checkpoint the counters of every file that changed
-are logged as a FileSummaryLN in ``_jeUtilization``, older files first: logging one adds to the current file, whose own
-summary comes last and includes itself. What is counted after that (CkptEnd, for one) waits for the next checkpoint, or
-is counted again by recovery.
+The writer reports every entry under the log write latch. At each checkpoint the counters of every changed file are
+logged as a FileSummaryLN in ``_jeUtilization``, older files first: logging one adds to the current file, whose own
+summary comes last and includes itself. Entries logged later (such as CkptEnd) are counted in the next checkpoint's
+summaries, or counted again by recovery.
 
-During recovery the same counters are filled from the log (R-REC-18, R-REC-19), without offsets: under-counting only
-wastes space, an offset too many would lose data (R-CLN-10).
+During recovery the same counters are filled from the log (R-REC-18, R-REC-19), without offsets: a missing count only
+wastes space, a wrong offset would lose data (R-CLN-10).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from engine.txn.txn import Durability
 
 DATABASE_NAME: Final = "_jeUtilization"
 _SEQUENCE_TOP: Final = 0x7FFFFFFF
-# Slots whose LN is obsolete already: deleted, or embedded.
+# Slots whose LN is already obsolete: deleted, or embedded.
 _NO_LN: Final = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED
 
 
@@ -68,16 +68,16 @@ class UtilizationTracker:
         self._parts: tuple[Catalog, NamingOperations, Records, TxnManager] | None = None
 
     def connect(self, catalog: Catalog, naming: NamingOperations, records: Records, txns: TxnManager) -> None:
-        """The parts through which FileSummaryLNs are written."""
+        """Set the parts that are used for writing FileSummaryLNs."""
         self._parts = (catalog, naming, records, txns)
 
     def leave(self, number: int) -> None:
-        """A file is no part of the live log any more: it is reserved, or gone, and nothing of it is counted."""
+        """Stop counting a file that has left the live log: it is reserved, or deleted."""
         self._left.add(number)
         self._files.pop(number, None)
 
     def counts(self, number: int) -> bool:
-        """Whether a file is part of the live log."""
+        """Whether a file belongs to the live log."""
         return number not in self._left and self._ctx.access.has_file(number)
 
     def counters(self, number: int) -> Counters:
@@ -94,20 +94,20 @@ class UtilizationTracker:
     # The writer's observer.
 
     def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
-        """An entry has got its LSN."""
+        """Count an entry that has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
-        # Without an offset: the cleaner recognises it from the entry itself (R-CLN-5).
+        # Without an offset: the cleaner recognises it by the entry itself (R-CLN-5).
         if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:  # noqa: ARG002
-        """A node version has been replaced."""
+        """Count a node version that was replaced."""
         if self._exists(lsn):
             self.counters(lsn >> 32).count_obsolete_node(offset_of(lsn))
 
     def obsolete_ln(self, lsn: int, size: int) -> None:
-        """An LN version has been replaced."""
+        """Count an LN version that was replaced."""
         if self._exists(lsn):
             self.counters(lsn >> 32).count_obsolete_ln(size, offset_of(lsn))
 
@@ -115,17 +115,17 @@ class UtilizationTracker:
 
     @property
     def hears_all(self) -> bool:
-        """A plain insertion makes nothing obsolete."""
+        """False: a plain insertion makes nothing obsolete."""
         return False
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
-        """Entries of the recovery range that say nothing of others."""
+        """Count entries of the recovery range that make no others obsolete."""
         if type_number != FILE_HEADER:
             self.counters(file_number).count_many(type_number, entries, size_bytes, largest)
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
-        """An entry of the recovery range, in log order (R-REC-18)."""
-        # A summary in the file that it counts has counted itself.
+        """Count an entry of the recovery range, in log order (R-REC-18)."""
+        # A summary of the file that contains it has already counted itself.
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
             return
         counters = self.counters(file_of(raw.lsn))
@@ -133,25 +133,25 @@ class UtilizationTracker:
         if raw.type_number in TREE_NODES:
             node = decode_node_head(raw.body, len(raw.body), raw.version, raw.type_number)
             self._saw_node(raw, node or decode_node(raw.body, raw.version, raw.type_number, with_slots=False))
-            # Its checkpoint was not finished, so no parent leads to it (R-REC-18).
+            # Its checkpoint was not finished, so no parent references it (R-REC-18).
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
 
     def saw_summary(self, raw: RawEntry, record: LN) -> None:
-        """A FileSummaryLN of the recovery range: what was counted for its file before it is inside."""
+        """Take over a FileSummaryLN of the recovery range, which includes all earlier counts of its file."""
         if len(record.key) == 8:
             number = int.from_bytes(record.key[:4], "big")
-            # What came before it is in it: counting begins anew (R-REC-18).
+            # It includes everything counted before, so counting starts anew (R-REC-18).
             self._files[number] = Counters()
             self._summary_lsns[number] = raw.lsn
             self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
-        """An LN was looked at by redo (R-REC-57)."""
+        """Count the versions that an LN eligible for redo makes obsolete (R-REC-57)."""
         born = record.data is None or db.duplicates
         if born or (raw.version >= PRIOR_VERSION and record.flags & EMBEDDED):
             self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
-        # Until v15 an entry does not name the version that it replaces.
+        # Until v15 an entry does not record the version that it replaces.
         if raw.version < PRIOR_VERSION or not record.flags2 & HAS_PRIOR_SIZE:
             return
         if record.prior_file >= 0:
@@ -160,26 +160,26 @@ class UtilizationTracker:
             self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a replaced version is in no summary yet (R-REC-19, as for nodes)."""
+        """Whether a replaced version is not yet in any summary (R-REC-19, as for nodes)."""
         return self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
-        """LNs that are obsolete, without offsets."""
+        """Count obsolete LNs without offsets."""
         self.counters(file_number).count_obsolete_lns(versions, sized, size_bytes)
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
-        """An LN was taken back (R-REC-46)."""
+        """Count an LN that was undone (R-REC-46)."""
         if record.data is not None and not record.flags & EMBEDDED and (db is None or not db.duplicates):
             self._uncounted_ln(raw.lsn, raw.size, raw.lsn)
 
     # The checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
-        """No file is let go by this part."""
+        """Returns False: this participant releases no file."""
         return False
 
     def checkpoint_started(self) -> None:
-        """Nothing to be made consistent."""
+        """Nothing has to be made consistent."""
 
     def before_checkpoint_end(self) -> None:
         """Log a FileSummaryLN for every file that changed (R-CLN-12)."""
@@ -187,7 +187,7 @@ class UtilizationTracker:
         writer = self._ctx.writer
         if state is None or writer is None:
             return
-        # Logging a summary can begin a new file; then the one that was current has to be logged too.
+        # Logging a summary can begin a new file; then the previously current file has to be logged too.
         logged: set[int] = set()
         while changed := self._changed(file_of(writer.next_lsn)) - logged:
             for number in sorted(changed):
@@ -196,21 +196,21 @@ class UtilizationTracker:
         self._log_summary(writer, state, file_of(writer.next_lsn))
 
     def log_if_changed(self, number: int) -> None:
-        """Log a FileSummaryLN for a file whose counts changed after its last one."""
+        """Log a FileSummaryLN for a file whose counts changed since its last one."""
         state, writer = self._database(), self._ctx.writer
         if state is not None and writer is not None and self.counters(number).changed:
             self._log_summary(writer, state, number)
 
     def _changed(self, current: int) -> set[int]:
-        """Files, without the current one, whose counts changed after their last summary."""
+        """Files, except the current one, whose counts changed since their last summary."""
         found = {number for number, counters in list(self._files.items()) if counters.changed}
         return {number for number in found if number != current and self.counts(number)}
 
     def checkpoint_ended(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no action waits for this."""
 
     def count_removed(self, state: DatabaseState) -> None:
-        """Everything that a removed database holds is obsolete, without offsets (R-CLN-8)."""
+        """Count everything in a removed database as obsolete, without offsets (R-CLN-8)."""
         seen: set[int] = set()
         for node in bins(self._ctx, state):
             self._count_path(node, seen)
@@ -220,7 +220,7 @@ class UtilizationTracker:
                     self.counters(file_of(lsn)).count_obsolete_ln(node.sizes[index], None)
 
     def _count_path(self, node: IN, seen: set[int]) -> None:
-        """A node and its ancestors, each once."""
+        """Count a node and its ancestors, each once."""
         current: IN | None = node
         while current is not None and id(current) not in seen:
             seen.add(id(current))
@@ -230,7 +230,7 @@ class UtilizationTracker:
             current = current.parent
 
     def load(self) -> None:
-        """Add what the log's own summaries say of each file to what recovery counted (POPULATE_UTILIZATION_PROFILE)."""
+        """Add the summaries in the log to the counts of recovery (POPULATE_UTILIZATION_PROFILE)."""
         state = self._database()
         if state is None:
             return
@@ -244,20 +244,20 @@ class UtilizationTracker:
         key = node.keys[index]
         number = int.from_bytes(key[:4], "big")
         sequence = _SEQUENCE_TOP - int.from_bytes(key[4:], "big")
-        # A summary outlives its file when a crash follows the deletion.
+        # A summary remains without its file if a crash follows the deletion.
         if not self.counts(number):
             return
         counters = self.counters(number)
         if counters.last_sequence >= sequence:
             return
-        # Keys descend by sequence: the first one of a file is its newest, and has the complete counters.
+        # Keys descend by sequence number: the first one of a file is its newest, and has the complete counters.
         first = counters.last_sequence < 0
         counters.last_sequence = sequence
         content = read_ln(self._ctx, node.db, node.lsns[index]).content
         if first and isinstance(content, FileSummaryLN) and content.summary is not None:
             counted = counters.summary()
             total = [a + b for a, b in zip(counted, content.summary, strict=True)]
-            # The largest LN is no sum.
+            # The size of the largest LN is not a sum.
             total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
             counters.set(type(counted)._make(total))
 
@@ -266,14 +266,14 @@ class UtilizationTracker:
         _, _, records, txns = self._parts
         counters = self.counters(number)
         counted = counters.total_count + counters.obsolete_in_count + counters.obsolete_ln_count
-        # Above the one before, whatever was counted: the newest summary has to come first.
+        # Higher than the previous one in any case: the newest summary must sort first.
         sequence = min(max(counted, counters.last_sequence + 1), _SEQUENCE_TOP)
         key = number.to_bytes(4, "big") + (_SEQUENCE_TOP - sequence).to_bytes(4, "big")
         with self._ctx.latch:
             offsets = tuple(sorted(set(counters.new_offsets)))
-            # What is counted while the entry is being written waits for the next summary.
+            # Offsets that are added while the entry is being written wait for the next summary.
             taken = len(counters.new_offsets)
-            # Before the entry itself, which may move on to another file: its size must not depend on it.
+            # Read before the entry is logged, which may move to another file: its size must not depend on that.
             anchor = writer.last_lsn
             payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(anchor, counters.summary(), offsets))
             locker = txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -284,7 +284,7 @@ class UtilizationTracker:
             counters.changed = bool(counters.new_offsets)
 
     def _database(self) -> DatabaseState | None:
-        """The utilization database; made when a writable environment has none."""
+        """The utilization database; created if a writable environment has none."""
         if self._parts is None:
             return None
         catalog, naming, _, txns = self._parts
@@ -298,12 +298,12 @@ class UtilizationTracker:
 
     def _saw_node(self, raw: RawEntry, node: NodeHead | NodeRecord) -> None:
         for lsn in (node.prev_full_lsn, node.prev_delta_lsn):
-            # A delta leaves its full version in use (R-TREE-33).
+            # A delta keeps its full version in use (R-TREE-33).
             if lsn != NULL_LSN and not (raw.type_number == DELTA_TYPE and lsn == node.prev_full_lsn):
                 self._uncounted_node(lsn, raw.lsn)
 
     def _uncounted_node(self, lsn: int, made_by: int) -> None:
-        # A summary that was logged later has counted it (R-REC-19).
+        # A summary that was logged later has already counted it (R-REC-19).
         if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
             self.counters(file_of(lsn)).count_obsolete_node(None)
 

@@ -1,21 +1,21 @@
-"""The VLSN index: where in the local log each entry of the replication stream is.
+"""The VLSN index maps each entry of the replication stream to its place in the local log.
 
-``vlsn_range`` and ``bucket`` are the two kinds of record. ``tracker`` holds what is not yet flushed, and the mappings
-that recovery collects; ``index`` joins it with the database of flushed buckets (``database``), ``recovery_merge`` joins
-what recovery found with what is stored. ``scanner`` walks the index for feeders and syncup, ``entry_waiters`` lets them
-wait for the next entry. Rules R-VLSN-1 to 75 of je-behaviour.md.
+``vlsn_range`` and ``bucket`` are the two kinds of records. ``tracker`` holds unflushed entries, and the mappings that
+recovery collects. ``index`` combines it with the database of flushed buckets (``database``); ``recovery_merge`` merges
+the mappings from recovery into the stored index. ``scanner`` walks the index for feeders and syncup; ``entry_waiters``
+lets them wait for the next entry. Rules R-VLSN-1 to 75 of je-behaviour.md.
 
-The package knows no log, no tree and no transaction: entries come to it as VLSN, LSN and type, and the database is a
-protocol that the engine implements.
+The package does not depend on logs, trees or transactions: it receives entries as VLSN, LSN and type, and the engine
+implements the protocol for its database.
 
 Also here:
 
-* ``compare``: two nodes side by side: where their streams were last the same, and what each has beyond that
-* ``ghost``: ghost buckets: a place in the index for a VLSN whose mapping is gone
-* ``memory_index``: the database of an index in memory
-* ``rebuild``: a new index from the log, in place of one that is damaged or gone
-* ``recent_buckets``: stored buckets that were read lately, so that a look-up need not decode one again
-* ``syncup_decision``: what a replica does when its matchpoint with the master is known
-* ``truncate``: what truncating the index changes in its database, computed before anything is written
+* ``compare``: comparison of two nodes: where their streams were last the same, and what each has after that
+* ``ghost``: ghost buckets: placeholders for a VLSN whose mapping is gone
+* ``memory_index``: an in-memory database of an index
+* ``rebuild``: rebuilding the index from the log if it is damaged or missing
+* ``recent_buckets``: a cache of stored buckets, so that lookups need not decode them again
+* ``syncup_decision``: what a replica does once its matchpoint with the master is known
+* ``truncate``: the database changes of truncating the index, computed before anything is written
 * ``verify``: checks of a VLSN index against its own rules
 """

@@ -1,13 +1,13 @@
-"""Buckets: sparse mappings from VLSN to LSN for a stretch of one log file.
+"""Buckets: sparse mappings from VLSN to LSN for a part of one log file.
 
-Rules R-VLSN-4 to 9, 20, 23, 24, 50, 53. A bucket knows the offsets of VLSN first, first + stride, first + 2 × stride,
-... (0: not known) and, beside them, the LSN of its last VLSN. Only the last bucket of an index changes.
+Rules R-VLSN-4 to 9, 20, 23, 24, 50, 53. A bucket stores the offsets of VLSN first, first + stride, first + 2 × stride,
+... (0: not known), and separately the LSN of its last VLSN. Only the last bucket of an index changes.
 
 Example, stride 3, at most 4 mappings, VLSN v at offset 100 × v: puts of 1 to 12 give ``{1..12: 1 4 7 10}``. 13 is on
 the stride and the array is full, so it opens the next bucket. Exact LSNs are known for 1, 4, 7, 10 and 12.
 
-Threads: one writer, under the index's mutex, and readers without any lock. Last VLSN and its LSN are one tuple,
-replaced in one step, and the array only grows; what a reader finds is at worst a moment old.
+Threads: one writer, under the index's mutex, and readers without any lock. The last VLSN and its LSN are one tuple,
+replaced in one step, and the array only grows; so the result of a reader is at worst a moment old.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 _UNKNOWN: Final = 0
 # Offsets as unsigned 32-bit numbers.
 _OFFSETS: Final = "I"
-# ``file_of`` and ``offset_of`` without the test for null LSNs, where every entry of a stream passes.
+# ``file_of`` and ``offset_of`` without the check for null LSNs, since this runs for every entry of a stream.
 _FILE_SHIFT: Final = 32
 _OFFSET_MASK: Final = 0xFFFFFFFF
 
 
 class BucketLimits(NamedTuple):
-    """When a bucket is full.
+    """The limits at which a bucket is full.
 
     Attributes:
-        stride: every how many VLSNs an offset is kept (``je.rep.vlsn.stride``).
-        max_mappings: how many offsets a bucket holds (``je.rep.vlsn.mappings``).
-        max_distance: most bytes from the last offset to a VLSN after it (``je.rep.vlsn.distance``).
+        stride: an offset is stored for one VLSN in this number (``je.rep.vlsn.stride``).
+        max_mappings: number of offsets in a bucket (``je.rep.vlsn.mappings``).
+        max_distance: maximum distance in bytes from the last offset to a later VLSN (``je.rep.vlsn.distance``).
     """
 
     stride: int = 10
@@ -50,7 +50,7 @@ class VLSNBucket:
     Arguments:
         limits: stride and limits.
         file_number: the log file.
-        first: the first VLSN; put it first.
+        first: the first VLSN; it must be the first one put.
     """
 
     __slots__ = ("_limits", "_offsets", "_tail", "closed", "file_number", "first")
@@ -81,7 +81,7 @@ class VLSNBucket:
 
     @classmethod
     def from_record(cls, record: VLSNBucketRecord) -> VLSNBucket:
-        """The bucket of a database record; it takes no more mappings.
+        """The bucket for a database record; it accepts no more mappings.
 
         Raises:
             DamageError: the record contradicts itself.
@@ -101,25 +101,25 @@ class VLSNBucket:
         return bucket
 
     def put(self, vlsn: int, lsn: int) -> bool:
-        """Add a mapping; ``vlsn`` is not before ``first``.
+        """Add a mapping; ``vlsn`` must not be before ``first``.
 
         Returns:
-            False when it does not fit: the bucket is closed or full, the file is another, or the distance too long, in
-            bytes or, beyond what a whole bucket holds, in VLSNs.
+            False if it does not fit: the bucket is closed or full, the LSN is in another file, or the distance is too
+            long (in bytes, or in VLSNs beyond the capacity of a bucket).
         """
-        # The offsets are those of one file.
+        # All offsets of a bucket are in one file.
         if self.closed or lsn >> _FILE_SHIFT != self.file_number:
             return False
         offset = lsn & _OFFSET_MASK
         last, last_lsn = self._tail
-        # A late VLSN fills its place and moves no end.
+        # A VLSN that arrives late fills its slot and does not move the end.
         is_new = vlsn > last or last_lsn == NULL_LSN
         index, off_stride = divmod(vlsn - self.first, self._limits.stride)
         offsets = self._offsets
-        # A VLSN comes from the log: places that wait for skipped ones must not cost what a forged one asks for (D-17).
+        # VLSNs come from the log: a forged one must not cause the allocation of many slots for skipped VLSNs (D-17).
         if index - len(offsets) > self._limits.max_mappings:
             return False
-        # From the last element of the array, which may be a placeholder (R-VLSN-6).
+        # The distance counts from the last element of the array, which may be a placeholder (R-VLSN-6).
         if is_new and last_lsn != NULL_LSN and offset - offsets[-1] > self._limits.max_distance:
             return False
         if not off_stride:
@@ -129,7 +129,7 @@ class VLSNBucket:
             elif is_new and last_lsn != NULL_LSN and count >= self._limits.max_mappings:
                 return False
             else:
-                # VLSNs that are skipped may still come late; their places wait.
+                # Skipped VLSNs may still arrive late; reserve their slots.
                 offsets.extend([_UNKNOWN] * (index - count))
                 offsets.append(offset)
         if is_new:
@@ -137,7 +137,7 @@ class VLSNBucket:
         return True
 
     def get(self, vlsn: int) -> int:
-        """The exact LSN of a VLSN, or NULL_LSN when it is not known."""
+        """The exact LSN of a VLSN, or NULL_LSN if it is not known."""
         last, last_lsn = self._tail
         if vlsn == last:
             return last_lsn
@@ -147,18 +147,18 @@ class VLSNBucket:
         return self._lsn_at(index)
 
     def lte(self, vlsn: int) -> int:
-        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN when none is known."""
+        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN if there is none."""
         last, last_lsn = self._tail
         if vlsn >= last:
             return last_lsn
-        # The place may be a placeholder: go back to one that is known.
+        # The element may be a placeholder: go back to a known one.
         index = min((vlsn - self.first) // self._limits.stride, len(self._offsets) - 1)
         while index >= 0 and self._offsets[index] == _UNKNOWN:
             index -= 1
         return self._lsn_at(index) if index >= 0 else NULL_LSN
 
     def gte(self, vlsn: int) -> int:
-        """LSN of the nearest known VLSN at or after ``vlsn``; beyond the last element that of ``last``."""
+        """LSN of the nearest known VLSN at or after ``vlsn``; beyond the last element the LSN of ``last``."""
         last, last_lsn = self._tail
         # Rounded up: the first element that is not before the VLSN.
         index = max(-((self.first - vlsn) // self._limits.stride), 0)
@@ -181,22 +181,22 @@ class VLSNBucket:
         return known
 
     def cut_tail(self, delete_start: int, prev_lsn: int) -> VLSNBucket | None:
-        """The bucket without ``delete_start`` and what follows (R-VLSN-50).
+        """The bucket without ``delete_start`` and later VLSNs (R-VLSN-50).
 
         Arguments:
-            delete_start: the first VLSN to go.
-            prev_lsn: LSN of the VLSN before it; with NULL_LSN the bucket ends at its last stored element.
+            delete_start: the first VLSN to remove.
+            prev_lsn: LSN of the VLSN before it; if NULL_LSN, the bucket ends at its last stored element.
 
         Returns:
-            This bucket when it ends before, None when nothing is left, otherwise a new one.
+            This bucket if it ends earlier, None if nothing is left, otherwise a new one.
         """
         if self.last < delete_start:
             return self
         if self.first >= delete_start:
             return None
-        # R-VLSN-50: the elements before ``delete_start``, its own place not among them.
+        # R-VLSN-50: keep the elements before ``delete_start``.
         kept = self._copy(0, -((self.first - delete_start) // self._limits.stride))
-        # The caller knows where the new last VLSN is, stride or not.
+        # The caller knows the new last VLSN's place, whether or not it is on the stride.
         if prev_lsn != NULL_LSN:
             kept._tail = (delete_start - 1, prev_lsn)
             return kept
@@ -209,11 +209,11 @@ class VLSNBucket:
         return kept
 
     def cut_head(self, delete_end: int) -> VLSNBucket | None:
-        """The bucket without ``delete_end`` and what precedes it.
+        """The bucket without ``delete_end`` and earlier VLSNs.
 
         Returns:
-            This bucket when it begins later, None when nothing is left, otherwise a new one that begins at the next
-            known VLSN.
+            This bucket if it begins later, None if nothing is left, otherwise a new one that begins at the next known
+            VLSN.
         """
         if self.last <= delete_end:
             return None
@@ -225,14 +225,14 @@ class VLSNBucket:
         if index < len(self._offsets):
             kept = self._copy(index, len(self._offsets))
         else:
-            # Nothing is known in between, but the last VLSN always is.
+            # No mapping in between is known, but the last VLSN always is.
             kept = VLSNBucket(self._limits, self.file_number, self.last)
             kept._offsets[0] = offset_of(self.last_lsn)
         kept._tail = self._tail
         return kept
 
     def record(self) -> VLSNBucketRecord:
-        """The bucket as the database holds it."""
+        """The bucket as a database record."""
         last, last_lsn = self._tail
         return VLSNBucketRecord(self.file_number, self._limits.stride, self.first, last, last_lsn, tuple(self._offsets))
 
@@ -244,7 +244,7 @@ class VLSNBucket:
         return NULL_LSN if offset == _UNKNOWN else make_lsn(self.file_number, offset)
 
     def _copy(self, start: int, stop: int) -> VLSNBucket:
-        """A bucket with some of the elements; the caller sets its tail. It goes on taking mappings if this one does."""
+        """A bucket with a range of the elements; the caller sets its tail. It accepts mappings if this one does."""
         kept = VLSNBucket(self._limits, self.file_number, self.first + start * self._limits.stride)
         kept._offsets = self._offsets[start:stop]
         kept.closed = self.closed
@@ -252,7 +252,7 @@ class VLSNBucket:
 
 
 def one_mapping(limits: BucketLimits, vlsn: int, lsn: int) -> VLSNBucket:
-    """A bucket that holds one VLSN."""
+    """A bucket with a single VLSN."""
     bucket = VLSNBucket(limits, file_of(lsn), vlsn)
     bucket.put(vlsn, lsn)
     return bucket

@@ -1,8 +1,8 @@
-"""Two nodes side by side: where their streams were last the same, and what each has beyond that.
+"""Comparison of two nodes: where their streams were last the same, and what each has after that.
 
-Works from the facts of a log (``engine.format.stream_facts``) and needs no log, no index and no feeder. The matchpoint
-is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync point. What a
-node has after it is its *surplus*.
+It works from the facts of a log (``engine.format.stream_facts``), without the log, an index or a feeder. The matchpoint
+is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync point. The
+entries of a node after it are its *surplus*.
 
 =========  ==================================================  =====================================================
 relation   what it means                                       what syncup would do
@@ -16,12 +16,12 @@ parted     the ranges meet, no sync point is the same          network restore, 
 apart      the ranges do not meet                              network restore
 =========  ==================================================  =====================================================
 
-Ended means committed or aborted: taking back what is still in flight is harmless (R-SYNC-7), giving up ended work is
-hard recovery (R-SYNC-20), with a limit.
+Ended means committed or aborted: undoing unfinished work is harmless (R-SYNC-7); giving up ended transactions is hard
+recovery (R-SYNC-20), which has a limit.
 
 Example: A has ``1..8, Commit 9 (txn -20, master 1), 10``, B has ``1..8, Commit 9 (txn -20, master 1), LN 10, Commit 11
 (txn -21, master 2)``. Matchpoint 9; surplus of A: VLSN 10, no commit; surplus of B: 10..11, one commit; A is behind.
-That 10 is the same entry on both is possible and is not looked at: only sync points count.
+Entry 10 may be the same on both, but this is not checked: only sync points count.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ APART: Final = "apart"
 
 
 class Surplus(NamedTuple):
-    """What a node has after a matchpoint.
+    """The entries of a node after a matchpoint.
 
     Attributes:
         first, last: its VLSNs; NULL_VLSN if it has none.
-        commits, aborts: ends of transactions among them.
-        durable_commits: those of the commits that the node knows to be on a majority (R-SYNC-5).
-        earliest: the commit or abort next after the matchpoint, or None.
+        commits, aborts: number of transaction ends among them.
+        durable_commits: number of commits that a majority has, as far as the node knows (R-SYNC-5).
+        earliest: the first commit or abort after the matchpoint, or None.
     """
 
     first: int
@@ -59,12 +59,12 @@ class Surplus(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """How many VLSNs."""
+        """The number of VLSNs."""
         return 0 if self.first == NULL_VLSN else self.last - self.first + 1
 
     @property
     def ended(self) -> int:
-        """How many transactions ended there."""
+        """The number of transactions that ended there."""
         return self.commits + self.aborts
 
 
@@ -72,11 +72,11 @@ NO_SURPLUS: Final = Surplus(NULL_VLSN, NULL_VLSN, 0, 0, 0, None)
 
 
 class Comparison(NamedTuple):
-    """Two nodes beside each other.
+    """The result of comparing two nodes.
 
     Attributes:
         relation: from the table above.
-        matchpoint, other_matchpoint: the same sync point as each node has it; None without one.
+        matchpoint, other_matchpoint: the same sync point as each node has it; None if there is none.
         surplus, other_surplus: of each node.
     """
 
@@ -102,7 +102,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     Returns:
         The sync point as each of the two has it, or None.
     """
-    # From the end back, as syncup asks.
+    # From the end backwards, as syncup does.
     for point in reversed(replica.sync_points):
         other = feeder.sync_points.at(point.vlsn)
         if other is not None and point.same_as(other):
@@ -113,17 +113,17 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
 
 
 def surplus_after(facts: StreamFacts, matchpoint: int) -> Surplus:
-    """What a node has after a VLSN (NULL_VLSN: everything).
+    """The entries of a node after a VLSN (NULL_VLSN: all).
 
-    A commit is durable when its VLSN is not above the DTVLSN of the latest commit or abort, or when that is not known,
-    as with masters before JE 7.2; one that wrote no record never counts.
+    A commit is durable if its VLSN is not above the DTVLSN of the latest commit or abort, or if no DTVLSN is known, as
+    with masters before JE 7.2. A commit without records is never counted as durable.
     """
     if facts.last == NULL_VLSN or facts.last <= matchpoint:
         return NO_SURPLUS
-    # A Matchpoint entry ends nothing, so giving it up loses nothing.
+    # A Matchpoint entry ends no transaction, so giving it up loses nothing.
     ends = [point for point in facts.sync_points.after(matchpoint) if point.is_txn_end]
     commits = [point for point in ends if point.is_commit]
-    # The latest end knows most.
+    # The latest end has the highest DTVLSN.
     dtvlsn = ends[-1].dtvlsn if ends else 0
     durable = sum(point.has_records and (not dtvlsn or point.vlsn <= dtvlsn) for point in commits)
     first = facts.first if matchpoint == NULL_VLSN else max(matchpoint + 1, facts.first)
@@ -135,7 +135,7 @@ def _relation(one: StreamFacts, other: StreamFacts, match: int, surpluses: tuple
     if match == NULL_VLSN and ours.entries and theirs.entries:
         return PARTED if max(one.first, other.first) <= min(one.last, other.last) else APART
     if match == NULL_VLSN and max(one.first, other.first) > FIRST_VLSN:
-        # A node without a stream can only begin with the first VLSN.
+        # A node without a stream can only start with the first VLSN.
         return APART
     if ours.ended or theirs.ended:
         return DIVERGED if ours.ended and theirs.ended else AHEAD if ours.ended else BEHIND

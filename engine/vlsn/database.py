@@ -1,11 +1,11 @@
-"""The database of flushed buckets, as the VLSN index sees it.
+"""The database of flushed buckets, as the VLSN index uses it.
 
 The engine implements ``IndexDatabase`` over ``_jeVlsnMapDb``; tests use a sorted mapping. Records are raw: keys are
 ``t_long`` numbers (-1 the range, otherwise a bucket's first VLSN), so that byte order is VLSN order (je-log-format.md
 11.2).
 
-All writes of one operation go through one local transaction; the index reads before its first write, never in between,
-so an implementation need not let a transaction see its own changes.
+All writes of one operation are in one local transaction. The index does all reads before its first write, so an
+implementation need not make a transaction's own changes visible to it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class IndexTxn(Protocol):
     """A local transaction on the database."""
 
     def put(self, key: bytes, data: bytes) -> None:
-        """Store a record, in place of one with the same key."""
+        """Store a record, replacing one with the same key."""
 
     def delete(self, key: bytes) -> None:
-        """Remove a record; it exists."""
+        """Remove an existing record."""
 
     def commit(self, *, sync: bool) -> None:
         """Make the changes permanent; with ``sync`` they are durable on return."""
@@ -60,7 +60,7 @@ class IndexDatabase(Protocol):
 
 
 def read_range(database: IndexDatabase) -> VLSNRange:
-    """The stored range; empty when nothing has been stored.
+    """The stored range; empty if nothing has been stored.
 
     Raises:
         DamageError: the record is malformed.
@@ -77,13 +77,13 @@ def read_range(database: IndexDatabase) -> VLSNRange:
 
 
 def bucket_at_or_below(database: IndexDatabase, vlsn: int) -> Bucket | None:
-    """The last stored bucket that does not begin after a VLSN."""
+    """The last stored bucket that begins at or before a VLSN."""
     return _bucket(database.at_or_below(long_key(vlsn)))
 
 
 def bucket_at_or_above(database: IndexDatabase, vlsn: int) -> Bucket | None:
-    """The first stored bucket that does not begin before a VLSN."""
-    # Nothing lies above the largest number: the caller asked for what follows a forged VLSN.
+    """The first stored bucket that begins at or after a VLSN."""
+    # No key is above the largest number: a forged VLSN can lead to such a request.
     return _bucket(database.at_or_above(long_key(vlsn))) if vlsn <= _LARGEST else None
 
 
@@ -93,7 +93,7 @@ def last_bucket(database: IndexDatabase) -> Bucket | None:
 
 
 def buckets_from(database: IndexDatabase, vlsn: int) -> Iterator[Bucket]:
-    """Stored buckets that do not begin before a VLSN, ascending."""
+    """Stored buckets that begin at or after a VLSN, ascending."""
     bucket = bucket_at_or_above(database, vlsn)
     while bucket is not None:
         yield bucket
@@ -120,7 +120,7 @@ def _bucket(record: Record | None) -> Bucket | None:
         return None
     try:
         key = parse_long_key(record[0])
-        # The range lies before every bucket, so a search below the first one ends here.
+        # The range record sorts before every bucket, so a search below the first bucket ends here.
         if key == RANGE_KEY:
             return None
         bucket = bucket_of(decode_vlsn_bucket(record[1]))

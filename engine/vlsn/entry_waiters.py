@@ -1,11 +1,11 @@
-"""Waiting for the next VLSN, and the log items that waiters most often want.
+"""Waiting for the next VLSN, and a cache of recent log items for waiters.
 
-Rules R-VLSN-60 to 62. Feeders that have sent everything wait for the next entry. All of them wait for the same VLSN,
-so there is one latch; the put that reaches it hands the log item to every waiter. A waiter that comes a moment late
-finds the item in a small cache, and one that is later still reads the log.
+Rules R-VLSN-60 to 62. Feeders that have sent everything wait for the next entry. All of them wait for the same VLSN, so
+one latch suffices; the put of that VLSN hands the log item to every waiter. A waiter that arrives shortly after finds
+the item in a small cache; later ones read the log.
 
-Example: the range ends at 10. Two feeders wait for 11. put(11) wakes both with the item of 11. Had 12 been put first,
-both would be woken without an item: 11 is in the log by then, since the log is written in VLSN order.
+Example: the range ends at 10. Two feeders wait for 11. put(11) wakes both with the item of 11. If 12 is put first, both
+are woken without an item: 11 is already in the log, since the log is written in VLSN order.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Final, NamedTuple
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.vlsn.vlsn_range import next_vlsn
 
-# The cache is for entries that were just written and are about to be sent; very long ones are read from the log.
+# The cache is for entries that are sent right after being written; very long ones are read from the log.
 _CACHED_BYTES: Final = 1 << 20
 _MOST_SLOTS: Final = 1024
-# How long a wait for consistency sleeps before it looks whether a rollback has lowered its target.
+# How long a wait for consistency sleeps before it checks whether a rollback has lowered its target.
 _CONSISTENCY_MS: Final = 1000
 
 
 class LogItem(NamedTuple):
-    """A log entry on its way to a feeder."""
+    """A log entry that is to be sent by feeders."""
 
     vlsn: int
     lsn: int
@@ -35,7 +35,7 @@ class LogItem(NamedTuple):
 
 
 class WaitTimeoutError(RefusedError):
-    """The awaited VLSN did not come in time, or the index is shutting down."""
+    """The awaited VLSN did not arrive in time, or the index is being closed."""
 
     kind = "wait_timeout"
 
@@ -62,7 +62,7 @@ class LogItemCache:
         self._bytes = _CACHED_BYTES // size if size else 0
 
     def put(self, item: LogItem) -> None:
-        """Keep an item in place of the one in its slot, unless it is very long."""
+        """Put an item into its slot, replacing the one there, unless it is very long."""
         if self._slots:
             self._slots[item.vlsn & self._mask] = item if len(item.body) <= self._bytes else None
 
@@ -77,11 +77,11 @@ class LogItemCache:
 
 
 class PutLatch:
-    """What all waiters for one VLSN wait on.
+    """A latch on which all waiters for one VLSN wait.
 
     Attributes:
         vlsn: the VLSN.
-        waiters: how many wait.
+        waiters: number of waiting threads.
     """
 
     __slots__ = ("_error", "_event", "_item", "vlsn", "waiters")
@@ -94,7 +94,7 @@ class PutLatch:
         self._error: JetoolError | None = None
 
     def open(self, item: LogItem | None) -> None:
-        """Wake the waiters; they get the item if it is that of their VLSN."""
+        """Wake the waiters; they get the item if it has their VLSN."""
         self._item = item if item is not None and item.vlsn == self.vlsn else None
         self._event.set()
 
@@ -107,8 +107,8 @@ class PutLatch:
         """Wait until the latch is opened.
 
         Raises:
-            WaitTimeoutError: it was not, within ``timeout_ms`` milliseconds.
-            JetoolError: what ``fail`` was given.
+            WaitTimeoutError: it was not opened within ``timeout_ms`` milliseconds.
+            JetoolError: the error passed to ``fail``.
         """
         if not self._event.wait(timeout_ms / 1000):
             raise WaitTimeoutError(f"VLSN {self.vlsn} was not written within {timeout_ms} ms")
@@ -118,13 +118,13 @@ class PutLatch:
 
 
 class EntryWaiters:
-    """Those who wait for the next VLSN, and the cache for those who come late.
+    """The waiters for the next VLSN, and the cache for late ones.
 
-    A put advances the range before it calls ``arrived``, and a waiter looks at the range under the mutex that
-    ``arrived`` takes: so either the waiter sees the new range, or the put sees the waiter.
+    A put advances the range before it calls ``arrived``, and a waiter checks the range under the mutex that ``arrived``
+    takes. So either the waiter sees the new range, or the put sees the waiter.
 
     Arguments:
-        last: the last VLSN of the range, as it is when called.
+        last: returns the current last VLSN of the range.
         cache_size: slots of the log item cache.
     """
 
@@ -138,18 +138,18 @@ class EntryWaiters:
         self.misses = 0
 
     def arrived(self, vlsn: int, item: LogItem | None) -> None:
-        """An entry has been registered."""
+        """Note that an entry has been registered."""
         with self._mutex:
             if item is not None:
                 self._cache.put(item)
             latch = self._latch
-            # The log is written in VLSN order: a higher VLSN says that the awaited one is there.
+            # The log is written in VLSN order: a higher VLSN shows that the awaited one is in the log.
             if latch is not None and vlsn >= latch.vlsn:
                 self._latch = None
                 latch.open(item)
 
     def clear(self) -> None:
-        """Forget all cached items: VLSNs are about to be used again, or files to be deleted."""
+        """Drop all cached items: VLSNs are about to be reused, or files to be deleted."""
         with self._mutex:
             self._cache.clear()
 
@@ -173,7 +173,7 @@ class EntryWaiters:
                 return item
             latch = self._latch
             if latch is not None and latch.vlsn != vlsn and self._last() >= latch.vlsn:
-                # Its put has advanced the range and is about to arrive here: those who wait read the log.
+                # Its put has advanced the range but not called ``arrived`` yet: the waiters read the log.
                 latch.open(None)
                 latch = None
             if latch is None:
@@ -186,12 +186,12 @@ class EntryWaiters:
         finally:
             with self._mutex:
                 latch.waiters -= 1
-                # A wait that timed out must not hold up a wait for another VLSN.
+                # A wait that timed out must not block a wait for another VLSN.
                 if not latch.waiters and self._latch is latch:
                     self._latch = None
 
     def await_range(self, target: Callable[[], int], timeout_ms: int) -> None:
-        """Wait until the range reaches what ``target`` said at first, or less if it says less later."""
+        """Wait until the range reaches the first value of ``target``, or a later value if that is lower."""
         deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
         least = target()
         while (last := self._last()) < (least := min(least, target())):

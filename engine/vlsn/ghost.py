@@ -1,9 +1,9 @@
-"""Ghost buckets: a place in the index for a VLSN whose mapping is gone.
+"""Ghost buckets: placeholders for a VLSN whose mapping is gone.
 
-Rule R-VLSN-53. When log cleaning deletes the files at the head of a range, the new first VLSN may lie in a gap
-between two buckets. The range must still begin with something to look up, so a ghost stands for that one VLSN. It
-answers every question with two LSNs between which the entry is: the start of the first file that is left, and the
-first mapping that follows. JE makes ghosts at the head of a range only, and so do we.
+Rule R-VLSN-53. When log cleaning deletes the files at the head of a range, the new first VLSN may lie in a gap between
+two buckets. The range must still begin with a bucket, so a ghost stands for that one VLSN. It answers every lookup with
+one of two LSNs between which the entry lies: the start of the first remaining file, and the first mapping that follows.
+Like JE, this program makes ghosts only at the head of a range.
 
 Example: buckets {2..3} in file 1 and {5..6} in file 2, range 1..6. Deleting file 1 with VLSN 3 gives range 4..6, the
 ghost {4: 0x2/0x0 .. LSN of 5} and {5..6}.
@@ -21,8 +21,8 @@ class GhostBucket:
 
     Arguments:
         first: the VLSN.
-        first_possible_lsn: the start of the first log file that is left.
-        last_possible_lsn: the first mapping of the bucket that follows.
+        first_possible_lsn: the start of the first remaining log file.
+        last_possible_lsn: the first mapping of the following bucket.
     """
 
     __slots__ = ("closed", "first", "first_possible_lsn", "last_possible_lsn")
@@ -42,7 +42,7 @@ class GhostBucket:
 
     @property
     def last_lsn(self) -> int:
-        """Where to begin reading for what follows."""
+        """The LSN at which to begin reading for later VLSNs."""
         return self.first_possible_lsn
 
     def owns(self, vlsn: int) -> bool:
@@ -50,11 +50,11 @@ class GhostBucket:
         return vlsn == self.first
 
     def put(self, _vlsn: int, _lsn: int) -> bool:
-        """Nothing fits."""
+        """Always False: a ghost accepts no mappings."""
         return False
 
     def get(self, _vlsn: int) -> int:
-        """No exact LSN is known."""
+        """Always NULL_LSN: no exact LSN is known."""
         return NULL_LSN
 
     def lte(self, _vlsn: int) -> int:
@@ -66,24 +66,24 @@ class GhostBucket:
         return self.last_possible_lsn
 
     def mappings(self) -> list[tuple[int, int]]:
-        """None."""
+        """Empty: a ghost has no mappings."""
         return []
 
     def cut_tail(self, delete_start: int, prev_lsn: int) -> GhostBucket | None:
-        """The ghost, or None when it is cut off. Its last possible LSN does not lie after ``prev_lsn``."""
+        """The ghost, or None if it is cut off. Its last possible LSN is lowered to ``prev_lsn`` if that is smaller."""
         if self.first >= delete_start:
             return None
-        # What follows the ghost is gone, so its entry cannot lie after the new end.
+        # Everything after the ghost is gone, so its entry cannot lie after the new end.
         if NULL_LSN != prev_lsn < self.last_possible_lsn:
             return GhostBucket(self.first, self.first_possible_lsn, prev_lsn)
         return self
 
     def cut_head(self, delete_end: int) -> GhostBucket | None:
-        """The ghost itself, or None when it is cut off."""
+        """The ghost itself, or None if it is cut off."""
         return self if self.first > delete_end else None
 
     def record(self) -> GhostBucketRecord:
-        """The ghost as the database holds it."""
+        """The ghost as a database record."""
         return GhostBucketRecord(self.first, self.first_possible_lsn, self.last_possible_lsn)
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ Bucket = VLSNBucket | GhostBucket
 
 
 def bucket_of(record: VLSNBucketRecord | GhostBucketRecord) -> Bucket:
-    """The bucket of a database record; it takes no more mappings.
+    """The bucket for a database record; it accepts no more mappings.
 
     Raises:
         DamageError: the record contradicts itself.

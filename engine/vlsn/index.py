@@ -1,14 +1,15 @@
-"""The VLSN index of a node: tracker and database joined, for writers, readers, checkpoints and truncations.
+"""The VLSN index of a node: combines tracker and database, for writers, readers, checkpoints and truncations.
 
 Rules R-VLSN-1 to 3, 20 to 22, 40, 41, 50 to 55, 60, 61, 63.
 
-* **Writers.** ``bump`` gives the next VLSN under the log write latch. After the entry is written, outside that latch,
-  ``put`` registers it. Neither waits for I/O: a flush writes to the database without holding the mutex.
-* **Readers** look in the tracker's buckets, and in the database for what lies before them. A bucket in hand can be read
+* **Writers.** ``bump`` allocates the next VLSN under the log write latch. After the entry is written, ``put`` registers
+  it outside that latch. Neither waits for I/O: a flush writes to the database without holding the mutex.
+* **Readers** search the tracker's buckets, and the database for earlier VLSNs. A bucket that was found can be read
   without any lock. A flush removes buckets from the tracker only after they are committed, so no bucket is missed.
-* **Checkpoints** call ``await_consistency`` after CkptStart, then ``flush`` before CkptEnd: what was logged before
+* **Checkpoints** call ``await_consistency`` after CkptStart, then ``flush`` before CkptEnd. Everything logged before
   CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``recovery_merge``).
-* **Truncation** of the tail (rollback) happens while nothing is written; of the head (log cleaning) at any time.
+* **Truncation** of the tail (rollback) happens while nothing is written; truncation of the head (log cleaning) at any
+  time.
 
 Locks, in this order: ``_flush_mutex`` (one flush or truncation at a time), ``_mutex`` (tracker).
 
@@ -53,7 +54,7 @@ class IndexStats(NamedTuple):
 
 
 class VLSNIndex:
-    """The VLSN index. ``engine.vlsn.recovery_merge.open_index`` makes one.
+    """The VLSN index. ``engine.vlsn.recovery_merge.open_index`` creates one.
 
     Arguments:
         database: the flushed buckets.
@@ -83,27 +84,27 @@ class VLSNIndex:
 
     @property
     def latest_allocated(self) -> int:
-        """The highest VLSN that is given out, or known to be written by a replica."""
+        """The highest VLSN that is allocated, or known to be written by a replica."""
         return max(self._allocated, self.range.last)
 
     # Writers.
 
     def bump(self) -> int:
-        """The next VLSN; the caller holds the log write latch (R-LOG-8)."""
-        # Not the range's last: entries may be written and not registered yet.
+        """Allocate the next VLSN; the caller holds the log write latch (R-LOG-8)."""
+        # Not from the range's last: entries may be written but not registered yet.
         self._allocated = next_vlsn(self.latest_allocated)
         return self._allocated
 
     def note_allocated(self, vlsn: int) -> None:
-        """A replica is about to write this VLSN; after a rollback it may be lower than before."""
+        """Note that a replica is about to write this VLSN; after a rollback it may be lower than before."""
         self._allocated = vlsn
 
     def put(self, vlsn: int, lsn: int, type_number: int, item: LogItem | None = None) -> None:
-        """Register an entry that has been written, in any order.
+        """Register an entry that has been written; the order of calls does not matter.
 
         Arguments:
             vlsn, lsn, type_number: the entry.
-            item: its content, for those that wait for it.
+            item: its content, for waiting feeders.
         """
         with self._mutex:
             # The range first, then the waiters: see ``EntryWaiters``.
@@ -111,7 +112,7 @@ class VLSNIndex:
         self._waiters.arrived(vlsn, item)
 
     def fail(self, error: JetoolError) -> None:
-        """The environment is invalid: end all waits, now and later, with this error."""
+        """End all waits, now and later, with this error: the environment is invalid."""
         self._waiters.fail(error)
 
     # Readers.
@@ -121,12 +122,12 @@ class VLSNIndex:
 
         Raises:
             NotFoundError: the VLSN is not in the range.
-            DamageError: no bucket precedes it, or a stored one is malformed.
+            DamageError: there is no earlier bucket, or a stored one is malformed.
         """
         return self._find(vlsn, self.tracker.lte, self._stored_lte)
 
     def gte_bucket(self, vlsn: int) -> Bucket:
-        """The bucket that owns a VLSN of the range, or the one after it, or else the last (R-VLSN-22).
+        """The bucket that owns a VLSN of the range, or the next one, or else the last (R-VLSN-22).
 
         Raises:
             NotFoundError: the VLSN is not in the range.
@@ -135,7 +136,7 @@ class VLSNIndex:
         return self._find(vlsn, self.tracker.gte, self._stored_gte)
 
     def lsn(self, vlsn: int) -> int:
-        """The exact LSN of a VLSN; NULL_LSN when it is not in the range or its mapping is not kept (R-VLSN-20)."""
+        """The exact LSN of a VLSN; NULL_LSN if it is not in the range or its mapping is not stored (R-VLSN-20)."""
         try:
             bucket = self.lte_bucket(vlsn)
         except NotFoundError:
@@ -154,11 +155,11 @@ class VLSNIndex:
         """Wait until a VLSN has been registered.
 
         Returns:
-            Its log item, or None: it is in the log, read it there.
+            Its log item; None if it must be read from the log.
 
         Raises:
-            WaitTimeoutError: it did not come within ``timeout_ms`` milliseconds, or the index was closed.
-            JetoolError: others wait for another VLSN; or the environment has become invalid.
+            WaitTimeoutError: it did not arrive within ``timeout_ms`` milliseconds, or the index was closed.
+            JetoolError: other threads wait for a different VLSN; or the environment has become invalid.
         """
         return self._waiters.wait_for(vlsn, timeout_ms)
 
@@ -167,7 +168,7 @@ class VLSNIndex:
 
         Raises:
             WaitTimeoutError: not within ``timeout_ms`` milliseconds (0: wait for ever).
-            JetoolError: the environment has become invalid, so that a missing one will never come.
+            JetoolError: the environment has become invalid, so that a missing VLSN will never arrive.
         """
         self._waiters.await_range(lambda: self.latest_allocated, timeout_ms)
 
@@ -177,7 +178,7 @@ class VLSNIndex:
         """Store all buckets and the range (R-VLSN-40).
 
         Arguments:
-            sync: make them durable; a checkpoint leaves that to its CkptEnd.
+            sync: make them durable; for a checkpoint its CkptEnd does that.
 
         Raises:
             JetoolError: the buckets overlap or do not end with the range (R-VLSN-41).
@@ -186,16 +187,16 @@ class VLSNIndex:
             self._store(sync=sync)
 
     def truncate_tail(self, delete_start: int, prev_lsn: int) -> None:
-        """Drop a VLSN and what follows, after a rollback; durable on return (R-VLSN-50, 51, 55).
+        """Drop a VLSN and all later ones, after a rollback; durable on return (R-VLSN-50, 51, 55).
 
-        Nothing is written to the replication stream meanwhile.
+        Nothing may be written to the replication stream meanwhile.
 
         Arguments:
-            delete_start: the first VLSN to go; the one after the last does nothing.
+            delete_start: the first VLSN to remove; the one after the last removes nothing.
             prev_lsn: LSN of the VLSN before it, which becomes the last.
 
         Raises:
-            JetoolError: a commit or an abort would go, or the new last VLSN would have no mapping.
+            JetoolError: a commit or an abort would be removed, or the new last VLSN would have no mapping.
         """
         with self._flush_mutex:
             if self.range.is_empty or delete_start > self.range.last:
@@ -203,7 +204,7 @@ class VLSNIndex:
             # Everything that can fail comes before the first change.
             truncate.check_tail(self.range, delete_start, prev_lsn)
             changes = truncate.stored_tail(self._database, delete_start, prev_lsn)
-            # Cached items of VLSNs that are about to be used again.
+            # Cached items belong to VLSNs that are about to be reused.
             self._waiters.clear()
             with self._mutex:
                 self.tracker.cut_tail(delete_start, prev_lsn)
@@ -215,22 +216,22 @@ class VLSNIndex:
             self._store(sync=True, changes=changes)
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
-        """Drop a VLSN and what precedes it, before log files are deleted; durable on return (R-VLSN-52 to 54).
+        """Drop a VLSN and all earlier ones, before log files are deleted; durable on return (R-VLSN-52 to 54).
 
         Arguments:
             delete_end: the last VLSN of the files; at most ``head_limit``.
-            next_file: number of the first log file that stays; the caller protects files from there on.
+            next_file: number of the first remaining log file; the caller protects files from there on.
 
         Returns:
-            False when the range begins later already.
+            False if the range already begins later.
 
         Raises:
-            JetoolError: the range is empty, or the last matchpoint would go.
+            JetoolError: the range is empty, or the last matchpoint would be removed.
         """
         with self._flush_mutex:
             if not self.range.is_empty and delete_end < self.range.first:
                 return False
-            # Asked for its errors only; the tracker cuts its own range below.
+            # Called only for its errors; the tracker cuts its own range below.
             self.range.cut_head(delete_end)
             changes = truncate.stored_head(self._database, delete_end, next_file)
             self._waiters.clear()
@@ -243,17 +244,17 @@ class VLSNIndex:
         return True
 
     def head_limit(self, min_index_size: int) -> int:
-        """The last VLSN that ``truncate_head`` may be given, NULL for none (R-VLSN-52).
+        """The highest valid argument of ``truncate_head``; NULL if there is none (R-VLSN-52).
 
         Arguments:
-            min_index_size: how many VLSNs must stay (``je.rep.minVLSNIndexSize``).
+            min_index_size: number of VLSNs that must remain (``je.rep.minVLSNIndexSize``).
         """
         # The last matchpoint must stay, whatever the size.
         limit = min(self.range.last_sync, self.range.last - min_index_size) - 1
         return limit if limit >= max(self.range.first, 1) else NULL_VLSN
 
     def close(self, *, flush: bool = True) -> None:
-        """End all waits, and store what is not stored."""
+        """End all waits, and store everything that is not stored yet."""
         if flush:
             self.flush(sync=True)
         self.fail(WaitTimeoutError("the VLSN index is closed"))
@@ -265,7 +266,7 @@ class VLSNIndex:
             return IndexStats(*counts, self._waiters.hits, self._waiters.misses, len(self.tracker.buckets))
 
     def replace_tail(self, recovered: VLSNTracker, last_matchpoint: int) -> None:
-        """Put what recovery found in place of the stored end (R-VLSN-75, ``recovery_merge``); durable on return."""
+        """Replace the stored end by the mappings from recovery (R-VLSN-75, ``recovery_merge``); durable on return."""
         with self._flush_mutex:
             first = recovered.range.first
             changes = truncate.stored_tail(self._database, first, NULL_LSN, recovered.buckets[0].gte(first))
@@ -276,25 +277,25 @@ class VLSNIndex:
             self._store(sync=True, changes=changes)
 
     def verify(self) -> list[str]:
-        """What is wrong with the index; empty when it is sound (R-VLSN-42)."""
+        """The errors in the index; empty if it is sound (R-VLSN-42)."""
         with self._flush_mutex:
             with self._mutex:
                 found = problems_of(self.tracker)
             return found + problems_of_stored(self._database, self.tracker)
 
     def buckets(self) -> Iterator[Bucket]:
-        """All buckets, ascending, stored ones first. For reports; nothing may be truncated meanwhile."""
+        """All buckets, ascending, stored ones first. For reports; the index must not be truncated meanwhile."""
         with self._mutex:
             tracked = list(self.tracker.buckets)
         for bucket in db.buckets_from(self._database, 1):
-            # A flush since the list was made has stored these; they come from the list.
+            # A flush since the list was made has stored these; they are yielded from the list.
             if tracked and bucket.first >= tracked[0].first:
                 break
             yield bucket
         yield from tracked
 
     def mappings(self) -> Iterator[tuple[int, int]]:
-        """All kept (VLSN, LSN), ascending; as for ``buckets``."""
+        """All stored mappings (VLSN, LSN), ascending; see ``buckets``."""
         for bucket in self.buckets():
             yield from bucket.mappings()
 
@@ -308,11 +309,11 @@ class VLSNIndex:
                         f"VLSN {vlsn} is not in the VLSN index", expected=str(self.range), found=str(vlsn)
                     )
                 bucket = tracked(vlsn) or self._recent.owner(vlsn)
-                # Taken with the look-up: a truncation before ``add`` makes the bucket stale.
+                # Read before the lookup: a truncation before ``add`` makes the bucket stale.
                 generation = self._recent.generation
             if bucket is not None:
                 return bucket
-            # A bucket that is not tracked is committed. It can only vanish by log cleaning: then look again.
+            # A bucket that is not tracked is committed. It can disappear only by log cleaning; then look again.
             bucket = stored(vlsn)
             if bucket is not None:
                 with self._mutex:
@@ -332,7 +333,7 @@ class VLSNIndex:
         bucket = db.bucket_at_or_below(self._database, vlsn)
         if bucket is not None and bucket.owns(vlsn):
             return bucket
-        # In a gap the next bucket is wanted; the last one has no next.
+        # In a gap the next bucket is needed; the last one has no successor.
         following = db.bucket_at_or_above(self._database, vlsn)
         return following or db.last_bucket(self._database)
 
@@ -342,10 +343,10 @@ class VLSNIndex:
         The mutex is not held while the database is written: later puts open a new bucket.
         """
         with self._mutex:
-            # Puts during the write open a new bucket, so that what is written stays as it is.
+            # Puts during the write open a new bucket, so that the written ones do not change.
             self.tracker.close_last()
             buckets, vlsn_range = list(self.tracker.buckets), self.range
-            # R-VLSN-41: a bad index is better not stored at all.
+            # R-VLSN-41: a bad index must not be stored.
             _check_flush(buckets, vlsn_range, self.tracker.last_on_disk)
         if not buckets and changes is None and vlsn_range == self._stored_range:
             return

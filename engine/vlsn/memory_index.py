@@ -1,4 +1,4 @@
-"""The database of an index in memory: a copy to look at, or to merge into without touching the environment."""
+"""An in-memory database of an index: a copy to read, or to merge into without changing the environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.vlsn.database import IndexDatabase, Record
 
 
 class MemoryIndex:
-    """Implements ``IndexDatabase``; changes are made at commit.
+    """Implements ``IndexDatabase``; changes take effect at commit.
 
     Arguments:
         records: key to data.
@@ -33,7 +33,7 @@ class MemoryIndex:
         return MemoryIndexTxn(self)
 
     def replace(self, changes: dict[bytes, bytes | None]) -> None:
-        """Make changes; None removes a record."""
+        """Apply changes; None removes a record."""
         self._records.update({key: data for key, data in changes.items() if data is not None})
         for key, data in changes.items():
             if data is None:
@@ -57,11 +57,11 @@ class MemoryIndexTxn:
         self._changes[key] = None
 
     def commit(self, *, sync: bool) -> None:  # noqa: ARG002 - there is nothing to sync
-        """Make the changes."""
+        """Apply the changes."""
         self._database.replace(self._changes)
 
     def abort(self) -> None:
-        """Forget the changes."""
+        """Drop the changes."""
         self._changes.clear()
 
 

@@ -1,10 +1,10 @@
-"""A new index from the log, in place of one that is damaged or gone.
+"""Rebuilding the index from the log if it is damaged or missing.
 
 Every visible entry of the stream is registered again, from the first file of the log to its end, as recovery does for
-the part after the checkpoint; a RollbackStart takes back what follows its matchpoint. The range must be whole
-(R-VLSN-3): where VLSNs are missing in the log, the index begins after the last gap. Last sync point and last
-transaction end are those of the log, whatever stood in the old range. A range that began later than the log goes on
-doing so: log cleaning, or a new group (R-UTIL-45), has cut it, and what lies before must not be sent to anybody.
+the part after the checkpoint; a RollbackStart removes the entries after its matchpoint. The range must have no holes
+(R-VLSN-3): if VLSNs are missing in the log, the index begins after the last gap. Last sync point and last transaction
+end are taken from the log, not from the old range. If the old range began later than the log, so does the new one: log
+cleaning, or a new group (R-UTIL-45), has cut it, and earlier entries must not be sent to other nodes.
 
 Example: ``1 .. 40 | file missing | 61 .. 70, Commit 71 | RollbackStart to 71``: range 61..71.
 """
@@ -32,7 +32,7 @@ class StreamCollector:
 
     Arguments:
         limits: how buckets are filled.
-        floor: VLSNs before this one are left out.
+        floor: VLSNs before this one are ignored.
 
     Attributes:
         tracker: buckets and range so far.
@@ -44,16 +44,16 @@ class StreamCollector:
         self._floor = floor
         self.tracker = VLSNTracker(limits)
         self.gaps: list[tuple[int, int]] = []
-        # Sync points, and the last transaction end at each: what a rollback brings back.
+        # Sync points, and the last transaction end at each, so that a rollback can restore them.
         self._syncs, self._txn_ends = array("q"), array("q")
 
     def track(self, vlsn: int, lsn: int, type_number: int) -> None:
-        """A visible entry of the stream.
+        """Register a visible entry of the stream.
 
         Raises:
-            DamageError: its VLSN is not above the one before.
+            DamageError: its VLSN is not above the previous one.
         """
-        # The old range began later: what lies before must not be sent to anybody.
+        # The old range began later: earlier entries must not be sent to other nodes.
         if vlsn < self._floor:
             return
         last = self.tracker.range.last
@@ -66,7 +66,7 @@ class StreamCollector:
                 consequence="no index can be made from this log; nothing was changed",
                 hint="run jetool verify; restore this node from another member of the group",
             )
-        # R-VLSN-3: a range has no holes, so it begins anew after the gap.
+        # R-VLSN-3: a range has no holes, so a new one begins after the gap.
         if last != NULL_VLSN and vlsn > last + 1:
             self.gaps.append((last + 1, vlsn - 1))
             self.tracker = VLSNTracker(self._limits)
@@ -78,13 +78,13 @@ class StreamCollector:
             self._txn_ends.append(found.last_txn_end)
 
     def roll_back(self, record: RollbackStart) -> None:
-        """Take back what follows a matchpoint."""
+        """Remove the entries after a matchpoint."""
         tracker, matchpoint = self.tracker, record.matchpoint_vlsn
         if tracker.range.is_empty or tracker.range.last <= matchpoint:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)
         tracker.ensure_end(record.matchpoint_lsn)
-        # The range keeps a transaction end that was taken back; here the one before it is known.
+        # A range would keep a transaction end that was removed; here the previous one is known.
         while self._syncs and self._syncs[-1] > matchpoint:
             self._syncs.pop()
             self._txn_ends.pop()
@@ -94,12 +94,12 @@ class StreamCollector:
 
     @property
     def range(self) -> VLSNRange:
-        """The range of what is left."""
+        """The range of the remaining entries."""
         return self.tracker.range if self.tracker.buckets else EMPTY_RANGE
 
 
 def first_of(database: IndexDatabase) -> int:
-    """The first VLSN of the stored range, NULL_VLSN when it cannot be told."""
+    """The first VLSN of the stored range; NULL_VLSN if it cannot be read."""
     try:
         return db.read_range(database).first
     except DamageError:
@@ -107,14 +107,14 @@ def first_of(database: IndexDatabase) -> int:
 
 
 def replace_index(database: IndexDatabase, found: StreamCollector) -> tuple[int, int]:
-    """Put a new index in place of the stored one, in one transaction; durable on return.
+    """Replace the stored index by a new one, in one transaction; durable on return.
 
     Returns:
-        How many records were removed, and how many buckets were stored.
+        The number of records removed, and of buckets stored.
     """
     buckets = found.tracker.buckets
     new = {long_key(RANGE_KEY), *(long_key(bucket.first) for bucket in buckets)}
-    # Keys that come again are overwritten in their place.
+    # Keys that are also in the new index are overwritten in place.
     gone = [key for key in records_of(database) if key not in new]
     txn = database.begin()
     try:

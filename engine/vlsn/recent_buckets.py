@@ -1,7 +1,7 @@
-"""Stored buckets that were read lately, so that a look-up need not decode one again.
+"""A cache of stored buckets that were read lately, so that lookups need not decode them again.
 
-A bucket in the database holds a thousand mappings and changes only when the index is truncated, which clears the cache.
-With 256 of them a feeder or a syncup finds every VLSN of the last quarter of a million in memory, for about 1 MB.
+A bucket in the database holds a thousand mappings and changes only if the index is truncated, which clears the cache.
+With 256 buckets, a feeder or a syncup finds every VLSN of the last quarter of a million in memory, for about 1 MB.
 
 The cache has no lock; the index calls it under its mutex.
 """
@@ -21,7 +21,7 @@ class RecentBuckets:
     """The cache.
 
     Attributes:
-        generation: grows when the cache is cleared; what was read before must not be added any more.
+        generation: incremented when the cache is cleared; buckets read before that must not be added any more.
     """
 
     __slots__ = ("_buckets", "_capacity", "_firsts", "_order", "generation")
@@ -37,7 +37,7 @@ class RecentBuckets:
         return len(self._firsts)
 
     def owner(self, vlsn: int) -> Bucket | None:
-        """The bucket that a VLSN lies in, if it is here."""
+        """The bucket that contains a VLSN, if it is cached."""
         at = bisect_right(self._firsts, vlsn) - 1
         if at < 0:
             return None
@@ -45,7 +45,7 @@ class RecentBuckets:
         return bucket if bucket.owns(vlsn) else None
 
     def add(self, bucket: Bucket, generation: int) -> None:
-        """Keep a bucket that was read in a generation, in place of the one that came first."""
+        """Add a bucket that was read in a generation, replacing the oldest one."""
         # A truncation since the bucket was read may have changed it.
         if generation != self.generation or bucket.first in self._buckets:
             return
@@ -58,7 +58,7 @@ class RecentBuckets:
         self._order.append(bucket.first)
 
     def clear(self) -> None:
-        """Forget all: stored buckets are about to change."""
+        """Drop all buckets: stored ones are about to change."""
         self.generation += 1
         self._buckets.clear()
         self._firsts.clear()

@@ -1,15 +1,15 @@
-"""Opening the index after recovery: the stored index and what recovery has found in the log become one.
+"""Opening the index after recovery: the mappings that recovery found are merged into the stored index.
 
-Rule R-VLSN-75, by what recovery has found:
+Rule R-VLSN-75, depending on the result of recovery:
 
-* nothing and no rollback: the stored index is complete;
-* nothing but a rollback to M: as if M had been found, so the index is cut back to M;
-* entries from VLSN f on: f directly after the stored end is appended; f inside the stored range replaces the stored
-  end from f on, which then ends at its last stored element before f; f further on is damage, since a VLSN would be
-  missing.
+* no entries and no rollback: the stored index is complete;
+* only a rollback to M: as if M had been found, so the index is cut back to M;
+* entries from VLSN f on: if f directly follows the stored end, they are appended. If f is inside the stored range, they
+  replace the stored end from f on, and the stored part ends at its last stored element before f. If f is beyond, this
+  is damage, since VLSNs would be missing.
 
-Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and nothing else. Result: range 1..7,
-{1..5: 1 5}, {7: 1/70}.
+Example (E-VLSN-2), stride 4: stored {1..10: 1 5 9}, RollbackStart to 7@1/70 and no entries. Result: range 1..7, {1..5:
+1 5}, {7: 1/70}.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ def open_index(
     Arguments:
         database: the stored index; empty for a new environment.
         limits: how buckets are filled.
-        recovered: what recovery found; None when it did not track. Taken over by the index.
+        recovered: the mappings from recovery; None if it did not track any. The index takes ownership.
         cache_size: slots of the log item cache.
-        converting: a stand-alone environment is becoming a replicated one, so that an empty index may begin anywhere.
+        converting: a stand-alone environment is being converted to a replicated one, so that an empty index may begin
+            anywhere.
 
     Raises:
-        DamageError: the stored index is malformed, or does not reach to what recovery found.
+        DamageError: the stored index is malformed, or ends before the mappings from recovery begin.
     """
     index = VLSNIndex(database, limits, cache_size)
     if recovered is None:
@@ -51,7 +52,7 @@ def open_index(
     if recovered.is_empty:
         if recovered.last_matchpoint_vlsn == NULL_VLSN:
             return index
-        # A rollback and nothing after it: the matchpoint is the end of the stream.
+        # A rollback without entries after it: the matchpoint is the end of the stream.
         recovered.track(recovered.last_matchpoint_vlsn, recovered.last_matchpoint_lsn, MATCHPOINT)
     first, last = recovered.tracker.range.first, index.range.last
     # R-VLSN-3: a range has no holes.

@@ -1,11 +1,11 @@
-"""Scanners: an index read in one direction, for a feeder (forward) or for syncup (backward).
+"""Scanners: reading an index in one direction, for a feeder (forward) or for syncup (backward).
 
-Rules R-VLSN-25, 26. A scanner keeps the bucket that it used last and asks the index only when that one does not own the
-VLSN. ``start`` says where to begin reading the log and is called once; then ``precise`` says where the reader may jump
-to, if that is known, so that it need not read everything between.
+Rules R-VLSN-25, 26. A scanner keeps the last bucket and queries the index only if that bucket does not own the VLSN.
+``start`` gives the place to begin reading the log and is called once; then ``precise`` gives the place to which the
+reader may jump, if it is known, so that it need not read everything in between.
 
-Example, stride 3, buckets {1..4: 1 4} and {6..8: 6}. Forward from 2: start gives the LSN of 1; precise(4) that of 4;
-precise(5) NULL; approximate(5) that of 4, the last of the bucket before the gap; precise(6) that of 6.
+Example, stride 3, buckets {1..4: 1 4} and {6..8: 6}. Forward from 2: start gives the LSN of 1; precise(4) gives that of
+4; precise(5) gives NULL; approximate(5) that of 4, the last of the bucket before the gap; precise(6) that of 6.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ class ForwardScanner(_Scanner):
         return self._begin(self._index.lte_bucket(vlsn)).lte(vlsn)
 
     def precise(self, vlsn: int) -> int:
-        """LSN of the VLSN, or NULL_LSN when it is not known."""
+        """LSN of the VLSN, or NULL_LSN if it is not known."""
         bucket = self._owner(vlsn)
         return NULL_LSN if bucket is None else bucket.get(vlsn)
 
     def approximate(self, vlsn: int) -> int:
         """LSN of the nearest mapped VLSN at or before this one."""
         bucket = self._owner(vlsn)
-        # In a gap, the end of the bucket before it is the nearest place.
+        # In a gap, the end of the previous bucket is the nearest place.
         return self._index.lte_bucket(vlsn).last_lsn if bucket is None else bucket.lte(vlsn)
 
     def _owner(self, vlsn: int) -> Bucket | None:
         bucket = self._in_hand()
-        # The stream is read in one direction: the next bucket is asked for once, not for each VLSN.
+        # The stream is read in one direction: the next bucket is looked up once, not for each VLSN.
         if vlsn > bucket.last:
             bucket = self._bucket = self._index.gte_bucket(vlsn)
         return bucket if bucket.owns(vlsn) else None
@@ -69,7 +69,7 @@ class BackwardScanner(_Scanner):
         return self._begin(self._index.gte_bucket(vlsn)).gte(vlsn)
 
     def precise(self, vlsn: int) -> int:
-        """LSN of the VLSN, or NULL_LSN when it is not known."""
+        """LSN of the VLSN, or NULL_LSN if it is not known."""
         bucket = self._in_hand()
         if vlsn < bucket.first:
             bucket = self._bucket = self._index.lte_bucket(vlsn)

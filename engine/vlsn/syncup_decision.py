@@ -1,9 +1,9 @@
-"""What a replica does when its matchpoint with the master is known: the decision table of syncup, as a pure function.
+"""What a replica does once its matchpoint with the master is known: the decision table of syncup, as a pure function.
 
-Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for one that has not rejoined yet ask
-the same function when there is a matchpoint, so that a prediction cannot differ from what happens.
+Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for a node that has not rejoined yet
+call the same function if there is a matchpoint, so that prediction and syncup agree.
 
-T is the replica's last commit or abort, S its last sync point, M the matchpoint; - means that it has none:
+T is the replica's last commit or abort, S its last sync point, M the matchpoint; - means that there is none:
 
 ==========  ==========  ==========  ==============================================================================
 T           S           M           outcome
@@ -16,15 +16,15 @@ T ≤ M                               soft-rollback to M; nothing when the log e
 T > M                               hard recovery considered, below
 ==========  ==========  ==========  ==============================================================================
 
-Hard recovery gives up ended transactions: the log is cut off at the matchpoint. In this order:
+Hard recovery gives up ended transactions: the log is truncated at the matchpoint. In this order:
 
-1. a CkptEnd that deleted cleaned files, or a gap in the file numbers, lies after M: network-restore (R-SYNC-21);
-2. rollback is disabled, or more durable commits than the limit would go: prohibited (R-SYNC-25);
+1. a CkptEnd that deleted cleaned files, or a gap in the file numbers, follows M: network-restore (R-SYNC-21);
+2. rollback is disabled, or more durable commits than the limit would be lost: prohibited (R-SYNC-25);
 3. otherwise hard-recovery (R-SYNC-26).
 
-Starting over needs a master that still has VLSN 1; otherwise it is a network restore (R-SYNC-4).
+Starting over requires a master that still has VLSN 1; otherwise it becomes a network restore (R-SYNC-4).
 
-Example: limit 10, T = 120, M = 90, 14 commits passed, 11 of them durable: prohibited. With 10 durable: hard-recovery.
+Example: limit 10, T = 120, M = 90, 14 commits after M, 11 of them durable: prohibited. With 10 durable: hard-recovery.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ DEFAULT_ROLLBACK_LIMIT: Final = 10
 
 
 class Policy(NamedTuple):
-    """What the operator allows.
+    """The operator's settings.
 
     Attributes:
-        limit: how many durable commits may be given up (``je.rep.txnRollbackLimit``).
-        disabled: give up none (``je.rep.txnRollbackDisabled``).
+        limit: number of durable commits that may be given up (``je.rep.txnRollbackLimit``).
+        disabled: give up no commits (``je.rep.txnRollbackDisabled``).
     """
 
     limit: int = DEFAULT_ROLLBACK_LIMIT
@@ -60,7 +60,7 @@ class Policy(NamedTuple):
 
 
 class ReplicaEnd(NamedTuple):
-    """The replica's end of the stream; NULL_VLSN for what it does not have."""
+    """The replica's end of the stream; NULL_VLSN for missing entries."""
 
     last: int
     last_sync: int
@@ -68,13 +68,13 @@ class ReplicaEnd(NamedTuple):
 
 
 class MatchpointSearch(NamedTuple):
-    """What a search for the matchpoint has passed on its way back (R-SYNC-5).
+    """What the backward search for the matchpoint has passed (R-SYNC-5).
 
     Attributes:
-        commits: commits after the matchpoint, its own not among them (R-SYNC-27).
-        durable_commits: those of them that a majority has.
-        barrier: a CkptEnd after which cleaned files were deleted.
-        gap: a gap in the numbers of the log files.
+        commits: number of commits after the matchpoint, which is itself not counted (R-SYNC-27).
+        durable_commits: number of those that a majority has.
+        barrier: a CkptEnd after which cleaned files were deleted was passed.
+        gap: a gap in the numbers of the log files was passed.
     """
 
     commits: int
@@ -84,7 +84,7 @@ class MatchpointSearch(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """One of ``OUTCOMES`` and why, in a clause."""
+    """One of ``OUTCOMES``, and the reason as a clause."""
 
     outcome: str
     reason: str
@@ -93,18 +93,18 @@ class Decision(NamedTuple):
 def decide(
     standing: ReplicaEnd, matchpoint: int, passed: MatchpointSearch, policy: Policy, feeder_first: int = FIRST_VLSN
 ) -> Decision:
-    """The outcome by the table above.
+    """The outcome according to the table above.
 
     Arguments:
-        standing: the replica.
-        matchpoint: its VLSN, or NULL_VLSN.
-        passed: what follows the matchpoint.
-        policy: limits.
+        standing: the replica's end of the stream.
+        matchpoint: VLSN of the matchpoint, or NULL_VLSN.
+        passed: what follows the matchpoint in the replica's log.
+        policy: the operator's settings.
         feeder_first: the master's first VLSN.
     """
     last, _, last_txn_end = standing
     if matchpoint == NULL_VLSN:
-        # Ended transactions can be given up only as far as a matchpoint.
+        # Ended transactions can only be given up back to a matchpoint.
         if last_txn_end != NULL_VLSN:
             return Decision(NETWORK_RESTORE, "transactions have ended here, and no sync point is the same")
         # R-SYNC-4: starting over means reading the stream from VLSN 1.
@@ -121,7 +121,7 @@ def decide(
 
 
 def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
-    # R-SYNC-21: the log before the matchpoint is not whole any more, so it cannot be cut back to it.
+    # R-SYNC-21: the log before the matchpoint is no longer complete, so it cannot be truncated there.
     if passed.barrier:
         return Decision(NETWORK_RESTORE, "a checkpoint after the matchpoint has deleted log files")
     if passed.gap:
@@ -135,12 +135,12 @@ def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
 
 
 class Prediction(NamedTuple):
-    """What would happen when a node joins another one as its replica.
+    """The predicted outcome if a node joins another one as its replica.
 
     Attributes:
-        matchpoint, feeder_matchpoint: the sync point as each node has it; None without one.
-        surplus: what the replica would give up.
-        passed: what the decision was made by.
+        matchpoint, feeder_matchpoint: the sync point as each node has it; None if there is none.
+        surplus: the entries that the replica would give up.
+        passed: the input of the decision.
     """
 
     decision: Decision
@@ -162,7 +162,7 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
     found = find_matchpoint(replica, feeder)
     own, other = found if found is not None else (None, None)
     surplus = surplus_after(replica, NULL_VLSN if own is None else own.vlsn)
-    # Without a matchpoint everything counts; NULL_VLSN lies before every LSN.
+    # Without a matchpoint everything counts; NULL_VLSN is lower than every LSN.
     match_lsn = NULL_VLSN if own is None else own.lsn
     passed = MatchpointSearch(
         surplus.commits,

@@ -1,12 +1,13 @@
 """The tracker: the range, and the buckets that are not in the database yet.
 
-Rules R-VLSN-2, 3, 10 to 13, 21, 22, 50, 52, 53. Buckets are in VLSN order without overlap, gaps between them are legal,
-and only the last one changes. VLSNs are registered outside the log write latch, so they come out of order now and then:
+Rules R-VLSN-2, 3, 10 to 13, 21, 22, 50, 52, 53. Buckets are in VLSN order without overlap; gaps between them are
+allowed, and only the last one changes. VLSNs are registered outside the log write latch, so they sometimes arrive out
+of order:
 
-* within the last bucket a late one fills its place;
-* one that belongs before the last bucket, or into a bucket that is closed, flushed or about to be, only counts for the
-  range. Lookups then use the mapping before or after it;
-* the very first VLSN of an index, come late, gets a bucket of its own, since a range begins with a mapping.
+* A late VLSN within the last bucket fills its slot.
+* A VLSN before the last bucket, or in a bucket that is closed or flushed or about to be, only extends the range.
+  Lookups then use the mapping before or after it.
+* The very first VLSN of an index, if it arrives late, gets its own bucket, since a range must begin with a mapping.
 
 Example (E-VLSN-4), stride 3: puts 1@1/0, 2@2/100, 5@3/200, 3@2/200, 6@4/100, 4@3/100, 8@4/300, 9@5/100, 7@4/200 give
 the buckets {1}, {2}, {5}, {6..8: 6}, {9}; 3, 4 and 7 have no mapping.
@@ -32,13 +33,13 @@ class VLSNTracker:
 
     Arguments:
         limits: how buckets are filled.
-        vlsn_range, last_on_disk: what the database holds already.
+        vlsn_range, last_on_disk: the range and the last VLSN already in the database.
 
     Attributes:
         range: the range of the whole index.
         buckets: ascending, without overlap.
-        last_on_disk: last VLSN of the last stored bucket; NULL without one.
-        created: how many buckets were opened.
+        last_on_disk: last VLSN of the last stored bucket; NULL if there is none.
+        created: number of buckets opened.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class VLSNTracker:
 
     @property
     def first_tracked(self) -> int:
-        """First VLSN of the first bucket; NULL without one. Derived, so that it cannot go stale (R-VLSN-72, D-6)."""
+        """First VLSN of the first bucket; NULL if there is none. Computed on demand, so that it cannot be stale
+        (R-VLSN-72, D-6).
+        """
         return self.buckets[0].first if self.buckets else NULL_VLSN
 
     def track(self, vlsn: int, lsn: int, type_number: int) -> None:
@@ -63,23 +66,23 @@ class VLSNTracker:
         """
         if vlsn < 1:
             raise DamageError("VLSN of an entry out of bounds", lsn=format_lsn(lsn), found=str(vlsn))
-        # A laggard at last_on_disk itself must not open a bucket either (D-3).
+        # A late VLSN equal to last_on_disk must not open a bucket either (D-3).
         if vlsn > self.last_on_disk:
             self._map(vlsn, lsn)
-        # A VLSN without a mapping counts for the range all the same.
+        # A VLSN without a mapping still extends the range.
         self.range = self.range.with_entry(vlsn, type_number)
 
     def lte(self, vlsn: int) -> Bucket | None:
-        """The last bucket that does not begin after the VLSN; None when it must be looked for in the database."""
+        """The last bucket that begins at or before the VLSN; None if the database must be searched."""
         at = bisect_right(self.buckets, vlsn, key=_first_of) - 1
         return self.buckets[at] if at >= 0 else None
 
     def gte(self, vlsn: int) -> Bucket | None:
-        """The bucket that owns the VLSN, otherwise the one that follows, otherwise the last.
+        """The bucket that owns the VLSN, or the next one, or the last.
 
-        None when the VLSN must be looked for in the database.
+        None if the database must be searched.
         """
-        # What is stored ends here; the owner may be a stored bucket.
+        # VLSNs up to here may be in a stored bucket.
         if not self.buckets or vlsn <= self.last_on_disk:
             return None
         at = bisect_right(self.buckets, vlsn, key=_first_of) - 1
@@ -88,34 +91,34 @@ class VLSNTracker:
         return self.buckets[min(at + 1, len(self.buckets) - 1)]
 
     def close_last(self) -> None:
-        """Let the last bucket take no more mappings."""
+        """Close the last bucket for further mappings."""
         if self.buckets:
             self.buckets[-1].closed = True
 
     def flushed(self, count: int, last: int) -> None:
-        """Forget the first buckets, which are stored now; ``last`` is the last VLSN of the last one."""
+        """Drop the first buckets, which are stored now; ``last`` is the last VLSN of the last of them."""
         del self.buckets[:count]
         if count:
             self.last_on_disk = last
 
     def cut_tail(self, delete_start: int, prev_lsn: int) -> None:
-        """Drop ``delete_start`` and what follows from the buckets and the range (R-VLSN-50, 51)."""
+        """Drop ``delete_start`` and later VLSNs from the buckets and the range (R-VLSN-50, 51)."""
         self.range = self.range.cut_tail(delete_start)
         kept = (cut_bucket_tail(bucket, delete_start, prev_lsn) for bucket in self.buckets)
         self.buckets = [bucket for bucket in kept if bucket is not None]
 
     def ensure_end(self, prev_lsn: int) -> None:
-        """Make sure that the range's last VLSN is mapped, to ``prev_lsn`` if it was not (R-VLSN-55)."""
+        """Make sure that the range's last VLSN is mapped; if it is not, map it to ``prev_lsn`` (R-VLSN-55)."""
         last = self.buckets[-1].last if self.buckets else self.last_on_disk
         if last < self.range.last and prev_lsn != NULL_LSN:
             self.buckets.append(one_mapping(self.limits, self.range.last, prev_lsn))
             self.created += 1
 
     def cut_head(self, delete_end: int) -> None:
-        """Drop ``delete_end`` and what precedes it from the buckets and the range (R-VLSN-52).
+        """Drop ``delete_end`` and earlier VLSNs from the buckets and the range (R-VLSN-52).
 
         Raises:
-            JetoolError: the last matchpoint would go.
+            JetoolError: the last matchpoint would be removed.
         """
         self.range = self.range.cut_head(delete_end)
         kept = (bucket.cut_head(delete_end) for bucket in self.buckets)
@@ -124,7 +127,7 @@ class VLSNTracker:
             self.last_on_disk = NULL_VLSN
 
     def adopt(self, other: VLSNTracker) -> None:
-        """Append the buckets of another tracker, which begin after all of this one."""
+        """Append the buckets of another tracker, which begin after all buckets of this one."""
         if other.buckets and self.buckets and other.buckets[0].first <= self.buckets[-1].last:
             raise JetoolError("VLSN index: buckets to append overlap", found=f"{other.buckets[0]}, {self.buckets[-1]}")
         self.buckets += other.buckets
@@ -133,7 +136,7 @@ class VLSNTracker:
         last = self.buckets[-1] if self.buckets else None
         at = len(self.buckets)
         if last is not None and vlsn < last.first:
-            # Too late for its place: only the range takes note of it.
+            # Too late for its slot: only the range is extended.
             if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
                 return
             # The very first VLSN of the index: the range must begin with a mapping.
@@ -145,7 +148,9 @@ class VLSNTracker:
 
 
 def cut_bucket_tail(bucket: Bucket, delete_start: int, prev_lsn: int) -> Bucket | None:
-    """Cut a bucket's tail; an LSN of another file cannot become its last, so it then ends at a stored element."""
+    """Cut a bucket's tail; if ``prev_lsn`` is in another file, it cannot be the bucket's end, which is then a stored
+    element.
+    """
     if isinstance(bucket, GhostBucket):
         return bucket.cut_tail(delete_start, prev_lsn)
     return bucket.cut_tail(delete_start, prev_lsn if file_of(prev_lsn) == bucket.file_number else NULL_LSN)
@@ -158,18 +163,18 @@ def _first_of(bucket: Bucket) -> int:
 class VLSNRecoveryTracker:
     """Mappings of the part of the log that recovery reads, from CkptStart on (R-VLSN-70 to 72).
 
-    It sees every entry in log order: each replicated, visible entry is registered; each RollbackStart takes back what
-    follows its matchpoint. Its end replaces that of the stored index (``recovery_merge``).
+    Entries come in log order: each replicated, visible entry is registered; each RollbackStart removes the entries
+    after its matchpoint. The result replaces the end of the stored index (``recovery_merge``).
 
     Example (E-VLSN-1): VLSN 10; 11 to 13 invisible; RollbackStart to 9 clears everything; 10, 11, 12; RollbackStart to
     11 leaves 10..11 with last_sync 11 and the last matchpoint 11.
 
     Arguments:
-        limits: how buckets are filled; those of the index.
+        limits: how buckets are filled, as in the index.
 
     Attributes:
         tracker: the mappings.
-        last_matchpoint_vlsn, last_matchpoint_lsn: of the last RollbackStart; NULL without one.
+        last_matchpoint_vlsn, last_matchpoint_lsn: matchpoint of the last RollbackStart; NULL if there is none.
     """
 
     def __init__(self, limits: BucketLimits = DEFAULT_LIMITS) -> None:
@@ -187,15 +192,15 @@ class VLSNRecoveryTracker:
         self.tracker.track(vlsn, lsn, type_number)
 
     def roll_back(self, record: RollbackStart) -> None:
-        """Take back what follows a matchpoint (R-VLSN-71).
+        """Remove the entries after a matchpoint (R-VLSN-71).
 
-        A transaction end after it stays noted in the range: JE keeps it, and the check of a log reports it.
+        The range keeps a transaction end after the matchpoint: JE keeps it too, and the check of a log reports it.
         """
         matchpoint = record.matchpoint_vlsn
         self.last_matchpoint_vlsn = matchpoint
         self.last_matchpoint_lsn = record.matchpoint_lsn
         tracker = self.tracker
-        # The rollback concerns the stored index alone; ``recovery_merge`` cuts that.
+        # The rollback affects only the stored index, which ``recovery_merge`` cuts.
         if tracker.range.is_empty or tracker.range.last <= matchpoint:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)

@@ -1,7 +1,7 @@
-"""What truncating the index changes in its database, computed before anything is written.
+"""The database changes of truncating the index, computed before anything is written.
 
-Rules R-VLSN-50 to 55. Both ends work alike: buckets beyond the cut go, a bucket that straddles it is replaced by what
-is left of it, and the end of the range keeps a mapping: at the tail the LSN that the caller gives, at the head a
+Rules R-VLSN-50 to 55. Both ends work alike: buckets beyond the cut are deleted, a bucket that straddles it is replaced
+by its remaining part, and the end of the range keeps a mapping: at the tail the LSN given by the caller, at the head a
 ghost.
 
 Example, tail: stored {1..9: 1 4 7} and {10..16: 10 13 16}, cut at 12 with LSN 1/110: {10..16} becomes {10..11: 10}.
@@ -26,9 +26,9 @@ class StoredChanges(NamedTuple):
     """Changes to the database.
 
     Attributes:
-        deleted: first VLSNs of the buckets that go.
-        stored: buckets that come, or replace one that begins at the same VLSN.
-        last_on_disk: last VLSN of the last bucket afterwards; NULL when none is left.
+        deleted: first VLSNs of the buckets to delete.
+        stored: buckets that are new, or replace one that begins at the same VLSN.
+        last_on_disk: last VLSN of the last bucket afterwards; NULL if none is left.
     """
 
     deleted: list[int]
@@ -36,7 +36,7 @@ class StoredChanges(NamedTuple):
     last_on_disk: int
 
     def write(self, txn: IndexTxn) -> None:
-        """Make the changes."""
+        """Apply the changes."""
         for first in self.deleted:
             db.delete_bucket(txn, first)
         for bucket in self.stored:
@@ -47,7 +47,7 @@ def check_tail(vlsn_range: VLSNRange, delete_start: int, prev_lsn: int) -> None:
     """Check that the tail may be cut.
 
     Raises:
-        JetoolError: a commit or an abort would go, or the new last VLSN would have no mapping.
+        JetoolError: a commit or an abort would be removed, or the new last VLSN would have no mapping.
     """
     if vlsn_range.overwrites_commit(delete_start):
         raise JetoolError(
@@ -62,18 +62,18 @@ def check_tail(vlsn_range: VLSNRange, delete_start: int, prev_lsn: int) -> None:
 def stored_tail(
     database: IndexDatabase, delete_start: int, prev_lsn: int, replaced_by: int = NULL_LSN
 ) -> StoredChanges:
-    """Drop ``delete_start`` and what follows from the stored buckets (R-VLSN-50, 55).
+    """The changes that drop ``delete_start`` and later VLSNs from the stored buckets (R-VLSN-50, 55).
 
     Arguments:
         database: the buckets.
-        delete_start, prev_lsn: as for ``VLSNIndex.truncate_tail``; a merge has no ``prev_lsn``.
-        replaced_by: LSN of what a merge puts in place of ``delete_start``; a ghost before it cannot lie after that.
+        delete_start, prev_lsn: see ``VLSNIndex.truncate_tail``; a merge has no ``prev_lsn``.
+        replaced_by: LSN that a merge gives to ``delete_start``; the entry of a ghost before it cannot lie after that.
     """
     deleted = [bucket.first for bucket in db.buckets_from(database, delete_start)]
     last = db.bucket_at_or_below(database, delete_start - 1)
     if last is None:
         return StoredChanges(deleted, [], NULL_VLSN)
-    # A ghost has no stored element to end at, so it needs a limit in any case.
+    # A ghost has no stored element to end at, so it always needs a limit.
     limit = replaced_by if last.is_ghost and prev_lsn == NULL_LSN else prev_lsn
     kept = cut_bucket_tail(last, delete_start, limit)
     if kept is last:
@@ -86,7 +86,9 @@ def stored_tail(
 
 
 def stored_head(database: IndexDatabase, delete_end: int, next_file: int) -> StoredChanges:
-    """Drop ``delete_end`` and what precedes it from the stored buckets; a ghost takes the first place if need be."""
+    """The changes that drop ``delete_end`` and earlier VLSNs from the stored buckets; a ghost becomes the first if
+    needed.
+    """
     deleted: list[int] = []
     straddling: Bucket | None = None
     first: Bucket | None = None
@@ -110,11 +112,11 @@ def stored_head(database: IndexDatabase, delete_end: int, next_file: int) -> Sto
 
 
 def tracked_head(tracker: VLSNTracker, delete_end: int, next_file: int, *, is_first: bool) -> None:
-    """Drop ``delete_end`` and what precedes it from the tracker.
+    """Drop ``delete_end`` and earlier VLSNs from the tracker.
 
     Arguments:
-        tracker, delete_end, next_file: as for ``VLSNIndex.truncate_head``.
-        is_first: no stored bucket is left, so that the range begins in the tracker.
+        tracker, delete_end, next_file: see ``VLSNIndex.truncate_head``.
+        is_first: no stored bucket is left, so the range begins in the tracker.
     """
     old = tracker.lte(delete_end)
     tracker.cut_head(delete_end)
@@ -129,9 +131,9 @@ def ghost_before(first: int, following: Bucket, straddling: Bucket | None, next_
 
     Arguments:
         first: the range's first VLSN.
-        following: the first bucket that is left.
-        straddling: the bucket that ``following`` was cut from, if it was: it knows better where ``first`` is.
-        next_file: number of the first log file that is left.
+        following: the first remaining bucket.
+        straddling: the bucket from which ``following`` was cut, if any: it locates ``first`` more precisely.
+        next_file: number of the first remaining log file.
     """
     known = NULL_LSN if straddling is None else straddling.lte(first)
     first_possible = make_lsn(next_file, 0) if known == NULL_LSN else known

@@ -1,7 +1,7 @@
-"""Checks of a VLSN index against its own rules (R-VLSN-3, 42). Whether mappings point at the right entries needs the
-log.
+"""Checks of a VLSN index against its own rules (R-VLSN-3, 42). Whether mappings lead to the right entries can only be
+checked with the log.
 
-Each finding is one sentence. A range whose last transaction end was forgotten when its head was cut is sound (D-10).
+Each finding is one sentence. It is not an error if a range lost its last transaction end when its head was cut (D-10).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.vlsn.vlsn_range import EMPTY_RANGE
 
 
 def problems_of(tracker: VLSNTracker) -> list[str]:
-    """What is wrong with range and unflushed buckets."""
+    """The errors in the range and the unflushed buckets."""
     found = tracker.range.problems() + _out_of_order(tracker.buckets, NULL_VLSN)
     # R-VLSN-41: the flush would refuse these buckets.
     if tracker.buckets and tracker.first_tracked <= tracker.last_on_disk:
@@ -34,14 +34,14 @@ def problems_of(tracker: VLSNTracker) -> list[str]:
 
 
 def problems_of_stored(database: IndexDatabase, tracker: VLSNTracker) -> list[str]:
-    """What is wrong with the stored buckets and range, beside a tracker."""
+    """The errors in the stored buckets and range, given a tracker."""
     try:
         stored = db.read_range(database)
         buckets = list(db.buckets_from(database, 1))
     except DamageError as error:
         return [str(error)]
     found = _out_of_order(buckets, NULL_VLSN)
-    # The stored range may lag behind what is not flushed yet; it must never reach beyond it.
+    # The stored range may lag behind the unflushed entries; it must never extend beyond them.
     within = tracker.range.first <= stored.first and stored.last <= tracker.range.last
     if stored != EMPTY_RANGE and not within:
         found.append(f"the stored range {stored} is not part of the range {tracker.range}")

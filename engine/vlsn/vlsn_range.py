@@ -1,12 +1,13 @@
-"""The range of VLSNs that a node has, and what moves its ends.
+"""The range of VLSNs that a node has, and the operations that move its ends.
 
-Rules R-VLSN-2, 13, 51, 52, 75. A range is a value: every change makes a new one, and readers take whichever is current.
+Rules R-VLSN-2, 13, 51, 52, 75. A range is an immutable value: every change makes a new one, and readers take the
+current one.
 
 * ``last_sync`` is the last entry that can be a matchpoint (Commit, Abort, Matchpoint), ``last_txn_end`` the last
   Commit or Abort. NULL (-1) sorts before every VLSN; the one after NULL is 1.
-* VLSNs that arrive out of order widen the range like any other: nothing between its ends is missing from the log.
-* Cutting the tail (a rollback) must not cut off a commit, and ends at a matchpoint. Cutting the head (log cleaning)
-  must leave a matchpoint; it forgets ``last_txn_end`` when that is the new first VLSN, as JE does (D-10).
+* VLSNs that arrive out of order extend the range like any other: no VLSN between its ends is missing from the log.
+* Cutting the tail (a rollback) must not remove a commit, and ends at a matchpoint. Cutting the head (log cleaning) must
+  leave a matchpoint; it drops ``last_txn_end`` if that is the new first VLSN, as JE does (D-10).
 
 Example: 1, 2 (Commit), 5, 3, 4 (Commit) give first 1, last 5, last_sync 4, last_txn_end 4. A rollback to 4 gives 1..4.
 """
@@ -20,7 +21,7 @@ from engine.format.entry.internal_db import VLSNRangeRecord
 from engine.format.entry_types import SYNC_POINTS, TXN_ENDS
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 
-# A range is made for every entry that is registered: without the detour through its constructor.
+# A range is made for every entry that is registered, so this avoids the constructor.
 _new_range: Final = tuple.__new__
 
 
@@ -35,7 +36,7 @@ def prev_vlsn(vlsn: int) -> int:
 
 
 class VLSNRange(NamedTuple):
-    """First and last VLSN and the landmarks between; all NULL when empty."""
+    """First and last VLSN, last sync point and last transaction end; all NULL if empty."""
 
     first: int
     last: int
@@ -52,7 +53,7 @@ class VLSNRange(NamedTuple):
         return self.first != NULL_VLSN and self.first <= vlsn <= self.last
 
     def with_entry(self, vlsn: int, type_number: int) -> VLSNRange:
-        """The range with one more entry (R-VLSN-13)."""
+        """The range extended by an entry (R-VLSN-13)."""
         first, last, last_sync, last_txn_end = self
         if vlsn > last:
             last = vlsn
@@ -65,25 +66,25 @@ class VLSNRange(NamedTuple):
         return _new_range(VLSNRange, (first, last, last_sync, last_txn_end))
 
     def cut_tail(self, delete_start: int) -> VLSNRange:
-        """The range without ``delete_start`` and what follows (R-VLSN-51).
+        """The range without ``delete_start`` and later VLSNs (R-VLSN-51).
 
-        Its last transaction end is kept whatever it is; ``overwrites_commit`` tells when that is wrong.
+        Its last transaction end is kept in any case; ``overwrites_commit`` tells if that is wrong.
         """
         if delete_start <= self.first:
             return EMPTY_RANGE
         last = prev_vlsn(delete_start)
-        # R-VLSN-51: a rollback ends at a matchpoint, so the new last VLSN is one.
+        # R-VLSN-51: a rollback ends at a matchpoint, so the new last VLSN is a sync point.
         return VLSNRange(self.first, last, last, self.last_txn_end)
 
     def overwrites_commit(self, delete_start: int) -> bool:
-        """Whether cutting the tail would cut off a commit or an abort."""
+        """Whether cutting the tail would remove a commit or an abort."""
         return self.last_txn_end >= delete_start
 
     def cut_head(self, delete_end: int) -> VLSNRange:
-        """The range without ``delete_end`` and what precedes it (R-VLSN-52).
+        """The range without ``delete_end`` and earlier VLSNs (R-VLSN-52).
 
         Raises:
-            JetoolError: the range is empty, or its last matchpoint would go.
+            JetoolError: the range is empty, or its last matchpoint would be removed.
         """
         if self.is_empty:
             raise JetoolError(f"VLSN index: the range is empty, its head cannot be cut at {delete_end}")
@@ -102,23 +103,24 @@ class VLSNRange(NamedTuple):
         )
 
     def merged(self, recovered: VLSNRange, last_matchpoint: int) -> VLSNRange:
-        """The range of an index whose end is replaced by what recovery found (R-VLSN-75).
+        """The range of an index whose end is replaced by the mappings from recovery (R-VLSN-75).
 
         Arguments:
             recovered: the range of the recovery tracker, not empty.
-            last_matchpoint: the last VLSN that was rolled back to in what recovery read, or NULL.
+            last_matchpoint: the last VLSN to which a rollback in the recovery range went back, or NULL.
         """
         if self.is_empty:
             return recovered
         last_sync = self.last_sync if recovered.last_sync == NULL_VLSN else recovered.last_sync
         if last_sync > recovered.last:
-            # A matchpoint that was rolled back since the range was written; the one rolled back to still stands.
+            # The stored sync point was rolled back after the range was written; the target of the rollback is still
+            # valid.
             last_sync = last_matchpoint
         last_txn_end = self.last_txn_end if recovered.last_txn_end == NULL_VLSN else recovered.last_txn_end
         return VLSNRange(min(self.first, recovered.first), recovered.last, last_sync, last_txn_end)
 
     def problems(self) -> list[str]:
-        """What is wrong with the range by itself (R-VLSN-42)."""
+        """The errors in the range alone (R-VLSN-42)."""
         first, last, last_sync, last_txn_end = self
         if first == NULL_VLSN:
             return [] if self == EMPTY_RANGE else [f"the range {self} is empty and yet has landmarks"]
@@ -132,7 +134,7 @@ class VLSNRange(NamedTuple):
         return found
 
     def record(self) -> VLSNRangeRecord:
-        """The range as the database holds it."""
+        """The range as a database record."""
         return VLSNRangeRecord(*self)
 
     def __str__(self) -> str:

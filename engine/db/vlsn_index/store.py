@@ -131,7 +131,7 @@ class HookGroup:
 
     @property
     def hears_all(self) -> bool:
-        """False: plain insertions need not be reported in pass 2, since pass 1 has reported them."""
+        """False: ``redone`` need not be called for plain insertions, which pass 1 has reported."""
         return False
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
