@@ -1,10 +1,10 @@
-"""The first walk of recovery over its range of the log (passes 1 to 6, R-REC-10 to R-REC-19).
+"""The first walk of recovery over its part of the log (passes 1 to 6, R-REC-10 to R-REC-19).
 
-One forward walk collects what those passes look at: nodes, ends of transactions and rollbacks, MapLNs, and the extremes
-of the id sequences. What there can be millions of is kept in a few bytes each.
+One forward walk collects the input of those passes: nodes, ends of transactions and rollbacks, MapLNs, and the extremes
+of the id sequences. Items of which there can be millions are kept in a few bytes each.
 
-The hook gets every entry from CkptStart on. Entries that say something about others, or belong to the replication
-stream, come one by one; all others are counted by type and file.
+The hook receives every entry from CkptStart on. Entries that affect others, or belong to the replication stream, are
+passed one by one; all others are counted by type and file.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ from engine.recovery.node_replay import NodeLog, is_provisional, logged_node
 from engine.recovery.result import RecoveryResult
 
 ENDS: Final = TXN_FATES | ROLLBACKS
-# Entries that say something of others: earlier versions of a node, the counters of a file.
+# Entries that affect others: they replace versions of a node, or reset the counters of a file.
 _WITH_CONSEQUENCES: Final = NODE_ENTRIES | FILE_SUMMARY_LNS
 _LOOKED_AT: Final = NODE_ENTRIES | MAP_LNS | NAME_LNS | EXTINCT_SCAN_LNS | ENDS
-# What the hook hears of one by one; of the others it hears how many there are.
+# Passed to the hook one by one; other types are counted.
 _TOLD: Final = _WITH_CONSEQUENCES | {ROLLBACK_START}
 
 
 def _actions(*, hook: bool, ends_only: bool = False) -> list[int]:
-    """What the walk does with an entry, by ``type | flags << 8``, as ``loops.sift`` takes it."""
+    """The action of the walk for an entry, by ``type | flags << 8``, in the form of ``loops.sift``."""
     kept = [number in (ENDS if ends_only else _LOOKED_AT) for number in range(TYPES)]
     if not hook:
         return [KEEP if keep else 0 for keep in kept] * TYPES
     told = [number in _TOLD for number in range(TYPES)]
-    # Tallies so far belong before the summary, which resets the counts of its file: hand them over there (R-REC-18).
+    # A FileSummaryLN resets the counts of its file, so the tallies up to it must be reported first (R-REC-18).
     stop = [STOP if number == FILE_SUMMARY_LN else 0 for number in range(TYPES)]
     local = [
         KEEP | after if one else COUNT | (KEEP if keep else 0)
         for one, keep, after in zip(told, kept, stop, strict=True)
     ]
-    # The hook hears of every replicated entry by itself, since each of them has a VLSN (R-REC-16).
+    # The hook receives every replicated entry individually, since each has a VLSN (R-REC-16).
     shared = [KEEP | after for after in stop]
     return [action for flags in range(TYPES) for action in (shared if flags & REPLICATED else local)]
 
@@ -74,17 +74,17 @@ _EVERYTHING: Final = _actions(hook=True)
 
 
 class Analysis:
-    """What the walk finds.
+    """The walk, and its results.
 
     Arguments:
         access: the log.
-        result: where the range is; ids go there.
-        hook: hears of entries.
+        result: provides the range; receives the ids.
+        hook: receives the entries.
 
     Attributes:
-        nodes: node entries that count.
-        ends: how many ends of transactions and rollbacks there are; the last of each transaction is in the result.
-        only_ends: no rollback and no Prepare is among them, with which all would have to be looked at backwards.
+        nodes: the node entries that recovery has to replay.
+        ends: number of ends of transactions and rollbacks; the last one of each transaction is in the result.
+        only_ends: no rollback and no Prepare is among them; otherwise all of them must be read again, backwards.
         map_lns: LSNs of MapLNs.
     """
 
@@ -99,20 +99,20 @@ class Analysis:
         self.map_lns: list[int] = []
 
     def run(self, listener: Listener = SILENT) -> None:
-        """Walk."""
+        """Do the walk."""
         result = self._result
         tallies = no_tallies()
         extent = LogRange(result.first_active_lsn, result.end_lsn)
         progress = Progress(listener, "READ_DBMAP_INFO", bytes_of(self._access, extent))
         for piece in forward_pieces(self._access, extent):
-            # Before CkptStart only outcomes of transactions matter: the checkpoint has taken care of the nodes there.
+            # Before CkptStart only outcomes of transactions matter: the checkpoint covers the nodes there.
             start = min(max(result.ckpt_start_lsn - piece.lsn, 0), len(piece.data))
             lengths = header_lengths(piece.version)
             before: list[int] = []
             pos = sift(piece.data, 0, start, _ENDS_ONLY, lengths, before, tallies)
             self._look(piece, before)
             going = True
-            # The walk stops at each FileSummaryLN; what was tallied up to it is told first.
+            # The walk stops at each FileSummaryLN; the tallies up to it are reported first.
             while going:
                 found: list[int] = []
                 now = sift(piece.data, pos, len(piece.data), self._actions, lengths, found, tallies)
@@ -123,11 +123,11 @@ class Analysis:
             progress.add(len(piece.data))
 
     def _look(self, piece: RangePiece, found: list[int]) -> None:
-        """Take note of entries of a piece, in log order."""
+        """Process entries of a piece, in log order."""
         result, hook = self._result, self._hook
         lsn_base, version, data = piece
         lengths = header_lengths(version)
-        # Ends of transactions are most of what there is: they are noted many at a time.
+        # Most entries here are ends of transactions: they are noted in groups.
         lsns: list[int] = []
         numbers: list[int] = []
         txn_ids: list[int] = []
@@ -142,7 +142,7 @@ class Analysis:
                     self._tell(hook, raw_at(piece, pos))
                 continue
             raw = raw_at(piece, pos)
-            # Entries before CkptStart are counted in the summaries of that checkpoint (R-REC-18).
+            # The summaries of that checkpoint include the entries before CkptStart (R-REC-18).
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
             if number in ENDS:
@@ -155,15 +155,15 @@ class Analysis:
                 self._saw_id(raw)
             elif number in NODE_ENTRIES:
                 node, node_id = logged_node(raw)
-                # Provisional nodes too: their ids are used up (R-REC-15).
+                # Provisional nodes too: their ids are used (R-REC-15).
                 result.ids.saw_node(node_id)
-                # Its parent says whether it counts; replayed alone it could hang under an older parent (R-REC-12).
+                # Its parent decides whether it counts; replayed alone it could be put under an older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
         self._saw_ends(lsns, bytes(numbers), txn_ids)
 
     def _saw_ends(self, lsns: list[int], numbers: bytes, txn_ids: list[int]) -> None:
-        """Commits and Aborts: there can be millions, so nothing is kept of them but the last of each transaction."""
+        """Note Commits and Aborts: there can be millions, so only the last one of each transaction is kept."""
         result = self._result
         self.ends += len(lsns)
         result.ids.saw_txn(max(txn_ids, default=0))
@@ -200,7 +200,7 @@ class Analysis:
 
 
 def _tell_tallies(hook: RecoveryHook, file_number: int, tallies: array[int]) -> None:
-    """Tell of the entries that were only counted, and begin again."""
+    """Report the tallied entries to the hook, and reset the tallies."""
     for number in range(TYPES):
         slot = number * TALLY
         if tallies[slot]:

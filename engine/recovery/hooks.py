@@ -1,4 +1,4 @@
-"""What listens to recovery from above: utilization counting, VLSN tracking (R-REC-16 to R-REC-19)."""
+"""Protocols of listeners above recovery: utilization counting, VLSN tracking (R-REC-16 to R-REC-19)."""
 
 from __future__ import annotations
 
@@ -10,61 +10,64 @@ from engine.tree.database_state import DatabaseState
 
 
 class CacheKeeper(Protocol):
-    """Keeps the trees within the cache while recovery changes them; the evictor does.
+    """Keeps the trees within the cache budget while recovery changes them; implemented by the evictor.
 
     Attributes:
-        budget_bytes: what nodes, and records that wait for redo, may take.
+        budget_bytes: the memory for nodes, and for records that wait for redo.
     """
 
     budget_bytes: int
 
     def keep_room(self) -> None:
-        """Nodes may leave memory now, whatever they hold: called where recovery relies on none."""
+        """Evict any nodes; called at points where recovery holds no node."""
 
 
 class RecoveryHook(Protocol):
-    """Hears every entry of the interval from CkptStart on, and what redo and undo make of LNs.
+    """Receives every entry from CkptStart on, and the effects of redo and undo on LNs.
 
     Attributes:
-        hears_all: ``redone`` is called for every LN; otherwise plain insertions, which make nothing obsolete, may be
-            left out, and plain updates summed up (``replaced``).
+        hears_all: if True, ``redone`` is called for every LN; otherwise plain insertions, which make nothing obsolete,
+            may be omitted, and plain updates summed up (``replaced``).
     """
 
     @property
     def hears_all(self) -> bool:
-        """See above."""
+        """See the class."""
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
-        """Entries of one type in a file, counted in bulk: no nodes, FileSummaryLNs or RollbackStarts, and no entries of
-        the replication stream.
+        """Called with the counts of entries of one type in a file: no nodes, FileSummaryLNs or RollbackStarts, and no
+        entries of the replication stream.
 
         Arguments:
-            size_bytes, largest: of all of them, and of the largest, with headers.
+            size_bytes, largest: total size, and size of the largest, with headers.
         """
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
-        """Any other entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished checkpoint."""
+        """Called for any other entry of pass 1, in log order; ``partial_start`` is the CkptStart of an unfinished
+        checkpoint.
+        """
 
     def saw_summary(self, raw: RawEntry, record: LN) -> None:
-        """A FileSummaryLN of pass 1."""
+        """Called for a FileSummaryLN of pass 1."""
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
-        """An LN was eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
+        """Called for an LN that is eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a version that an LN has replaced is to be counted; changes nothing.
+        """Whether a version that an LN has replaced should be counted; changes nothing.
 
         Arguments:
-            made_by: the LSN since which it is obsolete: of the LN, or of the Commit.
+            made_by: the LSN that made it obsolete: that of the LN, or of the Commit.
         """
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
-        """Number of versions in one file that plain updates have replaced; ``redone`` does not report these updates.
+        """Called with the number of versions in one file that plain updates have replaced; ``redone`` does not report
+        these updates.
 
         Arguments:
-            file_number: where these versions are.
-            sized, size_bytes: how many of them have a size that is known, and their bytes together.
+            file_number: the file of these versions.
+            sized, size_bytes: number of versions with a known size, and their total size.
         """
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
-        """An LN was taken back, and not before the checkpoint."""
+        """Called for an LN after the checkpoint that was undone."""

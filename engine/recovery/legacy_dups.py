@@ -1,12 +1,12 @@
-"""Duplicates of log versions 6 and 7 (je-log-format.md 12.2), brought into the form of later versions.
+"""Converting duplicates of log versions 6 and 7 (je-log-format.md 12.2) to the form of later versions.
 
-Until v7 the data items of a key form a tree of their own (DIN, DBIN) once there are two of them; before that the slot
-of the main tree leads to the only item's LN. Here a database of that kind becomes, per main key, either a *single*
-version or a set of *items*; undo and redo work on these, and at the end all live records go into an ordinary tree with
-two-part keys, as JE 5 and later do when they open such an environment.
+Until v7 the data items of a key form a separate tree (DIN, DBIN) once there are two of them; with one item, the slot of
+the main tree leads to its LN. Here such a database has, per main key, either a *single* version or a set of *items*;
+undo and redo work on these. At the end all live records are put into an ordinary tree with two-part keys, as JE 5 and
+later do when they open such an environment.
 
-Rules that single slots need: an LN with data -1 deletes the one item that there is, whatever it is; undo restores the
-LN at the abort LSN, which can hold another item than the one undone.
+Special rules for single slots: an LN with data -1 deletes the one existing item, whatever it is; undo restores the LN
+at the abort LSN, which may hold a different item than the undone one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_DEPTH: Final = 64
 
 
 class _Versions:
-    """The versions that one main key leads to: LSN by item, or the LSN of the single slot under None."""
+    """The versions of one main key: LSN by item, or the LSN of the single slot under None."""
 
     __slots__ = ("items", "single")
 
@@ -54,8 +54,8 @@ class LegacyDuplicates:
     """The old duplicates databases of an environment.
 
     Arguments:
-        ctx, catalog: after the IN passes.
-        nodes: node entries of the recovery range.
+        ctx, catalog: the trees and databases, after the IN passes.
+        nodes: the node entries of the recovery range.
         last_version: log version of the last file; JE 5 and later convert every such database when they open it.
     """
 
@@ -65,7 +65,7 @@ class LegacyDuplicates:
         self._keys: dict[int, dict[bytes, _Versions]] = {}
         self._newest: dict[tuple[int, int], int] = {}
         self._deltas: dict[int, int] = {}
-        # A later JE has opened this environment, and with that converted all of them.
+        # A later JE has opened this environment and converted all of them.
         if last_version >= TWO_PART_DUPLICATES:
             return
         self._overlay(nodes)
@@ -74,20 +74,20 @@ class LegacyDuplicates:
             if db is not None and db.old_duplicates:
                 learned = db.order.learned
                 if learned is not None and not learned.may_guess:
-                    # All its records go into a new tree.
+                    # The conversion needs the order, since all records go into a new tree.
                     raise UnknownOrderError(learned)
                 self._keys[db_id] = self._load(db)
 
     def owns(self, db: DatabaseState) -> bool:
-        """Whether the records of a database are kept here during recovery."""
+        """Whether this object handles the records of a database during recovery."""
         return db.id in self._keys
 
     def undo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
-        """Take one LN back."""
+        """Undo one LN."""
         versions = self._keys[db.id].get(record.key)
         if versions is None:
             return
-        # Known deleted: there is no earlier item to go back to, whatever the LSN says.
+        # Known deleted: there is no earlier item, whatever the abort LSN is.
         before = NULL_LSN if is_null(record.abort_lsn) or record.abort_known_deleted else record.abort_lsn
         if versions.single == raw.lsn:
             versions.single = before
@@ -96,16 +96,16 @@ class LegacyDuplicates:
             if lsn == raw.lsn:
                 del versions.items[item]
                 if before != NULL_LSN:
-                    # The version before may hold another item than the one that is taken back.
+                    # The previous version may hold a different item than the undone one.
                     versions.items[self._item_at(before, item)] = before
 
     def redo(self, db: DatabaseState, raw: RawEntry, record: LN) -> None:
-        """Bring one LN in."""
+        """Redo one LN."""
         versions = self._keys[db.id].setdefault(record.key, _Versions())
         if raw.type_number in DEL_DUP_LNS:
-            # A deletion in a duplicates tree names its item in the tail; its key is the main key.
+            # A deletion in a tree of duplicates has its item in the tail; its key is the main key.
             item = record.tail if isinstance(record.tail, bytes) else b""
-            # More than one item is possible from here on, so the single slot has to say which item it is.
+            # From here on there can be several items, so the item of the single slot must be determined.
             self._spread(versions)
             if versions.items.get(item, NULL_LSN) < raw.lsn:
                 versions.items[item] = raw.lsn
@@ -125,7 +125,7 @@ class LegacyDuplicates:
             db = self._catalog.by_id(db_id)
             if db is None:
                 continue
-            # A new tree: the old nodes are in the order of main keys and cannot be searched by pairs.
+            # A new tree: the old nodes are in main-key order and cannot be searched by pairs.
             db.root, db.root_lsn = None, NULL_LSN
             db.converted()
             for key in sorted(keys):
@@ -138,7 +138,7 @@ class LegacyDuplicates:
     def _put(self, db: DatabaseState, key: bytes, item: bytes, lsn: int) -> None:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
-        # The deletion of an item: redo kept its LSN only to know what is older.
+        # A deletion of an item: redo kept its LSN only to recognize older versions.
         if not isinstance(record, LN) or record.data is None:
             return
         pair = db.order.wrap(join_two_part_key(key, item))
@@ -147,7 +147,7 @@ class LegacyDuplicates:
         node.put(index, pair, exact, lsn, 0, b"", 0, 0)
 
     def _spread(self, versions: _Versions) -> None:
-        """A single version becomes an item."""
+        """Turn a single version into an item."""
         if versions.single == NULL_LSN:
             return
         record = self._ctx.access.read(versions.single).record()
@@ -160,7 +160,7 @@ class LegacyDuplicates:
         return record.data if isinstance(record, LN) and record.data is not None else otherwise
 
     def _overlay(self, nodes: Iterable[LoggedNode]) -> None:
-        """The newest version of every DIN and DBIN of the recovery range, and the newest delta of every DBIN."""
+        """Find the newest version of every DIN and DBIN in the recovery range, and the newest delta of every DBIN."""
         for logged in nodes:
             if logged.type_number in DUP_NODES:
                 record = self._node(logged.lsn)
@@ -168,7 +168,7 @@ class LegacyDuplicates:
             elif logged.type_number == DUP_DELTA_TYPE:
                 delta = self._ctx.access.read(logged.lsn).record()
                 assert isinstance(delta, OldDelta)
-                # Old deltas have no node id: the full version that they name tells whose they are.
+                # Old deltas have no node id: they are identified by the full version that they reference.
                 self._deltas[delta.last_full_lsn] = logged.lsn
 
     def _load(self, db: DatabaseState) -> dict[bytes, _Versions]:
@@ -177,7 +177,7 @@ class LegacyDuplicates:
             for index in range(len(node)):
                 if node.lsns[index] != NULL_LSN and not node.states[index] & KNOWN_DELETED:
                     keys[node.keys[index]] = self._versions_at(node, index)
-        # These nodes leave memory: ``finish`` makes the tree anew.
+        # These nodes leave memory: ``finish`` creates a new tree.
         for resident in [n for n in self._ctx.nodes.values() if n.db is db]:
             self._ctx.nodes.pop(id(resident))
         return keys
@@ -195,7 +195,7 @@ class LegacyDuplicates:
         """Collect the items below a DIN or DBIN."""
         record = self._node(lsn)
         newest = self._newest.get((record.db_id, record.node_id), NULL_LSN)
-        # The parent was not logged again after this node was.
+        # The parent was not logged again after this node.
         if newest > lsn:
             lsn, record = newest, self._node(newest)
         if depth > _MAX_DEPTH:

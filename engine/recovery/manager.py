@@ -1,13 +1,13 @@
 """Recovery, pass by pass (R-REC-1 to R-REC-66).
 
-Order: end of log; last checkpoint; the mapping tree's INs, its MapLNs; the INs of all other trees; undo backwards; redo
-forwards. One forward walk collects what passes 1 to 6 look at; the LN passes stream over the log.
+Order: end of log; last checkpoint; the INs of the mapping tree, then its MapLNs; the INs of all other trees; undo
+backwards; redo forwards. One forward walk collects the input of passes 1 to 6; the LN passes read the log again.
 
-A read-only recovery does all of it in memory: it writes nothing, marks nothing invisible, cuts nothing (R-REC-7). The
-result tells the caller what is left to do on disk; the environment above takes the closing checkpoint.
+A read-only recovery does all of this in memory: it writes nothing, marks nothing invisible, cuts nothing (R-REC-7). The
+result tells the caller what remains to be done on disk; the environment takes the closing checkpoint.
 
 Example (E-REC-1): ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1, abort 50) | 200 Commit T1``: the walk begins at 100;
-T1 is committed; redo takes K from 50 to 150.
+T1 is committed; redo moves K from 50 to 150.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from engine.tree.keys import UnknownOrderError
 from engine.workers.process import can_fork
 from engine.workers.shared_work import ValueWorker
 
-# Nodes between two reports of progress.
+# Number of nodes between two progress reports.
 _TOLD_NODES: Final = 256
-# What entries raise that do not fit.
+# Exceptions raised by entries that contradict each other.
 _CONTRADICTIONS: Final = (FormatError, LookupError, ValueError, TypeError, OverflowError, AssertionError, struct.error)
 
 
@@ -59,15 +59,15 @@ class Recovery:
         ctx: empty trees over the log.
         tail: the end of the log.
         comparators: sort keys by class name.
-        listener: hears the phases.
+        listener: receives the phases.
         resurrect: leave unfinished replicated transactions open, so that a master can finish them (R-REC-47). Readers
-            that only look undo them instead, as a stand-alone open of JE does.
-        hook: hears every entry from CkptStart on.
-        refuse_changed: refuse, where there is no checkpoint, when entries before the last file have changed (D-16).
-        keeper: lets nodes leave memory; without one the trees are held whole as far as they are touched.
-        for_writing: the trees go back to the log, so that no order of keys may be guessed.
-        check_orders: hold the orders of ``comparators`` against the nodes of their databases.
-        read_ahead_bytes: the least number of bytes to redo for which a worker process reads ahead; 0 for never.
+            undo them instead, like a stand-alone open of JE.
+        hook: receives every entry from CkptStart on.
+        refuse_changed: refuse if there is no checkpoint and entries before the last file have changed (D-16).
+        keeper: evicts nodes; without it all nodes that are read stay in memory.
+        for_writing: the nodes will be logged, so no order of keys may be guessed.
+        check_orders: check the orders of ``comparators`` against the nodes of their databases.
+        read_ahead_bytes: minimum number of bytes to redo for which a worker process reads ahead; 0 for never.
     """
 
     def __init__(
@@ -104,16 +104,16 @@ class Recovery:
         """Recover.
 
         Returns:
-            The databases as the log leaves them.
+            The databases according to the log.
 
         Raises:
-            DamageError: the log lacks what recovery needs, or contradicts itself; the message names the LSN.
-            UnknownOrderError: the trees go back to the log, and redo or undo needs an order of keys that is not known.
+            DamageError: the log lacks something that recovery needs, or contradicts itself; the message names the LSN.
+            UnknownOrderError: the nodes will be logged, and redo or undo needs an order of keys that is not known.
         """
         try:
             return self._run()
         except _CONTRADICTIONS as error:
-            # The checksums are right, so whatever does not fit was written like that (R-REC-66).
+            # The checksums are right, so the contradiction was written this way (R-REC-66).
             damage = DamageError(
                 "recovery has met an entry that contradicts the log",
                 file=self._ctx.access.storage.root,
@@ -133,14 +133,14 @@ class Recovery:
         return catalog
 
     def _bring_in(self, catalog: Catalog) -> None:
-        """The trees as the log leaves them, pass by pass."""
+        """Rebuild the trees according to the log, pass by pass."""
         self._look_at_log()
-        # Where the order of keys has to be learned, redo needs the nodes that are only put into the tree later.
+        # If the order of keys has to be learned, redo needs the nodes that are put into the tree only later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
-        # Before redo: its splits make new nodes, and ids are never used twice (R-TREE-7).
+        # Before redo: its splits create nodes, and ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node
-        # The mapping tree first: its MapLNs say where the roots of all other trees are (R-REC-1).
+        # The mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)
@@ -155,16 +155,16 @@ class Recovery:
         undo = UndoPass(parts, tracker, replicated=replicated)
         redo = RedoPass(parts)
         try:
-            # The worker reads ahead for redo while this process undoes.
+            # The worker reads ahead for redo while this process does undo.
             redo.begin(self._read_ahead_bytes)
-            # Undo first: redo must find no version of an unfinished transaction in its way.
+            # Undo first: redo must not find versions of unfinished transactions.
             undo.run(self._listener)
             redo.run(undo.hidden, self._listener)
         finally:
             redo.close()
-        # Only now are the versions final, and the old duplicates can become trees of today's form.
+        # Only now are the versions final, so that the old duplicates can be converted.
         legacy.finish()
-        # A database whose creation was undone has used its id all the same (R-REC-15).
+        # A database whose creation was undone has still used its id (R-REC-15).
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
         catalog.last_replicated_db_id = min(catalog.last_replicated_db_id, result.ids.replicated_db)
 
@@ -177,13 +177,13 @@ class Recovery:
         result.ckpt_end_lsn, result.partial_ckpt_start = last.ckpt_end_lsn, last.partial_ckpt_start
         result.root_lsn = last.root_lsn
         if last.ckpt_end_lsn != NULL_LSN:
-            # An earlier checkpoint is no way out: files that it needs may be gone (R-REC-6).
+            # An earlier checkpoint cannot be used instead: files that it needs may be gone (R-REC-6).
             end = access.read(last.ckpt_end_lsn).record()
             assert isinstance(end, CkptEnd)
             result.ckpt_start_lsn, result.first_active_lsn = end.ckpt_start_lsn, end.first_active_lsn
             result.checkpoint_id = end.id
             result.ids.take(end)
-            # A DbTree after the CkptEnd is newer than the root that it names (R-REC-5).
+            # A DbTree after the CkptEnd is newer than the root that the CkptEnd references (R-REC-5).
             if result.root_lsn == NULL_LSN:
                 result.root_lsn = end.root_lsn
         result.last_entry_is_ckpt_end = tail.last_lsn == last.ckpt_end_lsn != NULL_LSN
@@ -201,9 +201,10 @@ class Recovery:
         )
 
     def _look_at_log(self) -> None:
-        """Verify the range, and walk over it, in two processes where it is long (``engine.workers``).
+        """Verify the range and walk over it, in two processes if it is long (``engine.workers``).
 
-        Passes skip entries by their headers and compute no checksum: nothing counts before all are known to be right.
+        Passes skip entries by their headers and compute no checksums, so no result counts before all checksums are
+        verified.
         """
         first, last = self._first_file(), self._tail.last_file.number
         require_end(self._ctx.access, last)
@@ -218,7 +219,7 @@ class Recovery:
             try:
                 self._seen.run(self._listener)
             except Exception:
-                # A checksum says better what is wrong.
+                # A wrong checksum is the better explanation of the error.
                 self._verify(SILENT)
                 raise
             if not any(worker.values()):
@@ -227,33 +228,33 @@ class Recovery:
             worker.close()
 
     def _verified(self) -> Iterator[bool]:
-        """In the other process: True when nothing is wrong."""
+        """Runs in the worker: yields True if all checksums are right."""
         self._verify(SILENT)
         yield not self.result.changed
 
     def _first_file(self) -> int:
-        """The first one that recovery has to verify."""
+        """The first file that recovery has to verify."""
         result = self.result
         return file_of(result.first_active_lsn) if result.ckpt_end_lsn != NULL_LSN else 0
 
     def _verify(self, listener: Listener) -> None:
-        """Check the files that recovery reads, the last one apart, which has been checked (R-REC-30)."""
+        """Verify the files that recovery reads, except the last one, which has been verified (R-REC-30)."""
         result, last = self.result, self._tail.last_file.number
         if result.ckpt_end_lsn != NULL_LSN:
             verify(self._ctx.access, self._first_file(), last, listener)
             return
-        # All files are read, and JE checks none of them: it may take back what a changed Commit has committed (D-16).
+        # All files are read, and JE verifies none of them: it may undo what a changed Commit has committed (D-16).
         verify(self._ctx.access, self._first_file(), last, listener, result.changed.append)
         if result.changed and self._refuse_changed:
             raise changed_entries(self._ctx.access.storage.root, result.changed)
 
     def _replay(self, catalog: Catalog, name: str, *, mapping: bool) -> None:
-        """Roots, then the others, of the mapping tree or of all other trees."""
-        # Nodes, not bytes: they are read by themselves.
+        """Replay the roots, then the other nodes, of the mapping tree or of all other trees."""
+        # Progress counts nodes, not bytes, since they are read individually.
         progress = Progress(self._listener, name, self._seen.nodes.count(mapping=mapping), _TOLD_NODES)
         for roots in (True, False):
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
-            # Roots in a pass of their own: a node finds its parent only under the newest root (R-REC-20).
+            # Roots in a separate pass: a node finds its parent only under the newest root (R-REC-20).
             chosen = self._seen.nodes.chosen(mapping=mapping, roots=roots)
             replay(
                 self._ctx,
@@ -267,7 +268,9 @@ class Recovery:
             )
 
     def _sets(self) -> None:
-        """Which transactions committed, aborted, are prepared; the rollback periods (pass 3, R-REC-40 to R-REC-42)."""
+        """Determine which transactions committed, aborted, or are prepared, and the rollback periods (pass 3,
+        R-REC-40 to R-REC-42).
+        """
         result = self.result
         tracker = RollbackTracker(result.ckpt_start_lsn)
         count = self._count("UNDO_MAP_LNS")
@@ -281,7 +284,9 @@ class Recovery:
         result.periods = tracker.periods
 
     def _sets_backwards(self, tracker: RollbackTracker) -> None:
-        """Once more, from the end: so a Prepare comes after the outcome of its transaction (R-REC-41)."""
+        """Read the ends again, backwards, so that the outcome of a transaction is read before its Prepare
+        (R-REC-41).
+        """
         result = self.result
         result.fate = TxnFate(TxnLsns(), TxnLsns(), {})
         committed, aborted, prepared = result.fate
@@ -289,7 +294,7 @@ class Recovery:
             if raw.type_number in TXN_ENDS:
                 txn_id = ended_transaction(raw.body, 0, raw.version)
                 if raw.type_number == COMMIT:
-                    # A replicated commit in a rolled-back stretch contradicts the log (R-RB-20).
+                    # A replicated commit in a rolled-back part contradicts the log (R-RB-20).
                     tracker.check_commit(txn_id, raw.lsn)
                     committed.setdefault(txn_id, raw.lsn)
                 else:
@@ -301,13 +306,13 @@ class Recovery:
             elif isinstance(record, RollbackEnd):
                 tracker.register_end(record, raw.lsn)
             elif isinstance(record, Prepare):
-                # Decided since: its LNs are those of any finished transaction (R-REC-42).
+                # Decided since: its LNs are treated like those of any finished transaction (R-REC-42).
                 if record.id not in committed and record.id not in aborted:
                     prepared[record.id] = record
                 result.ids.saw_txn(record.id)
 
     def _redo_map_lns(self, catalog: Catalog) -> None:
-        """MapLNs into the mapping tree (pass 4)."""
+        """Redo MapLNs in the mapping tree (pass 4)."""
         count = self._count("REDO_MAP_LNS")
         for lsn in self._seen.map_lns:
             entry = self._ctx.access.read(lsn, allow_invisible=True)
@@ -343,12 +348,12 @@ class Recovery:
 
 
 def _named(error: UnknownOrderError, catalog: Catalog, root: str) -> UnknownOrderError:
-    """The error with the environment and the name of the database, which MapLNs have since v16 only."""
+    """The error with the environment and the name of the database, which only MapLNs since v16 have."""
     learned = error.learned
     if not learned.database:
         with contextlib.suppress(DamageError, *_CONTRADICTIONS):
             names = (name for name, db_id in catalog.names(internal=True) if db_id == learned.db_id)
-            # Its name may stand after the end of the log.
+            # Reading the name may fail, since it may be after the end of the log.
             learned.database = next(names, learned.database)
     named = UnknownOrderError(learned)
     named.file = root

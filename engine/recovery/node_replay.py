@@ -1,11 +1,12 @@
 """Replaying INs (passes 1, 2, 5 and 6; R-REC-20 to R-REC-25).
 
-Roots first, then all other nodes, each in log order. A node replaces the version that its parent's slot names when that
-one is older and is the same node; nothing is ever inserted. The node itself is read when it is next needed.
+Roots are replayed first, then all other nodes, each in log order. A node replaces the version in its parent's slot if
+that version is older and is the same node; nothing is ever inserted. The node itself is read when it is next needed.
 
-That a node was logged NO where a checkpoint owed YES or BEFORE_CKPT_END (E-CKPT-4) cannot be seen in the log: eviction
-between checkpoints logs the same nodes NO, rightly (R-CKPT-45). Such a bottom node is replayed without the old version,
-whose file may be gone, where JE fails; for an upper node the way to its parent needs that file, and recovery names it.
+The log does not show that a node was logged NO where a checkpoint should have used YES or BEFORE_CKPT_END (E-CKPT-4):
+eviction between checkpoints correctly logs the same nodes with NO (R-CKPT-45). Such a bottom node is replayed without
+the old version, whose file may be gone; JE fails here. For an upper node the path to its parent needs that file, and
+recovery names it.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from engine.tree.spill import is_spilled
 from engine.tree.tree import child_of, delist, find_parent
 from engine.txn.undo import DatabaseFinder
 
-# Enough for the head of a node with an ordinary key.
+# Enough for the head of a node with a key of ordinary length.
 _HEAD_BYTES: Final = 256
 
 
 class LoggedNode(NamedTuple):
-    """A node entry of the recovery range: where it is, of how many bytes, and whose it is."""
+    """A node entry of the recovery range: its place, its size, and its database and type."""
 
     lsn: int
     size: int
@@ -61,7 +62,7 @@ class NodeLog:
         self._roots = bytearray()
 
     def add(self, node: LoggedNode) -> None:
-        """One more."""
+        """Add a node entry."""
         self._lsns.append(node.lsn)
         self._sizes.append(node.size)
         self._db_ids.append(node.db_id)
@@ -70,7 +71,7 @@ class NodeLog:
         self._roots.append(node.is_root)
 
     def chosen(self, *, mapping: bool, roots: bool) -> Iterator[LoggedNode]:
-        """Those of the mapping tree, or of all other trees, that are roots, or are none; nodes alone."""
+        """Entries of the mapping tree or of all other trees, except trees of duplicates; either roots or other nodes."""
         db_ids, types, are_roots = self._db_ids, self._types, self._roots
         for at in range(len(db_ids)):
             if (
@@ -81,7 +82,7 @@ class NodeLog:
                 yield LoggedNode(self._lsns[at], self._sizes[at], types[at], self._versions[at], db_ids[at], roots)
 
     def count(self, *, mapping: bool) -> int:
-        """How many are of the mapping tree, or of all other trees."""
+        """The number of entries in the mapping tree, or in all other trees."""
         of_mapping = self._db_ids.count(MAPPING_DB_ID)
         return of_mapping if mapping else len(self._db_ids) - of_mapping
 
@@ -93,7 +94,7 @@ class NodeLog:
 
 
 def passes_over(db: DatabaseState) -> bool:
-    """Whether an entry of a database is left out, and counted: a reader cannot do without the order of its keys."""
+    """Whether entries of a database are skipped and counted, because a reader does not know the order of its keys."""
     learned = db.order.learned
     if learned is None or not learned.may_guess or not learned.is_unknown:
         return False
@@ -109,7 +110,7 @@ def is_provisional(raw: RawEntry, ckpt_end_lsn: int) -> bool:
 
 
 def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
-    """What a node entry says of itself, and the node's id (0 for old deltas, which have none)."""
+    """The place and kind of a node entry, and the node's id (0 for old deltas, which have none)."""
     if raw.type_number in OLD_DELTAS:
         delta = decode_old_delta(raw.body, raw.version)
         return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
@@ -125,7 +126,7 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
         return False
     root = root_in_memory(db)
     if root is not None:
-        # What is in memory below the old root belongs to a tree that is gone.
+        # The nodes in memory below the old root belong to a tree that was replaced.
         drop_subtree(ctx, root)
         db.root = None
     db.root_lsn = node.lsn
@@ -136,31 +137,31 @@ def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
 def replay_node(
     ctx: TreeContext, db: DatabaseState, logged: LoggedNode, replayed: dict[int, int], verified: bool
 ) -> bool:
-    """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was.
+    """Put a node into its parent's slot if it is newer (R-REC-22). Returns whether it was newer.
 
     Arguments:
-        verified: its checksum is known to be right.
-        replayed: ids of nodes that were put into slots so far, by LSN; this one is added.
+        verified: whether its checksum was verified.
+        replayed: ids of the nodes that were put into slots so far, by LSN; this one is added.
     """
     head = _verified_head(ctx, logged) if verified else _head(ctx, logged.lsn)
-    # Trees of v6 and v7 are in the order of main keys alone (je-log-format.md 12.2).
+    # Trees of v6 and v7 are ordered by main keys alone (je-log-format.md 12.2).
     order = PLAIN if db.old_duplicates else db.order
     found = find_parent(ctx, db, head.node_id, head.level, order.wrap(head.ident))
     if found is None:
         return False
     parent, index = found
-    # A mark says nothing of the age of the version: bring the node back to have its LSN in the slot.
+    # A mark does not show the age of the version: read the node back to have its LSN in the slot.
     if is_spilled(parent.lsns[index]):
         child_of(ctx, parent, index)
-    # Another node in the slot: this one's branch was pruned or split away since (R-REC-22).
+    # Another node is in the slot: the branch of this one was pruned or split away since (R-REC-22).
     if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id, replayed):
         return False
-    # What stays known is one version of each node.
+    # Only one version of each node stays in the dictionary.
     replayed.pop(parent.lsns[index], None)
     replayed[logged.lsn] = head.node_id
     kid = parent.kids[index]
     if kid is not None:
-        # What was read of the older version must not be found in memory instead of this one.
+        # Nodes read from the older version must not remain in memory in place of this one.
         drop_subtree(ctx, kid)
         parent.kids[index] = None
     parent.set_child_lsn(index, logged.lsn, logged.size)
@@ -168,7 +169,7 @@ def replay_node(
 
 
 def drop_subtree(ctx: TreeContext, node: IN) -> None:
-    """Take a node and everything below it out of memory."""
+    """Remove a node and everything below it from memory."""
     for kid in node.kids:
         if kid is not None:
             drop_subtree(ctx, kid)
@@ -186,10 +187,10 @@ def replay(
     verified: bool,
     keeper: CacheKeeper | None = None,
 ) -> None:
-    """Replay nodes that come in log order and are all roots, or none of them.
+    """Replay nodes in log order; either all are roots, or none is.
 
     Arguments:
-        verified: all their checksums are known to be right.
+        verified: whether all their checksums were verified.
     """
     replayed: dict[int, int] = {}
     for logged in nodes:
@@ -217,13 +218,13 @@ def _head_of(body: bytes, version: int, type_number: int) -> NodeHead:
 
 
 def _verified_head(ctx: TreeContext, logged: LoggedNode) -> NodeHead:
-    """The head of a node whose checksum is known to be right, so that its first bytes are enough."""
+    """The head of a node whose checksum was verified, so that its first bytes are enough."""
     access = ctx.access
     if logged.type_number not in OLD_DELTAS:
         access.reads += 1
         access.at_lsn = logged.lsn
         data = access.handle(file_of(logged.lsn)).read(offset_of(logged.lsn), min(logged.size, _HEAD_BYTES))
-        # A file that has shrunk since is for the general way to report.
+        # If the file has shrunk since, the general decoder reports it.
         length = header_bytes(data[FLAGS_AT], logged.version) if len(data) > FLAGS_AT else 0
         head = decode_node_head(data[length:], logged.size - length, logged.version, logged.type_number)
         if head is not None:
@@ -233,7 +234,7 @@ def _verified_head(ctx: TreeContext, logged: LoggedNode) -> NodeHead:
 
 def _head(ctx: TreeContext, lsn: int) -> NodeHead:
     entry = ctx.access.read(lsn)
-    # Old deltas have no node id; their full version has.
+    # Old deltas have no node id; their full version has one.
     if entry.type_number == OLD_DELTA_TYPE:
         record = entry.record()
         assert isinstance(record, OldDelta)

@@ -6,11 +6,11 @@ and written to a scratch file, and entries that have to be decoded are only note
 trees. Example: the range holds ``k=1`` at 0x0/0x400, a NameLN at 0x0/0x480 and ``k=0`` at 0x0/0x500. The worker
 prepares ``deferred = (0x480, 60)`` and the batch ``k=0 k=1``. The process that recovers redoes the NameLN first.
 
-A tree that does not fit into the cache is visited once, in the order of its keys, whatever the size of the log: each of
-its nodes is read, changed and evicted once. A run is a batch that was sorted by key and written in chunks. A merge
-takes from the current chunk of every run the records up to the least of the chunks' last keys, and sorts them:
-``list.sort`` finds the pieces sorted already, and keeps the order of the runs for equal keys, which is that of the log.
-A chunk ends where a key ends, so that no later run precedes an earlier one.
+A tree that does not fit into the cache is visited once, in key order, whatever the size of the log: each of its nodes
+is read, changed and evicted once. A run is a batch that was sorted by key and written in chunks. A merge takes the
+smallest of the last keys in the current chunks, takes all records up to that key from every run, and sorts them:
+``list.sort`` recognizes sorted pieces, and keeps the order of the runs for equal keys, which is log order. A chunk
+never ends between two versions of one key, so that no later run precedes an earlier one.
 
 Example, chunks of two: run 0 ``a1 c1 | d1``, run 1 ``a2 b2 | c2``. The first bound is ``b``, which gives ``a1 a2 b2``,
 the second ``c``, which gives ``c1 c2``; then comes ``d1``.
@@ -33,7 +33,7 @@ from engine.tree.bin_node import times_from
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 
-# What a record takes while it waits, apart from its key and data.
+# Memory of a waiting record, apart from its key and data.
 _RECORD_BYTES: Final = 250
 MOST_RECORDS: Final = 200_000
 # The limit in bytes of a batch of MOST_RECORDS without keys and data.
@@ -43,7 +43,8 @@ _NO_LIMIT: Final = 1 << 62
 _KEY: Final = itemgetter(0)
 CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
-# By file the versions that were replaced there: how many, how many of a known size, and the bytes of these.
+# By file, the versions that were replaced in it: their number, the number with a known size, and the total of these
+# sizes.
 Replaced = dict[int, tuple[int, int, int]]
 
 
@@ -51,10 +52,10 @@ class PreparedBatch(NamedTuple):
     """A batch that a worker prepared, in plain values.
 
     Attributes:
-        read: LNs that count and are not in ``runs``.
+        read: number of LNs that are counted and not in ``runs``.
         deferred: entries to decode and redo first: LSN, size, LSN, size, ...
         replaced: versions that the records of ``runs`` replaced.
-        runs: by database its id, the number of its plain versions, and their chunks in the scratch file.
+        runs: for each database its id, the number of its plain versions, and their chunks in the scratch file.
     """
 
     read: int
@@ -67,8 +68,8 @@ class RedoBatch:
     """Records that wait for redo, in log order.
 
     Arguments:
-        most_records, most_bytes: from then on the batch is full.
-        defers: entries that have to be decoded are noted, not redone.
+        most_records, most_bytes: limits at which the batch is full.
+        defers: entries that have to be decoded are noted and not redone.
 
     Attributes:
         rows: the records by database.
@@ -144,28 +145,28 @@ class RedoRuns:
     """The runs of one recovery, by database.
 
     Arguments:
-        chunk: records that are read and written at a time; a merge holds one chunk of every run in memory.
+        chunk: number of records read and written at a time; a merge holds one chunk of every run in memory.
 
     Attributes:
-        records: in all of them.
+        records: number of records in all runs.
     """
 
     def __init__(self, chunk: int = CHUNK) -> None:
         self._chunk = chunk
         self.records = 0
         self._scratch = ScratchFile()
-        # Of each run its chunks, and the file that they are in.
+        # For each run its scratch file, and the places of its chunks.
         self._runs: dict[int, list[tuple[ScratchFile, list[int]]]] = {}
 
     def databases(self) -> list[int]:
-        """Ids of the databases that have runs, in the order in which they came."""
+        """Ids of the databases that have runs, in order of their first run."""
         return list(self._runs)
 
     def add(self, db: DatabaseState, batch: list[Redo]) -> None:
-        """Keep records.
+        """Add records as a run.
 
         Arguments:
-            batch: in log order, all after what the database has so far; it is sorted here.
+            batch: in log order, all after the database's existing records; it is sorted here.
 
         Raises:
             StorageError: the scratch file has no room.
@@ -189,9 +190,9 @@ class RedoRuns:
         self._runs.setdefault(db_id, []).append((scratch, places))
 
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
-        """The records of a database, many at a time: by key, those of one key in log order."""
+        """The records of a database in batches: by key, those of one key in log order."""
         chunks = [_chunks(db, scratch, places) for scratch, places in self._runs[db.id]]
-        # The present chunk of each run, and how far it has been taken: cutting it off would copy the rest each time.
+        # The current chunk of each run with an index; cutting off the used part would copy the rest each time.
         reading: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []
         for source in chunks:
             reading.append((source, next(source), 0))
@@ -212,17 +213,17 @@ class RedoRuns:
             yield taken
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all runs."""
         self._scratch.close()
 
 
 def put_plain(scratch: ScratchFile, batch: list[Redo]) -> list[int]:
-    """Put plain versions whose keys are bytes, sorted by key, as the chunks of a run; returns their places."""
+    """Write plain versions whose keys are bytes, sorted by key, as the chunks of a run; returns their places."""
     return [scratch.put(_plain_chunk(rows)) for rows in _in_chunks(batch, CHUNK)]
 
 
 def plain_rows(scratch: ScratchFile, places: list[int]) -> list[Redo]:
-    """The versions that ``put_plain`` was given."""
+    """The versions that were passed to ``put_plain``."""
     rows: list[Redo] = []
     for place in places:
         rows += _plain_rows_of(marshal.loads(scratch.get(place)))
@@ -230,7 +231,7 @@ def plain_rows(scratch: ScratchFile, places: list[int]) -> list[Redo]:
 
 
 def _plain_chunk(rows: list[Redo]) -> bytes:
-    """Plain versions whose keys are bytes, by columns: that takes half the time of rows."""
+    """Encode plain versions whose keys are bytes, as columns, which takes half the time of rows."""
     lsns = array("q", [row[1] for row in rows])
     sizes = array("q", [row[2] for row in rows])
     return marshal.dumps(([row[0] for row in rows], lsns.tobytes(), sizes.tobytes()))
@@ -253,7 +254,7 @@ def _chunks(db: DatabaseState, scratch: ScratchFile, places: list[int]) -> Itera
 
 
 def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:
-    """A sorted batch in parts; versions of one record stay together."""
+    """Divide a sorted batch into parts; versions of one record stay together."""
     start, count = 0, len(batch)
     while start < count:
         end = min(start + size, count)
@@ -264,12 +265,12 @@ def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:
 
 
 def _frozen(leaf: RecordVersion | None) -> tuple[object, ...] | None:
-    """A version as plain values."""
+    """A version in the form of plain values."""
     return None if leaf is None else (*leaf[:_TIMES], tuple(leaf.times), *leaf[_TIMES + 1 :])
 
 
 def _thawed(values: tuple[object, ...] | None) -> RecordVersion | None:
-    """The version of plain values."""
+    """The version for plain values."""
     if values is None:
         return None
     leaf = RecordVersion._make(values)

@@ -1,7 +1,7 @@
 """Redo of LNs (pass 8; R-REC-50 to R-REC-58).
 
-Redo brings in what finished transactions, and operations without a transaction, wrote since CkptStart. Plain versions
-are collected into a batch straight from the bytes of the log; any other LN is decoded (``_redo_one``). A full batch is
+Redo applies the writes since CkptStart of finished transactions and of non-transactional operations. Plain versions are
+collected into a batch straight from the bytes of the log; any other LN is decoded (``_redo_one``). A full batch is
 sorted and applied. Once the trees have outgrown the cache, batches are kept as sorted runs until the end of the range
 (``RedoRuns``), so that each node is visited once.
 
@@ -56,11 +56,11 @@ from engine.tree.database_state import DatabaseState
 from engine.workers.process import can_fork
 from engine.workers.shared_work import SharedWork
 
-# Versions whose redo needs more than key and LSN, and versions that say what they replace.
+# Flags of versions whose redo needs more than key and LSN, or that record the version they replace.
 _NOT_PLAIN: Final = EMBEDDED
 _REPLACES: Final = HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
-# The part of the cache that records may take while they wait.
+# The fraction of the cache that waiting records may take.
 _BATCH_PART: Final = 4
 _LSN: Final = itemgetter(1)
 
@@ -81,7 +81,7 @@ class RedoPass(LNPass):
         """Start the worker, before undo, if the range is long enough.
 
         Arguments:
-            read_ahead_bytes: the length from which on a worker is started; 0 for never.
+            read_ahead_bytes: minimum length of the range for which a worker is started; 0 for never.
         """
         access, extent = self._ctx.access, self._extent()
         enough = 0 < read_ahead_bytes <= bytes_of(access, extent)
@@ -106,18 +106,19 @@ class RedoPass(LNPass):
         """
         self._hidden = hidden
         count = self._count("REDO_LNS")
-        # Plain versions are collected without a look at resurrected transactions and hidden LSNs.
+        # Plain versions are collected without checking resurrected transactions and hidden LSNs.
         decode_all = bool(self._result.resurrected or hidden) or self._hears_all()
         extent = self._extent()
         progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
         if self._shared is not None and not decode_all:
             for share, done in zip(self._shares, self._shared.results(), strict=True):
                 if done.value is None:
-                    # The part failed in the worker: the disk had no room for runs, say. All runs before it come first.
+                    # The part failed in the worker, for example because the disk had no room for runs. Apply all
+                    # earlier runs first.
                     self._apply_runs(listener)
                     self._redo_range(share, count, progress, decode_all=False)
                     continue
-                # Nodes are visited once, however large the cache is.
+                # With runs, nodes are visited once, however large the cache is.
                 self._runs = self._runs or RedoRuns()
                 for values in done.value:
                     self._keep_prepared(PreparedBatch._make(values), done.scratch, self._runs, count)
@@ -160,7 +161,7 @@ class RedoPass(LNPass):
         access = self._ctx.access
         count.read += part.read
         self._report(part.replaced)
-        # No limit: before the batch is whole nothing of it may be kept, or a deletion could precede the insertion.
+        # No limit: a batch must be kept as a whole, or a deletion could precede the insertion.
         batch = RedoBatch()
         for at in range(0, len(part.deferred), 2):
             lsn, size = part.deferred[at], part.deferred[at + 1]
@@ -172,7 +173,7 @@ class RedoPass(LNPass):
             count.processed += records
             rows = batch.rows.get(db_id)
             if rows:
-                # In log order first, so that versions of one key stay in it when they are sorted by key.
+                # In log order first, so that versions of one key keep that order when they are sorted by key.
                 rows += plain_rows(scratch, places)
                 rows.sort(key=_LSN)
             else:
@@ -180,7 +181,7 @@ class RedoPass(LNPass):
         self._apply(batch)
 
     def _report(self, replaced: Replaced) -> None:
-        """Report to the hook what plain updates have replaced."""
+        """Report to the hook the versions that plain updates have replaced."""
         if self._hook is not None:
             for number, (versions, sized, size_bytes) in replaced.items():
                 self._hook.replaced(number, versions, sized, size_bytes)
@@ -191,7 +192,7 @@ class RedoPass(LNPass):
         lengths = header_lengths(version)
         access, start, committed = self._ctx.access, self._result.ckpt_start_lsn, self._result.fate.committed
         hook = self._hook
-        # The database of the previous entry; None when it has to be looked up.
+        # The database of the previous entry; None if it has to be looked up.
         db: DatabaseState | None = None
         waiting: list[Redo] = []
         for pos in found:
@@ -203,7 +204,8 @@ class RedoPass(LNPass):
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
                 in_txn = number in TRANSACTIONAL
                 flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
-            # Records before CkptStart are on disk; those of unfinished transactions were undone (R-REC-50).
+            # Records before CkptStart are already in the trees on disk; those of unfinished transactions were undone
+            # (R-REC-50).
             if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
                 count.read += 1
                 continue
@@ -215,13 +217,13 @@ class RedoPass(LNPass):
                 # The entry may have created or removed a database, so the next one is looked up again.
                 db = None
                 continue
-            # A full batch was applied in between, and then the batch has another list.
+            # If a full batch was applied in between, the batch has a new list.
             if waiting is not batch.rows.get(db_id):
                 waiting = batch.rows.setdefault(db_id, [])
             count.read += 1
             count.processed += 1
             if flags & _REPLACES and hook is not None:
-                # An obsolete version counts as of the Commit, not as of the LN that replaced it (R-REC-57).
+                # A version becomes obsolete with the Commit, not with the LN that replaced it (R-REC-57).
                 abort_lsn, file, size = replaced_version(data, body, in_txn)
                 if file >= 0:
                     if hook.is_obsolete(file << 32, lsn):
@@ -235,17 +237,17 @@ class RedoPass(LNPass):
                 self._apply(batch)
 
     def _plain(self, before: DatabaseState | None, db_id: int, batch: RedoBatch) -> DatabaseState | None:
-        """The database of an id, if its plain LNs only have to be put into its tree; otherwise None."""
+        """The database with an id, if its plain LNs only have to be put into its tree; otherwise None."""
         if before is not None and before.id == db_id:
             return before
         db = self._catalog.by_id(db_id)
         if db is None or not self._is_batched(db) or db.duplicates:
             return None
-        # Keys that a class compares are objects, and a worker cannot send them.
+        # Keys compared by a class are objects, which a worker cannot send.
         return db if not batch.defers or db.order.plain else None
 
     def _is_batched(self, db: DatabaseState) -> bool:
-        # Names take effect at once, old duplicates have no tree yet, and a learned order cannot be sorted by.
+        # Names take effect at once, old duplicates have no tree yet, and a learned order cannot be used for sorting.
         return db.id != NAMING_DB_ID and db.order.learned is None and not self._legacy.owns(db)
 
     def _redo_one(self, piece: RangePiece, pos: int, batch: RedoBatch, count: PassCount) -> None:
@@ -261,7 +263,7 @@ class RedoPass(LNPass):
         txn_id = record.txn_id
         resurrected = txn_id is not None and txn_id in result.resurrected
         finished = txn_id is None or txn_id in committed
-        # Only a resurrected transaction is redone from firstActive on: no node on disk holds its records (R-REC-50).
+        # Only a resurrected transaction is redone from firstActive on: no node on disk has its records (R-REC-50).
         if not resurrected and (raw.lsn < result.ckpt_start_lsn or not finished):
             return
         if raw.lsn in self._hidden:
@@ -272,10 +274,10 @@ class RedoPass(LNPass):
             return
         count.processed += 1
         if self._hook is not None:
-            # An obsolete version counts as of the Commit, not as of the LN that replaced it (R-REC-57).
+            # A version becomes obsolete with the Commit, not with the LN that replaced it (R-REC-57).
             commit = NULL_LSN if txn_id is None else committed.get(txn_id, NULL_LSN)
             self._hook.redone(raw, record, db, commit)
-        # The deletions of an open transaction stay pending, and a name counts at once: no batch for these.
+        # Deletions of an open transaction stay pending, and a name takes effect at once: these cannot wait in a batch.
         if resurrected or not self._is_batched(db):
             self._redo_at_once(raw, record, db, resurrected)
             return
@@ -295,7 +297,7 @@ class RedoPass(LNPass):
         key = db.order.wrap(record.key)
         self._account(redo_ln(self._ctx, db, key, leaf_of(raw, record, db, resurrected=resurrected)))
         self._keep_room()
-        # A transaction that is still open may yet be undone, and its naming with it (R-REC-56).
+        # A transaction that is still open may yet be undone, together with its naming operations (R-REC-56).
         if isinstance(record.content, NameLN) and not resurrected:
             self._result.note_naming(record, record.content)
 
@@ -310,7 +312,7 @@ class RedoPass(LNPass):
                 if db is not None:
                     self._runs.add(db, rows)
             return
-        # While they are applied the records take part of the cache, and the keeper has to know.
+        # While they are being applied the records take part of the cache, which the keeper has to count.
         ctx.used_bytes += size_bytes
         for db_id, rows in batches.items():
             db = self._catalog.by_id(db_id)
@@ -319,10 +321,10 @@ class RedoPass(LNPass):
         ctx.used_bytes -= size_bytes
 
     def _choose_runs(self, size_bytes: int) -> None:
-        """Keep runs from now on if the cache holds no more batches.
+        """Keep runs from now on if further batches do not fit into the cache.
 
-        A batch takes room twice, while it waits and in the nodes. Once nodes have to leave for it, every further batch
-        would read and evict most of them again.
+        A batch takes memory twice, while it waits and in the nodes. Once nodes have to be evicted for it, every further
+        batch would read and evict most of them again.
         """
         ctx, spill = self._ctx, self._ctx.spill
         is_full = ctx.used_bytes + 2 * size_bytes > self._budget_bytes

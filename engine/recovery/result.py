@@ -1,4 +1,4 @@
-"""What recovery knows and what it reports."""
+"""State and result of recovery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.format.lsn import NULL_LSN
 from engine.recovery.rollback_tracker import FIRST_REPLICATED_TXN_ID, RollbackPeriod
 
 _REMOVE, _TRUNCATE, _RENAME = 2, 3, 4
-# Of a transaction's id: the place in its chunk.
+# Number of lowest bits of a transaction id that index its chunk.
 TXN_BITS: Final = 8
 _CHUNK: Final = 1 << TXN_BITS
 _NONE: Final = array("q", [NULL_LSN]) * _CHUNK
@@ -24,8 +24,8 @@ _NONE: Final = array("q", [NULL_LSN]) * _CHUNK
 class TxnLsns:
     """A mapping of transaction ids to LSNs, for every transaction of the recovery range; iterates over the ids.
 
-    Ids are given out in sequence, so they are kept in arrays of neighbours, eight bytes each; a dictionary would take
-    a hundred bytes for each, and a recovery can meet millions.
+    Ids are allocated in sequence, so they are stored in arrays of neighbouring ids, eight bytes each; a dictionary
+    would take a hundred bytes each, and a recovery can meet millions.
     """
 
     __slots__ = ("_chunks", "_count")
@@ -35,28 +35,28 @@ class TxnLsns:
         self._count = 0
 
     def chunks(self) -> dict[int, array[int]]:
-        """The arrays, by the bits of the ids above ``TXN_BITS``; NULL_LSN for none. To be read only."""
+        """The arrays, by the bits of the ids above ``TXN_BITS``; NULL_LSN for none. Read-only."""
         return self._chunks
 
     def setdefault(self, txn_id: int, lsn: int) -> None:
-        """Note an LSN for a transaction that has none yet."""
+        """Set the LSN of a transaction that has none yet."""
         chunk = self._chunks.get(txn_id >> TXN_BITS)
         if chunk is None:
             chunk = self._chunks[txn_id >> TXN_BITS] = _NONE[:]
-        # Also right for negative ids: shift and mask round towards minus infinity together.
+        # Also right for negative ids: shift and mask both round towards minus infinity.
         at = txn_id & _CHUNK - 1
         if chunk[at] == NULL_LSN:
             chunk[at] = lsn
             self._count += 1
 
     def note_latest(self, txn_ids: Sequence[int], lsns: Sequence[int], types: bytes, wanted: int) -> None:
-        """The same for all entries of a type, which come in log order: the last one of a transaction counts."""
+        """Set the LSNs of all entries of a type, in log order: the last one of a transaction counts."""
         number, chunk = 0, self._chunks.get(0)
         for at in range(len(types)):
             if types[at] != wanted:
                 continue
             txn_id = txn_ids[at]
-            # Neighbours in the log are neighbours here.
+            # Neighbouring entries in the log usually have ids in the same chunk.
             if chunk is None or txn_id >> TXN_BITS != number:
                 number = txn_id >> TXN_BITS
                 chunk = self._chunks.get(number)
@@ -104,7 +104,7 @@ class IdSequences:
         self.replicated_txn = FIRST_REPLICATED_TXN_ID
 
     def take(self, end: CkptEnd) -> None:
-        """Begin with what a checkpoint says."""
+        """Start with the values of a checkpoint."""
         self.saw_node(end.last_local_node_id)
         self.saw_node(end.last_replicated_node_id)
         self.saw_db(end.last_local_db_id)
@@ -115,22 +115,22 @@ class IdSequences:
         self.saw_extinction(end.last_replicated_extinction_id)
 
     def saw_node(self, node_id: int) -> None:
-        """A node id that is in use."""
+        """Note a node id that is in use."""
         self.node = max(self.node, node_id)
         self.replicated_node = min(self.replicated_node, node_id)
 
     def saw_db(self, db_id: int) -> None:
-        """A database id that is in use."""
+        """Note a database id that is in use."""
         self.db = max(self.db, db_id)
         self.replicated_db = min(self.replicated_db, db_id)
 
     def saw_extinction(self, task_id: int) -> None:
-        """An id of an extinction task that is in use."""
+        """Note the id of an extinction task that is in use."""
         self.extinction = max(self.extinction, task_id)
         self.replicated_extinction = min(self.replicated_extinction, task_id)
 
     def saw_txn(self, txn_id: int) -> None:
-        """A transaction id that is in use."""
+        """Note a transaction id that is in use."""
         self.txn = max(self.txn, txn_id)
         self.replicated_txn = min(self.replicated_txn, txn_id)
 
@@ -160,12 +160,12 @@ class PassCount:
 
 
 class TxnFate(NamedTuple):
-    """What the log says of the transactions in the recovery range.
+    """The outcome of the transactions in the recovery range.
 
     Attributes:
         committed: id to LSN of the Commit.
         aborted: id to LSN of the Abort.
-        prepared: id to the Prepare, for those that are neither.
+        prepared: id to the Prepare, for transactions that are neither.
     """
 
     committed: TxnLsns
@@ -174,7 +174,7 @@ class TxnFate(NamedTuple):
 
 
 class ResurrectedTxn:
-    """A transaction that recovery leaves open: prepared, or of a replication stream that broke off (R-REC-47).
+    """A transaction that recovery leaves open: prepared, or of a replication stream that ended before it (R-REC-47).
 
     Attributes:
         lns: LSN, database and key of each of its records, in log order, for relocking.
@@ -191,24 +191,24 @@ class ResurrectedTxn:
 
 
 class RecoveryResult:
-    """What recovery found and did.
+    """The result of recovery.
 
     Attributes:
         end_lsn: the end of the log.
-        cut_bytes: bytes after it.
-        ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: where it began; NULL_LSN for what there is not.
+        cut_bytes: number of bytes after the end.
+        ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: the entries where it began; NULL_LSN if missing.
         checkpoint_id: of that checkpoint.
         passes: counters by pass.
-        undone: transactions whose records were taken back.
+        undone: transactions whose records were undone.
         resurrected: transactions left open.
         rolled_back: LSNs of records that an open rollback period covers and that must become invisible.
         databases_removed: ids of databases that a committed removal or truncation left behind.
-        temporary: ids of temporary databases that were found.
+        temporary: ids of the temporary databases.
         renamed: id to name, of committed renames.
-        new_environment: there was no log.
-        last_entry_is_ckpt_end: nothing was logged after the last checkpoint.
+        new_environment: whether there was no log.
+        last_entry_is_ckpt_end: whether nothing was logged after the last checkpoint.
         periods: top-level rollback periods, latest first.
-        changed: entries before the last file whose checksum is wrong and that were read all the same (D-16).
+        changed: entries before the last file that were read although their checksum is wrong (D-16).
     """
 
     def __init__(self) -> None:
@@ -232,21 +232,21 @@ class RecoveryResult:
         self.changed: list[DamageError] = []
 
     def note_naming(self, record: LN, content: NameLN) -> None:
-        """What a committed naming operation leaves to be finished (R-REC-56)."""
+        """Note what remains to be done for a committed naming operation (R-REC-56)."""
         operation = getattr(record.tail, "operation", 0)
         if operation == _REMOVE:
             self.databases_removed.add(content.db_id)
         elif operation == _TRUNCATE:
             old = getattr(record.tail, "truncated_db_id", None)
             if old is not None:
-                # The name leads to the new, empty database now; the old one has to go.
+                # The name now leads to the new, empty database; the old one has to be removed.
                 self.databases_removed.add(old)
         elif operation == _RENAME:
             self.renamed[content.db_id] = record.key.decode("utf-8", "surrogateescape")
 
 
 def changed_entries(env: str, changed: Sequence[DamageError]) -> RefusedError:
-    """Refuse to go on over entries whose bytes have changed (D-16)."""
+    """The error for entries whose bytes have changed (D-16)."""
     first = changed[0]
     return RefusedError(
         "a file before the last one is damaged, and no checkpoint follows",

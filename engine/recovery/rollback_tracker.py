@@ -1,16 +1,16 @@
-"""Rollback periods: which stretches of log a replica has rolled back, and which LNs are in them.
+"""Rollback periods: the parts of the log that a replica has rolled back, and the LNs in them.
 
 Rules R-RB-1 to 37. At syncup a replica logs RollbackStart (matchpoint M, active transactions), undoes what these
 transactions wrote after M, makes it invisible, and logs RollbackEnd. The period is the log between M and the
-RollbackStart S, both exclusive; it is *open* when its RollbackEnd E is missing, and *before the checkpoint* when
-E < CkptStart.
+RollbackStart S, both exclusive; it is *open* if its RollbackEnd E is missing, and *before the checkpoint* if E <
+CkptStart.
 
 1. **Registration**, in pass 3 of recovery, which reads the log backwards: RollbackStart and RollbackEnd entries build
-   the periods, commits are checked against them. Periods are nested or disjoint, as a rollback is a truncation: nothing
-   that comes later can have a matchpoint inside what was cut off. ``finish`` ends it.
-2. **Use**, in pass 7, backwards again: each LN belongs to the innermost period that encloses it and names its
-   transaction. Before the checkpoint: nothing to do. Otherwise the LN is undone by its transaction's chain
-   (``txn_chain``), and made invisible if the period is open.
+the periods, and commits are checked against them. Periods are nested or disjoint, since a rollback is a truncation: no
+later rollback can have a matchpoint inside the part that was cut off. ``finish`` ends registration.
+2. **Use**, in pass 7, backwards again: each LN belongs to the innermost period that contains it and lists its
+transaction. If the period is before the checkpoint, there is nothing to do. Otherwise the LN is undone by its
+transaction's chain (``engine.txn.chain``), and made invisible if the period is open.
 
 Example (E-RB-1; A to D are the periods, C() a Commit, A() an Abort)::
 
@@ -22,12 +22,12 @@ Example (E-RB-1; A to D are the periods, C() a Commit, A() an Abort)::
     950 -> D    650 -> C    550 -> B    350 -> A    250, 850 -> none: t1 and w are in no list
     550 and 950 become invisible.
 
-Deviations from JE: every LN finds its period, however many periods without LNs lie between (D-2); a RollbackEnd whose
-RollbackStart is missing from what recovery reads is refused (D-4); an LN in the bracket from RollbackStart to
-RollbackEnd always is (D-12). Commits are checked against the top-level period, which encloses all nested ones (D-11).
+Deviations from JE: every LN finds its period, however many periods without LNs are in between (D-2); a RollbackEnd
+without its RollbackStart in the recovery range is refused (D-4); so is an LN between a RollbackStart and its
+RollbackEnd (D-12). Commits are checked against the top-level period, which contains all nested ones (D-11).
 
-``RollbackScan`` rolls the LNs of the periods back during the backward pass (R-RB-30 to R-RB-36); what it shares with
-the rollback of a running replica is in ``engine.txn.rollback``.
+``RollbackScan`` rolls back the LNs of the periods during the backward pass (R-RB-30 to R-RB-36); the code that it
+shares with the rollback of a running replica is in ``engine.txn.rollback``.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class RollbackPeriod:
 
     Attributes:
         matchpoint_lsn, start_lsn: M and S.
-        end_lsn: E; NULL_LSN when the rollback did not complete.
+        end_lsn: E; NULL_LSN if the rollback did not complete.
         active_txn_ids: transactions that were rolled back; None until the RollbackStart has been read.
-        before_checkpoint: the checkpoint has made its effects persistent.
+        before_checkpoint: whether the checkpoint has made its effects persistent.
         children: periods inside it, latest first.
     """
 
@@ -87,11 +87,11 @@ class RollbackPeriod:
         return self.matchpoint_lsn < lsn < self.start_lsn
 
     def lists(self, txn_id: int) -> bool:
-        """Whether the transaction was rolled back."""
+        """Whether the period lists the transaction as rolled back."""
         return self.active_txn_ids is not None and txn_id in self.active_txn_ids
 
     def chain(self, txn_id: int, last_lsn: int, log: ChainLog) -> TxnChain:
-        """The chain of a transaction; made at first use, from the transaction's last LN in the period."""
+        """The chain of a transaction; created on first use, from the transaction's last LN in the period."""
         chain = self._chains.get(txn_id)
         if chain is None:
             chain = self._chains[txn_id] = TxnChain(last_lsn, txn_id, self.matchpoint_lsn, log)
@@ -99,7 +99,7 @@ class RollbackPeriod:
 
     def walk(self) -> Iterator[RollbackPeriod]:
         """The period and all periods in it."""
-        # Nesting is as deep as the log makes it, so no recursion.
+        # The log determines the depth of nesting, so no recursion.
         stack = [self]
         while stack:
             period = stack.pop()
@@ -115,7 +115,7 @@ class RollbackTracker:
     """The rollback periods of a log.
 
     Arguments:
-        ckpt_start_lsn: CkptStart of the checkpoint that recovery begins with; NULL_LSN without one.
+        ckpt_start_lsn: CkptStart of the checkpoint where recovery begins; NULL_LSN if there is none.
 
     Attributes:
         periods: top-level periods, latest first.
@@ -129,18 +129,18 @@ class RollbackTracker:
         self._path: list[RollbackPeriod] = []
 
     def register_end(self, record: RollbackEnd, lsn: int) -> None:
-        """Note a RollbackEnd read at ``lsn``; entries come latest first.
+        """Note a RollbackEnd read at ``lsn``; entries are registered latest first.
 
         Raises:
             DamageError: it contradicts a later rollback.
         """
         self._expect_registration(lsn)
         self._innermost(lsn, record.matchpoint_lsn, record.rollback_start_lsn, is_end=True)
-        # The active ids are known only when its RollbackStart is read, which stands before it in the log.
+        # The active ids are in its RollbackStart, which comes earlier in the log and is read later.
         self._attach(RollbackPeriod(record.matchpoint_lsn, record.rollback_start_lsn, lsn, self._ckpt_start_lsn))
 
     def register_start(self, record: RollbackStart, lsn: int) -> None:
-        """Note a RollbackStart read at ``lsn``; entries come latest first.
+        """Note a RollbackStart read at ``lsn``; entries are registered latest first.
 
         Raises:
             DamageError: it contradicts a later rollback.
@@ -164,10 +164,10 @@ class RollbackTracker:
             self._fail(f"commit of transaction {txn_id} within a rollback period", lsn)
 
     def target_under_construction(self, lsn: int, txn_id: int) -> RollbackPeriod | None:
-        """The period of an LN that pass 3 itself meets, an old transactional MapLN (R-RB-37)."""
+        """The period of an LN that pass 3 itself reads, which is an old transactional MapLN (R-RB-37)."""
         for period in reversed(self._path):
             if lsn > period.matchpoint_lsn:
-                # The innermost one decides; a parent that lists the transaction is not asked (R-RB-37).
+                # The innermost period decides, even if a parent lists the transaction (R-RB-37).
                 return period if period.contains(lsn) and period.lists(txn_id) else None
         return None
 
@@ -175,8 +175,8 @@ class RollbackTracker:
         """End registration.
 
         Arguments:
-            first_lsn: where pass 3 ended (firstActiveLsn); NULL_LSN when it read the whole log. A period whose
-                RollbackStart lies before it has no LN in what recovery reads, and JE opens such logs.
+            first_lsn: where pass 3 ended (firstActiveLsn); NULL_LSN if it read the whole log. A period whose
+                RollbackStart lies before it has no LN in the recovery range, and JE opens such logs.
 
         Raises:
             DamageError: a RollbackEnd has no RollbackStart (R-RB-15, D-4).
@@ -192,13 +192,13 @@ class RollbackTracker:
             yield from period.walk()
 
     def scanner(self, log: ChainLog) -> RollbackScanner:
-        """What pass 7 asks about each LN. Registration must be finished."""
+        """The scanner for the LNs of pass 7. Registration must be finished."""
         if self._registering:
             raise JetoolError("rollback periods are used before all of them are known")
         return RollbackScanner(self.periods, log)
 
     def describe(self) -> str:
-        """The periods as one text, latest first; of very many only the first few."""
+        """The periods as text, latest first; only the first few if there are many."""
         shown = [str(period) for period in islice(self.walk(), _SHOWN + 1)]
         if len(shown) > _SHOWN:
             shown[-1] = "..."
@@ -210,19 +210,19 @@ class RollbackTracker:
 
     def _innermost(self, lsn: int, matchpoint_lsn: int, start_lsn: int, *, is_end: bool) -> RollbackPeriod | None:
         """The innermost period on the path that contains a RollbackStart or RollbackEnd (R-RB-11 to 13)."""
-        # The log is read backwards: what lies before a period's matchpoint never comes into it again.
+        # The log is read backwards: after passing a period's matchpoint, no entry belongs to it any more.
         while self._path and lsn < self._path[-1].matchpoint_lsn:
             self._path.pop()
         if not self._path:
             return None
         period = self._path[-1]
-        # The period is closed by a RollbackEnd after it; a second one has no start of its own (R-RB-12).
+        # The period ends with the RollbackEnd after it; a second RollbackEnd has no RollbackStart (R-RB-12).
         if is_end and lsn >= period.start_lsn:
             self._fail("two RollbackEnds in a row", lsn)
         if not is_end and lsn == period.start_lsn:
-            # The RollbackStart of a period that its RollbackEnd has announced: it brings the active ids (R-RB-14).
+            # The RollbackStart of a period whose RollbackEnd was read before: it adds the active ids (R-RB-14).
             return period
-        # Neither nested nor disjoint: a rollback cannot reach into what an earlier one cut off (R-RB-16).
+        # Neither nested nor disjoint: a rollback cannot extend into the part that an earlier one cut off (R-RB-16).
         if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
             name = "RollbackEnd" if is_end else "RollbackStart"
             self._fail(f"{name} intersects the rollback period {period}", lsn)
@@ -243,7 +243,7 @@ class RollbackTracker:
 
 
 class RollbackScanner:
-    """Answers pass 7 for one LN after the other, in any order of LSNs, and collects what must become invisible."""
+    """Handles the LNs of pass 7, in any order, and collects those that must become invisible."""
 
     def __init__(self, periods: list[RollbackPeriod], log: ChainLog) -> None:
         self._log = log
@@ -255,7 +255,7 @@ class RollbackScanner:
         self._to_hide: list[int] = []
 
     def find(self, lsn: int, txn_id: int) -> RollbackPeriod | None:
-        """The period that an LN belongs to (R-RB-4): the innermost that contains it and lists its transaction.
+        """The period of an LN (R-RB-4): the innermost one that contains it and lists its transaction.
 
         Raises:
             DamageError: an LN of a replicated transaction between a RollbackStart and its RollbackEnd (R-RB-22).
@@ -270,14 +270,14 @@ class RollbackScanner:
         return found
 
     def version_before(self, period: RollbackPeriod, lsn: int, txn_id: int, *, invisible: bool) -> RecordVersion | None:
-        """The version that undoing an LN returns to; None when there is nothing to do.
+        """The version to which undoing an LN returns; None if there is nothing to do.
 
-        The caller does not ask when the LN's database is gone (R-RB-31). It counts the LN obsolete, inexact.
+        Not called if the LN's database is gone (R-RB-31). The caller counts the LN obsolete, inexactly.
 
         Arguments:
-            period: what ``find`` answered.
+            period: the result of ``find``.
             lsn, txn_id: the LN.
-            invisible: whether its entry has the invisible bit already.
+            invisible: whether its entry already has the invisible bit.
 
         Raises:
             DamageError: the transaction's chain is broken.
@@ -292,7 +292,7 @@ class RollbackScanner:
         return before
 
     def take_invisible(self) -> list[int]:
-        """LSNs to be made invisible before redo reads the log, ascending (R-RB-32). Each is handed out once."""
+        """LSNs to be made invisible before redo reads the log, ascending (R-RB-32). Each is returned once."""
         lsns, self._to_hide = sorted(self._to_hide), []
         return lsns
 
@@ -312,7 +312,7 @@ class RollbackScanner:
 
 
 class _Row:
-    """Disjoint periods of one level, to be searched by LSN."""
+    """Disjoint periods of one level, searchable by LSN."""
 
     __slots__ = ("_matchpoints", "_periods")
 
@@ -333,7 +333,7 @@ class RollbackScan:
         tracker: the periods; registration is finished.
 
     Attributes:
-        is_idle: there are no periods.
+        is_idle: whether there are no periods.
     """
 
     def __init__(self, ctx: TreeContext, find: DatabaseFinder, tracker: RollbackTracker) -> None:
@@ -343,13 +343,13 @@ class RollbackScan:
         self.is_idle = not tracker.periods
 
     def consume(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> bool:
-        """Roll one LN back if it belongs to a period; True when it does, whatever was left to do."""
+        """Roll one LN back if it belongs to a period; True if it does, even if there was nothing to do."""
         if self.is_idle or record.txn_id is None:
             return False
         period = self._scanner.find(raw.lsn, record.txn_id)
         if period is None:
             return False
-        # The LN belongs to the period all the same; its chain skips databases that are gone (R-RB-31).
+        # The LN still belongs to the period; its chain skips databases that are gone (R-RB-31).
         if db is None:
             return True
         before = self._scanner.version_before(

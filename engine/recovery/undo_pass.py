@@ -1,12 +1,12 @@
-"""Undo of LNs (pass 7; R-REC-43 to R-REC-48, R-RB-30 to R-RB-33), and what it has in common with redo (``LNPass``).
+"""Undo of LNs (pass 7; R-REC-43 to R-REC-48, R-RB-30 to R-RB-33), and the base class it shares with redo (``LNPass``).
 
-Both passes look at every LN between firstActive and the end of the log, and read few fields of most entries where
-they lie: undo needs the transaction id, to see that the transaction has committed; redo needs database, key and LSN
-too. A record is decoded only for an uncommon entry, or when the hook needs it.
+Both passes process every LN between firstActive and the end of the log, and read only a few fields of most entries in
+place: undo needs the transaction id, to see that the transaction has committed; redo also needs database, key and LSN.
+Only uncommon entries are decoded, and others if the hook needs the record.
 
-Undo goes backward, and takes back what unfinished transactions and rollback periods left in the trees. Example:
-transaction 12 wrote ``k=1`` at 0x0/0x400 and ``k=2`` at 0x0/0x480, and has no end. Undo meets 0x480 first and puts the
-slot back to 0x400; at 0x400 it puts the slot back to the version before the transaction.
+Undo goes backwards and removes from the trees the writes of unfinished transactions and rollback periods. Example:
+transaction 12 wrote ``k=1`` at 0x0/0x400 and ``k=2`` at 0x0/0x480, and has no end. Undo meets 0x480 first and sets the
+slot back to 0x400; at 0x400 it sets the slot back to the version before the transaction.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.tree.apply import SlotChange, undo_ln, version_before
 from engine.tree.context import TreeContext
 
-# Undo has to look at LNs of transactions that have not committed, and at provisional ones.
+# Undo processes LNs of transactions that have not committed, and provisional LNs.
 _OPEN: Final = [
     0 if number not in UNDO_LNS else KEEP if flags & (PROVISIONAL | BEFORE_CKPT_END) else LOOK
     for flags in range(TYPES)
@@ -44,13 +44,13 @@ _NEVER_FULL: Final = 1 << 62
 
 
 class LNPassParts(NamedTuple):
-    """What a pass over LNs works with.
+    """The data of a pass over LNs.
 
     Attributes:
-        ctx, catalog: trees and databases after the IN passes.
-        result: the sets of pass 3; the passes add what they find.
+        ctx, catalog: the trees and databases, after the IN passes.
+        result: the outcomes from pass 3; the passes add their results.
         legacy: duplicates of log versions 6 and 7.
-        hook: is called for every LN that is redone or undone.
+        hook: called for every LN that is redone or undone.
         keeper: evicts nodes. Without it all nodes stay in memory.
     """
 
@@ -93,7 +93,7 @@ class UndoPass(LNPass):
 
     Arguments:
         tracker: the rollback periods.
-        replicated: unfinished replicated transactions stay open.
+        replicated: whether unfinished replicated transactions stay open.
 
     Attributes:
         hidden: LSNs that were rolled back; redo must skip them.
@@ -106,7 +106,7 @@ class UndoPass(LNPass):
         self.hidden: set[int] = set()
 
     def run(self, listener: Listener = SILENT) -> None:
-        """Take back what unfinished transactions and rollback periods left in the trees."""
+        """Undo the writes of unfinished transactions and rollback periods in the trees."""
         result = self._result
         count = self._count("UNDO_LNS")
         extent = self._extent()
@@ -115,11 +115,11 @@ class UndoPass(LNPass):
             for raw in self._unfinished(piece, count):
                 self._undo_one(raw, count)
             progress.add(len(piece.data))
-        # Redo skips them already; the bits are set on disk once recovery has succeeded.
+        # Redo already skips them; the bits are set on disk once recovery has succeeded.
         result.rolled_back = self._rollback.take_invisible()
 
     def _unfinished(self, piece: RangePiece, count: PassCount) -> Iterator[RawEntry]:
-        """LNs that undo has to look at, the last one first."""
+        """LNs that undo has to process, the last one first."""
         committed, idle = self._result.fate.committed, self._rollback.is_idle
         lsn, version, data = piece
         lengths = header_lengths(version)
@@ -127,20 +127,20 @@ class UndoPass(LNPass):
             self._ctx.access.at_lsn = lsn + pos
             flags = data[pos + FLAGS_AT]
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
-                # Most entries are of committed transactions: their id is enough.
+                # Most entries belong to committed transactions: their id is enough.
                 count.read += 1
                 peeked = transaction_of(data, pos + lengths[data[pos + TYPE_AT] | flags << 8], version)
                 if peeked is None or peeked not in committed:
                     yield raw_at(piece, pos)
                 continue
             raw = raw_at(piece, pos)
-            # LNs are provisional in temporary databases only, which recovery removes (R-REC-26).
+            # Only LNs in temporary databases are provisional, and recovery removes those (R-REC-26).
             if not is_provisional(raw, self._result.ckpt_end_lsn):
                 count.read += 1
                 yield raw
 
     def _candidates(self, piece: RangePiece, count: PassCount) -> list[int]:
-        """Where LNs begin that undo may have to look at, ascending; others are only counted."""
+        """Positions of LNs that undo may have to process, ascending; others are only counted."""
         flag_bytes = bytes_before_database(piece.version)
         if not self._rollback.is_idle or not flag_bytes:
             return positions(piece, UNDO_LNS)
@@ -156,19 +156,19 @@ class UndoPass(LNPass):
         txn_id = record.txn_id
         if txn_id is None:
             return
-        # Also of transactions without an end: their ids are used up (R-REC-15).
+        # Also for transactions without an end: their ids are used (R-REC-15).
         result.ids.saw_txn(txn_id)
         db = self._catalog.by_id(record.db_id)
-        # Before any node is fetched: here recovery relies on none.
+        # Before any node is fetched, while recovery holds no node.
         self._keep_room()
         if self._rollback.consume(raw, record, db):
-            # Redo would meet it before its invisible bit is on disk (R-RB-32).
+            # Redo would otherwise process it, since its invisible bit is not on disk yet (R-RB-32).
             self.hidden.add(raw.lsn)
             count.processed += 1
         elif txn_id in committed:
             return
         elif txn_id in prepared or self._is_replay(raw, txn_id, aborted):
-            # The order of these tests is R-REC-43; an aborted transaction falls through and is undone once more.
+            # The order of these tests is that of R-REC-43; an aborted transaction reaches the end and is undone again.
             self._resurrect(raw, txn_id)
         elif is_invisible(raw.flags, raw.version):
             return
@@ -177,8 +177,8 @@ class UndoPass(LNPass):
         else:
             count.processed += 1
             result.undone.add(txn_id)
-            # What an Abort before CkptStart took back was counted then; the summary that says so may be older than the
-            # interval, in which the hook looks for it (R-REC-19).
+            # An Abort before CkptStart was counted then. The summary with that count may be older than the range in
+            # which the hook searches for it (R-REC-19).
             if self._hook is not None and not NULL_LSN < aborted.get(txn_id) < result.ckpt_start_lsn:
                 self._hook.undone(raw, record, db)
             if self._legacy.owns(db):

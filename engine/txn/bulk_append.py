@@ -1,8 +1,8 @@
-"""Records in the order of their keys, to the end of a database without other users.
+"""Appending records in key order to the end of a database without other users.
 
-Who fills a new environment needs no locks, no transaction, and no search for each record: all go into the last BIN
-until it is full. They are logged as records without a transaction, so that each is there when it is durable, and none
-of them can be taken back. Databases with duplicates, comparators or deferred writes take ``Records.put``.
+Filling a new environment needs no locks, no transaction, and no search for each record: all records go into the last
+BIN until it is full. They are logged as non-transactional records, so each exists once it is durable, and none can be
+undone. Databases with duplicates, comparators or deferred writes use ``Records.put``.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _NO_TXN: Final = (NULL_LSN, None, NULL_LSN)
 
 
 def can_append(ctx: TreeContext, db: DatabaseState) -> bool:
-    """Whether ``append`` serves a database."""
-    # Since v19 a record has times, and its key stands elsewhere.
+    """Whether ``append`` can be used for a database."""
+    # Since v19 a record has times, and its key is in a different place.
     is_usual = ctx.writer is not None and ctx.writer.version < LN_KEY_FIRST
     return is_usual and db.order.plain and not (db.duplicates or db.deferred or db.internal)
 
 
 def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes, int]]) -> None:
-    """Add records; who calls keeps the budget of the cache afterwards.
+    """Add records; the caller keeps the cache within its budget afterwards.
 
     Arguments:
-        db: for which ``can_append`` holds.
-        records: key, data and expiration, by key, all after what the database has.
+        db: a database for which ``can_append`` is True.
+        records: key, data and expiration, in key order, all after the existing keys.
 
     Raises:
-        RefusedError: a key is not after the one before. StorageError: the log cannot be written.
+        RefusedError: a key is not after the previous one. StorageError: the log cannot be written.
     """
     writer = ctx.writer
     assert writer is not None
@@ -50,7 +50,7 @@ def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes
         while done < len(records):
             node = bin_for_insert(ctx, db, records[done][0])
             last = node.keys[-1] if node.keys else b""
-            # As many as the node takes.
+            # As many records as the node has room for.
             taken = records[done : done + node.max_entries - len(node.keys)]
             done += len(taken)
             bodies: list[bytes] = []

@@ -1,19 +1,19 @@
-"""The chain of one transaction's LNs: what each of them is reverted to when the end of the chain is rolled back.
+"""The chain of one transaction's LNs: the version to which each is reverted when the end of the chain is rolled back.
 
-Rules R-RB-40 to 44. An abort returns a record to what it was before the transaction, and each LN entry says what that
-was. A rollback to a matchpoint returns it to the version *at the matchpoint*, which may be one of the same transaction;
-no entry says which, so the chain is walked from the transaction's last LN backwards by last-LSN:
+Rules R-RB-40 to 44. An abort returns a record to its version before the transaction, which each LN entry records. A
+rollback to a matchpoint returns it to the version *at the matchpoint*, which may belong to the same transaction. No
+entry records that version, so the chain is walked backwards from the transaction's last LN by last-LSN:
 
-* An entry after the matchpoint will be undone. As long as no earlier entry of the transaction wrote the same record, it
+* An entry after the matchpoint will be undone. Unless an earlier entry of the transaction wrote the same record, it
   reverts to the version before the transaction, from its own abort information.
-* When an earlier entry wrote the record, the revert information of the later one is corrected to point to it.
+* If an earlier entry wrote the record, the later one reverts to that entry instead.
 * Entries at or before the matchpoint stay, write-locked.
 
-Example (E-RB-4): A@10 and B@20 are committed, then one transaction writes 31 UPD A, 32 DEL A, 33 UPD B, 34 INS A,
-35 INS C. With the matchpoint below 31 the revert information is, in the order in which it is used: 35 -> NULL (no such
-record), 34 -> 32 pending deleted, 33 -> 20, 32 -> 31, 31 -> 10. With the matchpoint at 32 the last two stay.
+Example (E-RB-4): A@10 and B@20 are committed, then one transaction writes 31 UPD A, 32 DEL A, 33 UPD B, 34 INS A, 35
+INS C. With the matchpoint below 31 the revert information is, in the order of its use: 35 -> NULL (no such record), 34
+-> 32 pending deleted, 33 -> 20, 32 -> 31, 31 -> 10. With the matchpoint at 32 the last two stay.
 
-A version that was a deletion gives *pending* deleted, not known deleted: a later step may bring the record back.
+A version that was a deletion becomes *pending* deleted, not known deleted: a later step may restore the record.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ChainEntry(NamedTuple):
 
 
 class ChainDatabase(Protocol):
-    """What the chain must know of a database."""
+    """The properties of a database that the chain needs."""
 
     @property
     def comparator(self) -> Callable[[bytes, bytes], int] | None:
-        """Order of the stored keys, where keys with different bytes can be the same record; None: bytes decide."""
+        """Order of the stored keys, if keys with different bytes can be the same record; None: compare the bytes."""
 
     @property
     def key_updates(self) -> bool:
@@ -51,22 +51,22 @@ class ChainDatabase(Protocol):
 
 
 class ChainLog(Protocol):
-    """Where the chain finds entries and databases."""
+    """Gives entries and databases to the chain."""
 
     def read_ln(self, lsn: int) -> ChainEntry:
         """The LN at an LSN, invisible or not.
 
         Raises:
-            NotFoundError: its file is gone.
-            DamageError: there is no LN.
+            NotFoundError: its file is missing.
+            DamageError: there is no LN at the LSN.
         """
 
     def database(self, db_id: int) -> ChainDatabase | None:
-        """A database, or None when it has been removed since."""
+        """A database, or None if it has been removed since."""
 
 
 class TxnChain:
-    """The part of a transaction that is rolled back, and the part that stays.
+    """The part of a transaction that is rolled back, and the part that remains.
 
     Arguments:
         last_lsn: the transaction's last LN.
@@ -75,11 +75,11 @@ class TxnChain:
         log: entries and databases.
 
     Attributes:
-        remaining_lsns: LNs at or before the matchpoint, latest first; they stay locked.
+        remaining_lsns: LNs at or before the matchpoint, latest first; they remain locked.
         last_valid_vlsn: VLSN of the latest of these that has one, else NULL_VLSN.
 
     Raises:
-        DamageError: an entry is missing, belongs to another transaction, or the chain does not go backwards.
+        DamageError: an entry is missing, belongs to another transaction, or the chain does not lead backwards.
     """
 
     __slots__ = ("_order", "_reverts", "last_valid_vlsn", "remaining_lsns", "txn_id")
@@ -94,28 +94,28 @@ class TxnChain:
         while lsn != NULL_LSN:
             entry = self._read(lsn, log)
             database = log.database(entry.ln.db_id)
-            # Of a database that is gone there is nothing to take back, but the chain leads on (R-RB-31).
+            # In a removed database there is nothing to undo, but the chain continues (R-RB-31).
             if database is not None:
                 self._add(lsn, entry, database, matchpoint_lsn, waiting)
-            # A chain that does not go backwards would never end.
+            # A chain that does not lead backwards would never end.
             if entry.ln.last_lsn >= lsn:
                 raise self._damaged(lsn, f"it names {format_lsn(entry.ln.last_lsn)} as the entry before it")
             lsn = entry.ln.last_lsn
         self._order = deque(sorted(self._reverts, reverse=True))
 
     def __len__(self) -> int:
-        """LNs that are still to be undone."""
+        """The number of LNs still to be undone."""
         return len(self._order)
 
     def next_lsn(self) -> int:
-        """The LN that must be undone next, the latest that is left; NULL_LSN when none is."""
+        """The LN to undo next, the latest of the remaining ones; NULL_LSN if there are none."""
         return self._order[0] if self._order else NULL_LSN
 
     def take(self, lsn: int) -> RecordVersion:
-        """What undoing the LN puts into the slot. Each LN is taken once, latest first (R-RB-42).
+        """The version that undoing the LN puts into the slot. Each LN is taken once, latest first (R-RB-42).
 
         Raises:
-            DamageError: the LN is not the next of the chain.
+            DamageError: the LN is not the next one of the chain.
         """
         if self.next_lsn() != lsn:
             raise self._damaged(lsn, f"the chain expects {format_lsn(self.next_lsn())} to be rolled back before it")
@@ -136,12 +136,12 @@ class TxnChain:
     ) -> None:
         ln = entry.ln
         record = waiting.name(ln, database)
-        # A later LN of the same record returns to this one, not to the version before the transaction (R-RB-41).
+        # A later LN of the same record reverts to this one, not to the version before the transaction (R-RB-41).
         later = waiting.latest.pop(record, None)
         if later is not None:
             self._reverts[later] = RecordVersion(
                 lsn=lsn,
-                # Not known deleted: a later step may bring the record back (R-RB-43).
+                # Not known deleted: a later step may restore the record (R-RB-43).
                 pending_deleted=ln.data is None,
                 key=ln.key if database.key_updates else None,
                 data=ln.data if ln.embedded else None,
@@ -151,7 +151,7 @@ class TxnChain:
                 tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
-            # For the time being; an earlier LN of the record corrects it.
+            # Preliminary; an earlier LN of the record replaces it.
             self._reverts[lsn] = version_before(ln, lsn)
             waiting.latest[record] = lsn
             return
@@ -170,10 +170,10 @@ class TxnChain:
 
 
 class _PendingRecords:
-    """Which LN of the walk waits for an earlier version of its record.
+    """The LNs of the walk for which an earlier version of their record may still be found.
 
-    Records are named by database and key. Under a comparator the key stands for all keys that compare equal to it: the
-    keys that were met are kept in order, and found again by bisection.
+    Records are identified by database and key. Under a comparator one key stands for all keys that compare equal to it:
+    the keys found so far are kept sorted, and searched by bisection.
     """
 
     __slots__ = ("_keys", "latest")
@@ -183,7 +183,7 @@ class _PendingRecords:
         self._keys: dict[int, list[bytes]] = {}
 
     def name(self, ln: LN, database: ChainDatabase) -> tuple[int, bytes]:
-        """The name of the record that an LN wrote."""
+        """The identifier of the record that an LN wrote."""
         compare = database.comparator
         if compare is None:
             return ln.db_id, ln.key

@@ -1,17 +1,17 @@
-"""Finding deadlocks: who waits for whom, and who gives way.
+"""Finding deadlocks, and choosing the transaction that gives way.
 
 Rule R-TXN-25. A waiting request waits for every owner that conflicts with it and, because queues are first in first
-out, for every request in front of it. Requests are nodes; a group of lockers that owns a lock stands for all of its
-own waiting requests. The requester searches breadth first for the shortest way back to its own group; the table holds
-its mutex meanwhile, so what it sees is one moment.
+out, for every request in front of it. Requests are nodes; a group of lockers that owns a lock stands for all of its own
+waiting requests. The requester searches breadth first for the shortest path back to its own group. The table holds its
+mutex meanwhile, so the search sees a consistent state.
 
-One cycle has one victim, the **youngest** locker: the one with the highest id (ids count up, replicated ones down
-from -10, so the highest absolute value). The longest-running transaction therefore always survives, and the choice is
-the same whichever thread finds the cycle. Importunate lockers, which must not fail, are chosen only when there are no
+One cycle has one victim, the **youngest** locker, which has the highest id (ids count up, replicated ones down from
+-10, so the highest absolute value). The longest-running transaction therefore always survives, and the choice does not
+depend on the thread that finds the cycle. Importunate lockers, which must not fail, are chosen only if there are no
 others.
 
-Example: T1 owns A, T2 owns B and C, T3 owns D. T2 waits for A, T1 asks for B: cycle T1, T2; the victim is T2, and T1,
-which found the cycle, goes on waiting until T2 has released B.
+Example: T1 owns A, T2 owns B and C, T3 owns D. T2 waits for A, T1 requests B: the cycle is T1, T2; the victim is T2,
+and T1, which found the cycle, continues to wait until T2 has released B.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def find_cycle(start: Waiter, waiting: WaitingGroups) -> list[Waiter]:
     """The shortest cycle through a request.
 
     Arguments:
-        start: a request that waits.
-        waiting: all requests that wait, by group.
+        start: a waiting request.
+        waiting: all waiting requests, by group.
 
     Returns:
         The requests of the cycle, beginning with ``start``, or an empty list.
@@ -58,7 +58,7 @@ def choose_victim(cycle: Sequence[Waiter]) -> Waiter:
 
 
 def describe_cycle(cycle: Sequence[Waiter]) -> str:
-    """The cycle as one text for the victim's message."""
+    """The cycle as text for the victim's error message."""
     return " -> ".join(
         f"transaction {waiter.locker.id} wants {waiter.lock_type.name} at {format_lsn(waiter.lock.lsn)}"
         for waiter in cycle
@@ -66,7 +66,7 @@ def describe_cycle(cycle: Sequence[Waiter]) -> str:
 
 
 def _waited_for(waiter: Waiter) -> Iterator[Hashable]:
-    # Owners first: a cycle that an owner closes needs no release of anybody else's place in the queue.
+    # Owners first: a cycle closed by an owner does not depend on another waiter's place in the queue.
     home = waiter.locker.group
     for owner in waiter.lock.in_the_way(waiter):
         yield owner.group

@@ -1,7 +1,7 @@
-"""The LN of a write: its type, its flags and fields, its body.
+"""Building the LN of a write: type, flags, fields, encoded body.
 
-What an LN says of the past: *abort* fields describe the version before the transaction, *prior* fields the size of the
-version that it replaces (je-log-format.md 7.3).
+An LN describes earlier versions: the *abort* fields are the version before the transaction, the *prior* fields the size
+of the version that it replaces (je-log-format.md 7.3).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from engine.txn.payload import Payload
 from engine.txn.txn import Txn
 
 _NO_RECORD: Final = RecordVersion(lsn=NULL_LSN)
-# What an LN's flags and flags2 say, and the size and file of the version that it replaces (0 and -1: not said).
+# The flags and flags2 of an LN, and the size and file of the version that it replaces (0 and -1: not recorded).
 Marks = tuple[int, int, int, int]
 
 
 def marks_of(
     node: BIN, index: int, exact: bool, payload: Payload, locker: Txn, before: RecordVersion, embedded: bool
 ) -> Marks:
-    """The flags of an LN that is written to a slot, and what it says of the version there."""
+    """The flags of an LN that is written to a slot, with the size and file of the slot's current version."""
     if not exact and not payload.expiration and before.lsn == NULL_LSN:
-        # The insertion of a record that never was.
+        # An insertion of a record that never existed.
         return ln_codec.EMBEDDED if embedded else 0, 0, 0, -1
     old_lsn = node.lsns[index] if exact else NULL_LSN
     old_state = node.states[index] if exact else KNOWN_DELETED
@@ -43,10 +43,10 @@ def marks_of(
     flags |= ln_codec.HAS_EXPIRATION if payload.expiration else 0
     flags2 = 0
     prior_size = node.sizes[index] if exact else 0
-    # Who redoes this LN counts the prior version obsolete by size and file (R-REC-57).
+    # Redo of this LN counts the prior version obsolete by its size and file (R-REC-57).
     if prior_size and not old_state & (DELETED | SLOT_EMBEDDED) and not node.db.duplicates:
         flags2 |= ln_codec.HAS_PRIOR_SIZE
-        # When the prior version is the abort version its file is that of the abort LSN.
+        # If the prior version is the abort version, the abort LSN already gives its file.
         if not locker.transactional or before.lsn != old_lsn:
             flags2 |= ln_codec.HAS_PRIOR_FILE
     if locker.transactional:
@@ -58,7 +58,7 @@ def marks_of(
 
 
 def user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: Marks) -> bytes:
-    """The LN of a user record, encoded without making the record."""
+    """The LN of a user record, encoded without creating the record object."""
     flags, flags2, prior_size, prior_file = marks
     rare = encode_rare(flags, flags2, before.data, before.expiration, payload.expiration, prior_size, prior_file)
     txn = before.lsn, locker.id if locker.transactional else None, locker.last_lsn
@@ -68,7 +68,7 @@ def user_body(db: DatabaseState, key: Key, payload: Payload, locker: Txn, before
 def record_of(
     db: DatabaseState, key: Key, payload: Payload, locker: Txn, before: RecordVersion, marks: Marks
 ) -> ln_codec.LN:
-    """The LN, without times."""
+    """The LN record, without times."""
     flags, flags2, prior_size, prior_file = marks
     return ln_codec.LN(
         flags=flags, flags2=flags2, flags3=0, db_id=db.id, abort_lsn=before.lsn,
@@ -81,7 +81,7 @@ def record_of(
 
 
 def with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: RecordVersion) -> ln_codec.LN:
-    """An LN with what v19 and v26 add: its own times, and those of the version before the transaction."""
+    """An LN with the fields of v19 and v26: its own times, and those of the version before the transaction."""
     flags2, flags3 = record.flags2, 0
     if record.txn_id is not None:
         flags2 |= ln_codec.HAS_ABORT_MODIFICATION_TIME if before.times.modified else 0
@@ -102,25 +102,27 @@ def with_times(record: ln_codec.LN, number: int, version: int, times: Times, bef
 def marshalled(
     number: int, version: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
 ) -> tuple[bytes, Callable[[], bytes] | None]:
-    """The body now; and, of content that counts the entry itself, what encodes it when it is logged."""
+    """The body for now. For content that counts the entry itself, also a function that encodes the final body when
+    it is logged.
+    """
     if refresh is None:
         return encode_body(number, version, record), None
 
     def marshal() -> bytes:
         return encode_body(number, version, record._replace(content=refresh()))
 
-    # Encoded now for the size; under the latch the content is up to date.
+    # Encoded now for its size; the later call under the latch has the current content.
     return marshal(), marshal
 
 
 def version_before(node: BIN, index: int, exact: bool) -> RecordVersion:
-    """The version that is in a slot now, as a transaction's first write of the record finds it (R-TXN-33)."""
-    # No abort LSN: undo makes the slot known deleted (R-TXN-33).
+    """The current version in a slot, as found by a transaction's first write of the record (R-TXN-33)."""
+    # No abort LSN: then undo makes the slot known deleted (R-TXN-33).
     if not exact or node.lsns[index] == NULL_LSN:
         return _NO_RECORD
     state = node.states[index]
     deleted = bool(state & DELETED)
-    # Its data goes into the LN, since its own entry may be cleaned before an abort (R-TREE-42).
+    # The data is included in the LN, since the version's own entry may be cleaned before an abort (R-TREE-42).
     embedded = bool(state & SLOT_EMBEDDED) and not deleted
     return record_version(
         lsn=node.lsns[index],

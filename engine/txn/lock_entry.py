@@ -1,18 +1,18 @@
 """One lock: its owners and its queue, without threads or clocks.
 
-Rules: R-TXN-3 to 8. Owners are few, so the first one has a field of its own and a lock of one owner stays small: a
-transaction of a million writes holds a million of these.
+Rules: R-TXN-3 to 8. Most locks have one owner, who is stored in a separate field so that such a lock stays small: a
+transaction of a million writes holds a million locks.
 
-* A request is granted when no other owner conflicts and, unless it promotes a lock or jumps ahead, no request waits
-  before it.
-* A promotion waits at the head of the queue, everybody else at its end.
-* A request that would restart waits like any other, owns nothing in the end, and is answered when no insertion by
-  others is left among the owners.
+* A request is granted if no other owner conflicts and no request waits before it. The second condition does not apply
+  to promotions and to requests that may jump ahead.
+* A promotion waits at the head of the queue, every other request at its end.
+* A request that would restart waits like any other but owns nothing in the end; it is answered when no owner of another
+  group holds an insertion lock.
 * Lockers of one group (a transaction and its read-committed helpers) never conflict with each other.
 
-Example, queue of 0x0/0x64: owner T1 READ; waiting T3 WRITE, T4 READ. T2 asks for READ: it is compatible with T1 but
-waits after T4 (R-TXN-5). T1 asks for WRITE: granted at once, since it is the only owner. T1 releases: T3 is granted;
-T4 is not compatible with it and stops the sweep (R-TXN-8).
+Example, lock on 0x0/0x64: owner T1 READ; waiting T3 WRITE, T4 READ. T2 requests READ: it is compatible with T1 but
+waits after T4 (R-TXN-5). T1 requests WRITE: granted at once, since it is the only owner. T1 releases: T3 is granted; T4
+is not compatible with it, which ends the sweep (R-TXN-8).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from engine.txn.lock_types import CONFLICTS, UPGRADES, Conflict, Grant, LockType
 
 
 class Locker(Protocol):
-    """What takes locks: a transaction, or a helper of one. Compared and hashed by identity.
+    """An owner of locks: a transaction, or one of its helpers. Compared and hashed by identity.
 
-    The lock table calls ``set_abort_only`` and ``set_preempted`` while it holds its own mutex: they note the fact and
-    return. A preempted locker raises the error from its next operation; a read-only one that is about to close may
-    ignore it.
+    The lock table calls ``set_abort_only`` and ``set_preempted`` while it holds its own mutex; they only record the
+    fact. A preempted locker raises the error in its next operation; a read-only one that is about to close may ignore
+    it.
     """
 
     @property
@@ -40,15 +40,15 @@ class Locker(Protocol):
 
     @property
     def group(self) -> Hashable:
-        """Lockers with equal groups share locks. A transaction's own group may be the transaction itself."""
+        """Lockers with equal groups share locks. A transaction may be its own group."""
 
     @property
     def preemptable(self) -> bool:
-        """Whether an importunate locker may take its locks away."""
+        """Whether an importunate locker may take its locks."""
 
     @property
     def importunate(self) -> bool:
-        """Whether it takes a lock from preemptable owners when its lock timeout is over (replay of the stream)."""
+        """Whether it takes a lock from preemptable owners when its lock timeout expires (replay of the stream)."""
 
     @property
     def lock_timeout_ms(self) -> int:
@@ -56,21 +56,21 @@ class Locker(Protocol):
 
     @property
     def txn_deadline(self) -> float | None:
-        """When the transaction's own timeout ends, on ``time.monotonic``; None without one."""
+        """End of the transaction's own timeout, on ``time.monotonic``; None without one."""
 
     def set_abort_only(self, cause: LockConflictError) -> None:
-        """The transaction can only be aborted from now on."""
+        """From now on the transaction can only be aborted."""
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """A lock has been taken away."""
+        """Record that a lock was taken from this locker."""
 
 
 class Waiter:
     """A request in a queue.
 
     Attributes:
-        promotes: it widens a lock that the locker holds.
-        restarts: it waits for an insertion and will own nothing.
+        promotes: whether it widens a lock that the locker holds.
+        restarts: whether it waits for an insertion and will own nothing.
         outcome: the grant, or the error that ends the wait; None while it waits.
         wakeup: signalled when the outcome is set.
     """
@@ -91,7 +91,7 @@ class LockEntry:
     """The lock of one LSN.
 
     Attributes:
-        lsn: which version it guards.
+        lsn: the version that it guards.
         waiters: the queue, first in first out.
     """
 
@@ -112,7 +112,7 @@ class LockEntry:
             yield from self._others.items()
 
     def held(self, locker: Locker) -> LockType | None:
-        """What the locker itself holds."""
+        """The type that the locker itself holds."""
         if self._first is locker:
             return self._first_type
         return None if self._others is None else self._others.get(locker)
@@ -122,12 +122,12 @@ class LockEntry:
         return self._first is None and not self._others and not self.waiters
 
     def is_only(self, locker: Locker) -> bool:
-        """Whether the locker is the only owner, and no request waits."""
+        """Whether the locker is the only owner and no request waits."""
         return self._first is locker and not self._others and not self.waiters
 
     def set_owner(self, locker: Locker, lock_type: LockType) -> None:
-        """Make the locker an owner, or change the type that it holds."""
-        # The first field may be free while others own the lock, and the locker may be one of these.
+        """Make the locker an owner, or change its type."""
+        # The separate field may be free while others own the lock, and the locker may be one of them.
         if self._first is locker or (self._first is None and not (self._others and locker in self._others)):
             self._first, self._first_type = locker, lock_type
         elif self._others is None:
@@ -136,31 +136,31 @@ class LockEntry:
             self._others[locker] = lock_type
 
     def drop_owner(self, locker: Locker) -> bool:
-        """Take an owner away; False when the locker does not own the lock."""
+        """Remove an owner; False if the locker does not own the lock."""
         if self._first is locker:
             self._first = None
             return True
         return self._others is not None and self._others.pop(locker, None) is not None
 
     def try_grant(self, locker: Locker, lock_type: LockType, *, in_line: bool) -> Grant | None:
-        """Grant the request if nothing stands against it.
+        """Grant the request if nothing prevents it.
 
         Arguments:
             locker, lock_type: the request.
-            in_line: no other request waits before it.
+            in_line: whether no other request waits before it.
 
         Returns:
-            The grant; ``Grant.RESTART`` when an insertion is in the way; None when the request must wait.
+            The grant; ``Grant.RESTART`` if it conflicts with an insertion; None if the request must wait.
 
         Raises:
-            JetoolError: the locker holds a type that cannot become this one.
+            JetoolError: the locker holds a type that cannot be changed to this one.
         """
         held = self.held(locker)
         block = self._worst_conflict(locker, lock_type)
         if held is None:
             if block is Conflict.RESTART:
                 return Grant.RESTART
-            # A waiter would starve if newcomers that the owners allow could pass it (R-TXN-5).
+            # A waiter would starve if newcomers compatible with the owners could pass it (R-TXN-5).
             if block is Conflict.BLOCK or not (in_line or self._only_group(locker)):
                 return None
             self.set_owner(locker, lock_type)
@@ -172,15 +172,15 @@ class LockEntry:
             raise JetoolError("lock upgrade that no operation asks for", expected=held.name, found=lock_type.name)
         if block is Conflict.RESTART:
             return Grant.RESTART
-        # The lock that is held stays while the promotion waits (R-TXN-7).
+        # The held lock stays while the promotion waits (R-TXN-7).
         if upgrade.kind is UpgradeKind.WAIT and block is Conflict.BLOCK:
             return None
         self.set_owner(locker, upgrade.result)
         return Grant.PROMOTED if upgrade.kind is UpgradeKind.WAIT else Grant.EXISTING
 
     def retry(self, waiter: Waiter) -> Grant | None:
-        """Grant what a waiter asked for, if that is possible now; it counts as first in line."""
-        # It waits for the insertion to end and then looks at the range anew; it is granted nothing (R-TXN-3).
+        """Grant a waiter's request if that is possible now; it counts as first in line."""
+        # It waits for the insertion to end and then examines the range again; it is granted nothing (R-TXN-3).
         if waiter.restarts:
             return None if self.in_the_way(waiter) else Grant.RESTART
         granted = self.try_grant(waiter.locker, waiter.lock_type, in_line=True)
@@ -190,7 +190,7 @@ class LockEntry:
         return granted
 
     def insertion_waits(self, locker: Locker, lock_type: LockType) -> bool:
-        """Whether a waiting insertion of somebody else would make the request restart (R-TXN-6)."""
+        """Whether a waiting insertion of another group would make the request restart (R-TXN-6)."""
         return any(
             not waiter.restarts
             and waiter.locker.group != locker.group
@@ -199,7 +199,7 @@ class LockEntry:
         )
 
     def enqueue(self, waiter: Waiter) -> None:
-        """Put a waiter in its place."""
+        """Put a waiter into the queue."""
         if self.waiters is None:
             self.waiters = []
         if waiter.promotes:
@@ -209,12 +209,12 @@ class LockEntry:
             self.waiters.append(waiter)
 
     def dequeue(self, waiter: Waiter) -> None:
-        """Take a waiter out, if it is there."""
+        """Remove a waiter, if it is in the queue."""
         if self.waiters is not None and waiter in self.waiters:
             self.waiters.remove(waiter)
 
     def in_the_way(self, waiter: Waiter) -> list[Locker]:
-        """Owners outside the waiter's group that it waits for."""
+        """The owners outside the waiter's group that it waits for."""
         found = []
         for owner, held in self.owners():
             conflict = CONFLICTS[held][waiter.lock_type]
@@ -224,7 +224,7 @@ class LockEntry:
         return found
 
     def describe(self) -> str:
-        """Owners and waiters as one text."""
+        """Owners and waiters as text."""
         owners = ", ".join(f"transaction {owner.id} {held.name}" for owner, held in self.owners())
         waiting = ", ".join(f"transaction {waiter.locker.id} {waiter.lock_type.name}" for waiter in self.waiters or ())
         return f"owned by {owners or 'no locker'}" + (f"; waiting: {waiting}" if waiting else "")

@@ -1,8 +1,7 @@
-"""Errors of locking: all of them refusals (exit code 3) that the application may answer by trying its transaction
-again.
+"""Errors of locking: all are refusals (exit code 3), which the application may answer by trying its transaction again.
 
-Each leaves its transaction abort-only: the lock table tells the locker before it raises. The fields of the error tree
-carry the text; ``locker_id`` and ``lock_lsn`` are there for programs.
+Each error leaves its transaction abort-only: the lock table notifies the locker before it raises. The usual fields hold
+the text; ``locker_id`` and ``lock_lsn`` are for programs.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from engine.format.lsn import format_lsn
 
 
 class LockConflictError(RefusedError):
-    """A record lock could not be had or kept.
+    """A record lock could not be obtained or kept.
 
     Arguments:
         what: one clause, as for every error.
-        locker_id: id of the transaction (or other locker) that fails.
-        lock_lsn: the LSN that it wanted or held.
-        found: who is in the way.
+        locker_id: id of the failing transaction (or other locker).
+        lock_lsn: the LSN that it requested or held.
+        found: the conflicting owners.
         hint: what to do.
     """
 
@@ -39,24 +38,24 @@ class LockConflictError(RefusedError):
 
 
 class LockTimeoutError(LockConflictError):
-    """The lock did not come within the lock timeout (``je.lock.timeout``, R-TXN-24)."""
+    """The lock was not granted within the lock timeout (``je.lock.timeout``, R-TXN-24)."""
 
     kind = "lock_timeout"
 
 
 class TransactionTimeoutError(LockConflictError):
-    """The transaction was older than its own timeout while it waited (``je.txn.timeout``, R-TXN-24)."""
+    """The transaction's own timeout expired while it waited (``je.txn.timeout``, R-TXN-24)."""
 
     kind = "transaction_timeout"
 
 
 class DeadlockError(LockConflictError):
-    """The transaction was chosen to give way in a deadlock (R-TXN-25)."""
+    """The transaction was chosen as the victim of a deadlock (R-TXN-25)."""
 
     kind = "deadlock"
 
 
 class LockPreemptedError(LockConflictError):
-    """A replayed transaction of the replication stream took the lock away (R-TXN-26)."""
+    """A replayed transaction of the replication stream took the lock (R-TXN-26)."""
 
     kind = "lock_preempted"

@@ -1,15 +1,15 @@
 """Lock types and the two tables that decide every request, as data (R-TXN-2, 3, 4).
 
-A lock belongs to an LSN, that is to one version of one record. What a request meets is decided twice: against each
-other owner by ``CONFLICTS``, and against the requester's own lock by ``UPGRADES``. Reading without locks
-(read-uncommitted) takes none of these types, and "restart" is an answer, not a type.
+A lock belongs to an LSN, that is, to one version of one record. A request is checked twice: against each other owner by
+``CONFLICTS``, and against the requester's own lock by ``UPGRADES``. Reading without locks (read-uncommitted) uses none
+of these types, and "restart" is an answer, not a type.
 
-Range types serve serializable scans: a RANGE_READ or RANGE_WRITE on a record also guards the gap in front of it, and
-an insertion into that gap asks for RANGE_INSERT on the record that follows. A scan that meets an insertion waits for
-its end and then starts again, because the range has changed under it.
+Range types serve serializable scans: a RANGE_READ or RANGE_WRITE on a record also guards the gap in front of it, and an
+insertion into that gap requests RANGE_INSERT on the following record. A scan that meets an insertion waits for its end
+and then starts again, because the range has changed.
 
-Example: T1 owns READ on 0x0/0x64. T2 asks for READ there: allow. T3 asks for WRITE: block, T3 waits. T1 asks for
-WRITE: its own cell is "wait (WRITE)", T2 conflicts, so T1 waits at the head of the queue, before T3.
+Example: T1 owns READ on 0x0/0x64. T2 requests READ there: allow. T3 requests WRITE: block, T3 waits. T1 requests WRITE:
+its own cell is "wait (WRITE)" and T2 conflicts, so T1 waits at the head of the queue, before T3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 
 class LockType(IntEnum):
-    """What a locker may do with a record version and with the gap in front of it."""
+    """The access that a locker gets to a record version and to the gap in front of it."""
 
     READ = 0
     WRITE = 1
@@ -29,7 +29,7 @@ class LockType(IntEnum):
 
 
 class Conflict(Enum):
-    """What an owner's lock means for somebody else's request."""
+    """The effect of an owner's lock on a request of another group."""
 
     ALLOW = "allow"
     BLOCK = "block"
@@ -37,10 +37,10 @@ class Conflict(Enum):
 
 
 class UpgradeKind(Enum):
-    """What a held lock means for a request of the same locker.
+    """The effect of a held lock on a request of the same locker.
 
-    SAME: nothing to do. NOW: the type widens at once, unless an insertion of somebody else makes it restart. WAIT: a
-    promotion, granted when no other owner conflicts. ILLEGAL: no caller asks for this.
+    SAME: nothing to do. NOW: the type is widened at once, unless another group's insertion causes a restart. WAIT: a
+    promotion, granted when no other owner conflicts. ILLEGAL: no caller requests this.
     """
 
     SAME = "same"
@@ -59,9 +59,9 @@ class Upgrade(NamedTuple):
 class Grant(Enum):
     """The answer to a request.
 
-    NEW: granted, the locker held nothing on this LSN. PROMOTED: granted, READ became WRITE. EXISTING: granted, held
-    already, perhaps widened. DENIED: a request that must not wait, nothing changed. RESTART: waited for an insertion;
-    nothing is held, the cursor operation begins again.
+    NEW: granted, the locker held nothing on this LSN. PROMOTED: granted, READ became WRITE. EXISTING: granted, already
+    held, perhaps widened. DENIED: a request that must not wait; nothing changed. RESTART: it waited for an insertion
+    and holds nothing; the cursor operation starts again.
     """
 
     NEW = "new"
@@ -116,5 +116,5 @@ UPGRADES: Final[tuple[tuple[Upgrade, ...], ...]] = (
 )
 
 WRITES: Final = frozenset((_WRITE, _RANGE_WRITE))
-# What a write lock becomes when its owner only needs to keep others from writing.
+# The type that remains of a write lock if its owner only needs to keep others from writing.
 DEMOTED: Final = {_WRITE: _READ, _RANGE_WRITE: _RANGE_READ}

@@ -1,25 +1,24 @@
-"""The lock table: what threads call to lock record versions.
+"""The lock table, which threads call to lock record versions.
 
 Rules: R-TXN-1 (locks belong to LSNs; logging a new version moves them), 3 to 8 (grants and queues), 24 (timeouts),
 25 (deadlocks), 26 (importunate lockers). Isolation (R-TXN-20) and R-TXN-10, 11 are the caller's part:
 
-* read-uncommitted asks for nothing; read-committed takes READ with a helper locker of the same group and releases it
-  when the cursor moves; repeatable read keeps READ to the end; serializable takes the range types, and locks a
-  made-up LSN for the end of the database when a scan runs off it;
-* while a node is latched the caller asks with ``wait=False``; when that is DENIED it unlatches, waits, latches again
-  and looks the slot up once more, since its LSN may have changed;
-* a slot whose LSN is NULL, or that is known deleted, has no lock.
+* read-uncommitted takes no locks; read-committed takes READ with a helper locker of the same group and releases it when
+  the cursor moves; repeatable read keeps READ to the end; serializable takes the range types, and locks a made-up LSN
+  for the end of the database when a scan passes the last record;
+* while a node is latched the caller requests with ``wait=False``; if that is DENIED, it releases the latch, waits,
+  takes the latch again and searches the slot again, since its LSN may have changed;
+* a slot that is known deleted, or whose LSN is NULL, has no lock.
 
-One mutex guards the table. It is held for the few steps of one request, never while a thread waits and never over a
-call that could wait; only the lock of a version without an owner is made without it, in one step. The locker's own
-callbacks only note a fact. Who waits sleeps on a condition of its own, so a
-release wakes exactly those that it grants.
+One mutex guards the table. It is held for the few steps of one request, never while a thread waits or during a call
+that could wait. Only locking a version without an owner is done without it, in one step. The locker's callbacks only
+record a fact. Each waiter sleeps on its own condition, so that a release wakes exactly the waiters that it grants.
 
-The table keeps no list of what a locker holds: the transaction does, because it needs it for its write locks anyway.
+The table has no list of a locker's locks: the transaction keeps it, because it needs one for its write locks anyway.
 
-Example: T1 holds WRITE on 0x0/0x64 and logs a new version at 0x0/0xc8. ``transfer(0x64, 0xc8, write=True)`` gives T1,
-and every locker that shares its lock, WRITE on 0xc8 before the node is unlatched. The lock on 0x64 stays: it guards
-the version that an abort returns to, and T2, which waits for it, finds the slot at 0xc8 when it gets it.
+Example: T1 holds WRITE on 0x0/0x64 and logs a new version at 0x0/0xc8. ``transfer(0x64, 0xc8, write=True)`` gives WRITE
+on 0xc8 to T1, and to every locker that shares its lock, before the node is unlatched. The lock on 0x64 stays: it guards
+the version to which an abort returns. T2, which waits for it, finds the slot at 0xc8 once it is granted.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _TRY_AGAIN: Final = "abort the transaction and try it again"
 
 
 class LockStats(NamedTuple):
-    """Counters since the table was made; ``locks`` and ``waiters`` are as of now."""
+    """Counters since the table was created; ``locks`` and ``waiters`` are current values."""
 
     requests: int
     waits: int
@@ -66,9 +65,9 @@ class LockTable:
     """All record locks of one environment.
 
     Arguments:
-        deadlock_detect: look for cycles (``je.lock.deadlockDetect``).
-        deadlock_detect_delay_ms: how long a request waits before it looks (``je.lock.deadlockDetectDelay``).
-        clock: seconds that only go forward.
+        deadlock_detect: whether to search for cycles (``je.lock.deadlockDetect``).
+        deadlock_detect_delay_ms: how long a request waits before it searches (``je.lock.deadlockDetectDelay``).
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -93,29 +92,29 @@ class LockTable:
 
         Arguments:
             lsn: the version.
-            locker, lock_type: who wants what.
-            wait: False answers DENIED where it would have to wait; a lock that the locker holds stays as it is.
-            jump_ahead: do not queue behind waiters when the owners allow it (the READ lock of a database handle on
-            its NameLN, nothing else).
+            locker, lock_type: the requester and the type.
+            wait: False returns DENIED if it would have to wait; a lock that the locker holds stays unchanged.
+            jump_ahead: do not queue behind waiters if the owners allow the request (used only for the READ lock of a
+                database handle on its NameLN).
 
         Returns:
-            NEW, PROMOTED or EXISTING: held now. DENIED, RESTART: see ``Grant``.
+            NEW, PROMOTED or EXISTING: the lock is held now. DENIED, RESTART: see ``Grant``.
 
         Raises:
             LockTimeoutError, TransactionTimeoutError, DeadlockError: the locker is abort-only.
-            JetoolError: the locker holds a type that cannot become this one.
+            JetoolError: the locker holds a type that cannot be changed to this one.
         """
         locks = self._locks
         self._requests += 1
         if lsn not in locks:
-            # Without the mutex: ``setdefault`` is one step, and there is no owner or queue to be asked.
+            # Without the mutex: ``setdefault`` is atomic, and there is no owner or queue to check.
             made = LockEntry(lsn, locker, lock_type)
             if locks.setdefault(lsn, made) is made:
                 return _NEW
         with self._mutex:
             entry = locks.get(lsn)
             if entry is None:
-                # It has just been released.
+                # It has been released just now.
                 made = LockEntry(lsn, locker, lock_type)
                 entry = locks.setdefault(lsn, made)
                 if entry is made:
@@ -123,22 +122,22 @@ class LockTable:
             granted = entry.try_grant(locker, lock_type, in_line=jump_ahead or not entry.waiters)
             if granted is not None and granted is not Grant.RESTART:
                 return granted
-            # The caller holds a latch; it lets go and asks again (R-TXN-10).
+            # The caller holds a latch; it has to release it and request again (R-TXN-10).
             if not wait:
                 return Grant.DENIED
             waiter = Waiter(entry, locker, lock_type, threading.Condition(self._mutex))
-            # Waiting insertions count as if they were owners (R-TXN-6).
+            # Waiting insertions count like owners (R-TXN-6).
             waiter.restarts = granted is Grant.RESTART or entry.insertion_waits(locker, lock_type)
             waiter.promotes = not waiter.restarts and entry.held(locker) is not None
             return self._wait(waiter)
 
     def release(self, lsn: int, locker: Locker) -> bool:
-        """Give a lock back and grant it to whom it is due. False when the locker does not hold it."""
+        """Release a lock and grant it to waiters. False if the locker does not hold it."""
         with self._mutex:
             return self._release(lsn, locker)
 
     def release_many(self, lsns: Iterable[int], locker: Locker) -> int:
-        """Give locks back, in batches so that others can go on meanwhile. Returns how many were held."""
+        """Release locks, in batches so that other threads can proceed in between. Returns the number that were held."""
         held = list(lsns)
         released = 0
         for first in range(0, len(held), _RELEASE_BATCH):
@@ -148,9 +147,9 @@ class LockTable:
         return released
 
     def release_all(self, held: dict[int, None], locker: Locker) -> None:
-        """Give back all that a locker holds, in batches, and empty its list.
+        """Release all locks of a locker, in batches, and empty its list.
 
-        Not from a copy of the list: meanwhile the cleaner may move a version, and adds the lock on the new one.
+        The list is not copied: the cleaner may move a version meanwhile, and then adds the lock on the new one.
         """
         while held:
             with self._mutex:
@@ -159,7 +158,7 @@ class LockTable:
                     self._release(lsn, locker)
 
     def demote(self, lsn: int, locker: Locker) -> None:
-        """Turn a write lock into the read lock of its kind; anything else stays."""
+        """Turn a write lock into the corresponding read lock; other types stay unchanged."""
         with self._mutex:
             entry = self._locks.get(lsn)
             held = None if entry is None else entry.held(locker)
@@ -170,27 +169,28 @@ class LockTable:
     def transfer(
         self, old_lsn: int, new_lsn: int, *, write: bool, noted: Callable[[Locker, int], None] | None = None
     ) -> list[tuple[Locker, LockType]]:
-        """Give every owner of a lock the lock on the version that replaces it (R-TXN-1).
+        """Give every owner of a lock the lock on the version that replaces the old one (R-TXN-1).
 
-        Not those of RANGE_INSERT: who was granted a gap finds out for itself which version guards it now.
+        Except RANGE_INSERT: the owner of a gap determines by itself which version guards the gap now.
 
         Arguments:
-            old_lsn, new_lsn: the versions. The old lock is kept; its owners release it when they end.
-            write: the new version was written by the owners, which therefore get a write lock; False when the version
-                only moved (migration), so that each gets what it has.
-            noted: told of each owner before anybody can release the old lock: it may be ending in another thread.
+            old_lsn, new_lsn: the versions. The old lock stays; its owners release it when they end.
+            write: whether the owners wrote the new version and therefore get a write lock. False if the version only
+                moved (migration), so that each keeps its type.
+            noted: called with each owner before the old lock can be released: the owner may be ending in another
+                thread.
 
         Returns:
             The owners of the new lock.
 
         Raises:
-            JetoolError: the new version is locked already, which cannot be if the caller holds the node's latch.
+            JetoolError: the new version is already locked, which is impossible if the caller holds the node's latch.
         """
         with self._mutex:
             # The new version is not visible yet: the node is still latched.
             if new_lsn in self._locks:
                 raise JetoolError("a new version is locked by somebody else", lsn=format_lsn(new_lsn))
-            # Under one hold of the mutex: no waiter may be granted in between.
+            # Within one hold of the mutex: no waiter may be granted in between.
             old = self._locks.get(old_lsn)
             if old is None:
                 return []
@@ -210,11 +210,12 @@ class LockTable:
             return given
 
     def pass_on(self, old_lsn: int, new_lsn: int, locker: Locker) -> bool:
-        """``transfer`` of a version that the locker has written, if its lock is neither shared nor awaited, which is
-        almost always.
+        """Like ``transfer``, for a version that the locker has written, if its lock is neither shared nor awaited, as
+        in almost all cases.
 
         Returns:
-            False when others have to be asked, or it holds no lock that goes on; then nothing has changed.
+            False if there are other owners or waiters, or the locker holds no lock to pass on; then nothing has
+            changed.
         """
         with self._mutex:
             old = self._locks.get(old_lsn)
@@ -227,11 +228,11 @@ class LockTable:
             return True
 
     def is_idle(self) -> bool:
-        """Whether no lock is held or awaited; without the mutex, so a hint for readers."""
+        """Whether no lock is held or awaited. Read without the mutex, so only a hint for readers."""
         return not self._locks
 
     def is_free(self, lsn: int) -> bool:
-        """Whether the lock of a version is neither held nor awaited; without the mutex, as ``is_idle``."""
+        """Whether the lock of a version is neither held nor awaited; read without the mutex, see ``is_idle``."""
         return lsn not in self._locks
 
     def held(self, lsn: int, locker: Locker) -> LockType | None:
@@ -241,13 +242,13 @@ class LockTable:
             return None if entry is None else entry.held(locker)
 
     def owners(self, lsn: int) -> list[tuple[Locker, LockType]]:
-        """Who owns the lock, oldest first."""
+        """The owners of the lock, oldest first."""
         with self._mutex:
             entry = self._locks.get(lsn)
             return [] if entry is None else list(entry.owners())
 
     def waiters(self, lsn: int) -> list[Locker]:
-        """Who waits for the lock, in the order of the queue."""
+        """The waiters for the lock, in queue order."""
         with self._mutex:
             entry = self._locks.get(lsn)
             return [] if entry is None else [waiter.locker for waiter in entry.waiters or ()]
@@ -259,7 +260,7 @@ class LockTable:
             counted = (self._requests, self._waits, self._timeouts, self._deadlocks, self._preemptions)
             return LockStats(*counted, len(self._locks), waiting)
 
-    # All that follows runs under the mutex.
+    # The following methods run under the mutex.
 
     def _release(self, lsn: int, locker: Locker) -> bool:
         entry = self._locks.get(lsn)
@@ -272,11 +273,11 @@ class LockTable:
         return True
 
     def _sweep(self, entry: LockEntry) -> None:
-        """Grant waiters from the head of the queue up to the first that is not compatible (R-TXN-8)."""
+        """Grant waiters from the head of the queue until one is not compatible (R-TXN-8)."""
         while entry.waiters:
             waiter = entry.waiters[0]
             granted = entry.retry(waiter)
-            # Those after it stay in line, even where they are compatible (R-TXN-8).
+            # Later ones stay in line, even if they are compatible (R-TXN-8).
             if granted is None:
                 break
             self._settle(waiter, granted)
@@ -293,7 +294,7 @@ class LockTable:
         waiter.wakeup.notify()
 
     def _fail(self, waiter: Waiter, error: LockConflictError) -> None:
-        """End a wait without the lock; those after it may have waited for nothing else."""
+        """End a wait without the lock; waiters behind it may have waited only for this one."""
         waiter.locker.set_abort_only(error)
         self._settle(waiter, error)
         self._sweep(waiter.lock)
@@ -305,7 +306,7 @@ class LockTable:
         try:
             self._await_outcome(waiter)
         except BaseException:
-            # An interrupt: leave neither a place in the queue nor an unrecorded lock.
+            # After an interrupt, leave neither a place in the queue nor an unrecorded lock.
             if waiter.outcome is None:
                 self._settle(waiter, Grant.DENIED)
                 self._sweep(waiter.lock)
@@ -325,18 +326,18 @@ class LockTable:
         lock_deadline = self._lock_deadline(locker, started)
         while waiter.outcome is None:
             now = self._clock()
-            # Replay cannot be given up: for an importunate locker the transaction timeout does not count.
+            # Replay cannot be given up, so the transaction timeout does not apply to importunate lockers.
             deadlines = [lock_deadline, None if locker.importunate else locker.txn_deadline, detect_at]
             deadline = min((moment for moment in deadlines if moment is not None), default=None)
             if deadline is None or now < deadline:
                 waiter.wakeup.wait(None if deadline is None else deadline - now)
             elif detect_at is not None:
-                # Before any timeout, since a victim's release is the better answer, and worth another wait.
+                # Before any timeout: the release by a victim is the better outcome, and worth another wait.
                 detect_at = None
                 if self._break_deadlocks(waiter):
                     lock_deadline = self._lock_deadline(locker, now)
             elif locker.importunate:
-                # Readers had their lock timeout; the stream of the master goes before them (R-TXN-26).
+                # Readers had their lock timeout; the stream of the master takes precedence over them (R-TXN-26).
                 self._steal(waiter)
                 lock_deadline = self._lock_deadline(locker, now)
             else:
@@ -350,7 +351,7 @@ class LockTable:
         self._timeouts += 1
         waited = f"{(now - started) * 1000:.0f} ms"
         found = waiter.lock.describe()
-        # When both have passed it is the transaction's: otherwise that one would hardly ever be seen.
+        # If both have passed, report the transaction timeout; otherwise it would hardly ever be reported.
         if locker.txn_deadline is not None and now >= locker.txn_deadline:
             what = f"transaction timeout after {waited} of waiting for {waiter.lock_type.name}"
             error: LockConflictError = TransactionTimeoutError(
@@ -379,7 +380,9 @@ class LockTable:
         return self._deadlocks > before
 
     def _steal(self, waiter: Waiter) -> None:
-        """Take the lock from preemptable owners (R-TXN-26); one that is not is waited for once more."""
+        """Take the lock from preemptable owners (R-TXN-26); an owner that is not preemptable is waited for once
+        more.
+        """
         entry = waiter.lock
         for owner in entry.in_the_way(waiter):
             if not owner.preemptable:
@@ -394,7 +397,7 @@ class LockTable:
             )
             entry.drop_owner(owner)
             owner.set_preempted(error)
-        # Before the sweep: the lock was taken away for this one, not for the head of the queue.
+        # Before the sweep: the lock was taken for this waiter, not for the head of the queue.
         granted = entry.retry(waiter)
         if granted is not None:
             self._settle(waiter, granted)

@@ -1,7 +1,7 @@
 """All transactions of an environment: ids, registration, commit, abort, prepare (R-TXN-30, R-TXN-40 to R-TXN-46).
 
-A transaction is registered from its creation until its locks are released: after the undo of an abort, not before, so
-that a CkptStart that falls between the Abort entry and its undo still finds it (R-TXN-43).
+A transaction is registered from its creation until its locks are released. For an abort that is after the undo, so that
+a CkptStart between the Abort entry and its undo still finds it (R-TXN-43).
 
 Example: ``100 INS_LN_TX (T1) | 150 Abort (T1) | 160 CkptStart | undo of 100``. firstActive of that checkpoint is 100,
 since T1 is registered until the undo is done; recovery reads from 100 and undoes it again.
@@ -30,7 +30,7 @@ from engine.txn.undo import DatabaseFinder, undo_txn
 
 
 class Stamp(NamedTuple):
-    """What a master puts into a Commit or Abort: its own VLSN, the node's id, the DTVLSN."""
+    """The fields that a master puts into a Commit or Abort: its own VLSN, the node's id, the DTVLSN."""
 
     vlsn: int
     master_id: int
@@ -38,16 +38,20 @@ class Stamp(NamedTuple):
 
 
 class CommitGate(Protocol):
-    """What a replicated commit asks before and after it is logged; the replication group implements it."""
+    """Called before and after a replicated commit is logged; implemented by the replication group."""
 
     def committing(self) -> None:
-        """Before the Commit is logged. Raises RefusedError: there are not enough replicas to acknowledge it."""
+        """Called before the Commit is logged. Raises RefusedError: there are too few replicas to acknowledge it."""
 
     def stamp(self, *, awaited: bool) -> Stamp:
-        """The stamp of the entry that is being logged, ``awaited`` by a commit; under the log write latch."""
+        """The stamp of the entry being logged; ``awaited`` if a commit waits for it. Called under the log write
+        latch.
+        """
 
     def committed(self, txn: Txn) -> None:
-        """The Commit is logged, its locks are still held. Raises RefusedError: too few replicas have acknowledged."""
+        """Called after the Commit is logged, with its locks still held. Raises RefusedError: too few replicas
+        acknowledged it.
+        """
 
 
 class TxnManager:
@@ -56,12 +60,12 @@ class TxnManager:
     Arguments:
         ctx: the trees.
         locks: the lock table.
-        find: databases by id, for undo.
-        last_id, last_replicated_id: where the id sequences stand.
+        find: finds databases by id, for undo.
+        last_id, last_replicated_id: current ends of the id sequences.
         clock: milliseconds since 1970.
 
     Attributes:
-        master_term: when this node became the master, in milliseconds since 1970; replicated Commits say so since v22.
+        master_term: time when this node became the master, in milliseconds since 1970; in replicated Commits since v22.
     """
 
     def __init__(
@@ -101,10 +105,10 @@ class TxnManager:
         transactional: bool = True,
         replicated: bool = False,
     ) -> Txn:
-        """A new transaction; with ``transactional`` False a locker for one operation, which logs no id.
+        """Begin a transaction; with ``transactional`` False, a locker for one operation, which logs no id.
 
         Arguments:
-            replicated: its entries belong to the replication stream; for the master of a group.
+            replicated: whether its entries belong to the replication stream; for the master of a group.
         """
         with self._mutex:
             if replicated:
@@ -122,29 +126,29 @@ class TxnManager:
             if replicated:
                 txn.vlsn = NEXT_VLSN
             if transactional:
-                # Under the mutex with its id: a checkpoint must not miss it between the two (R-TXN-43).
+                # Under the same mutex as the allocation of its id: a checkpoint must not miss it in between (R-TXN-43).
                 self.registered[txn.id] = txn
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
 
     def guards_gaps(self) -> bool:
-        """Whether a serializable transaction is at work."""
+        """Whether a serializable transaction is active."""
         return self.serializable > 0
 
     def adopt(self, txn: Txn) -> None:
         """Register a transaction that recovery left open, or that a master has begun."""
         with self._mutex:
-            # When this node becomes the master it goes on after the ids of the stream.
+            # If this node becomes the master, its ids continue after those of the stream.
             self.last_replicated_id = min(self.last_replicated_id, txn.id)
             self.registered[txn.id] = txn
 
     def note_replicated(self, txn_id: int) -> None:
-        """A transaction of the stream that needs no registration: it came and went with one entry."""
+        """Note the id of a stream transaction that needs no registration, since it consists of one entry."""
         with self._mutex:
             self.last_replicated_id = min(self.last_replicated_id, txn_id)
 
     def first_active_lsn(self) -> int:
-        """The smallest first LSN among registered transactions; NULL_LSN when none has written (R-TXN-43)."""
+        """The smallest first LSN of registered transactions; NULL_LSN if none has written (R-TXN-43)."""
         with self._mutex:
             return min((t.first_lsn for t in self.registered.values() if t.first_lsn != NULL_LSN), default=NULL_LSN)
 
@@ -152,15 +156,15 @@ class TxnManager:
         """Commit (R-TXN-40, R-TXN-41).
 
         Returns:
-            LSN of the Commit; NULL_LSN when the transaction wrote nothing.
+            LSN of the Commit; NULL_LSN if the transaction wrote nothing.
 
         Raises:
-            RefusedError: the transaction is not open; or, in a group, too few replicas are there or have acknowledged
-                it: in the latter case it is committed here all the same.
-            StorageError: the Commit could not be written or synced. Then, and when it was interrupted, the transaction
-                is possibly committed and the environment invalid (R-TXN-45).
+            RefusedError: the transaction is not open; or, in a group, too few replicas are connected or have
+                acknowledged it: in the latter case it is still committed here.
+            StorageError: the Commit could not be written or synced. Then, or if it was interrupted, the transaction is
+                possibly committed and the environment invalid (R-TXN-45).
         """
-        # A prepared transaction has promised to commit; nothing may stop it now (R-TXN-44).
+        # A prepared transaction has promised to commit; nothing may prevent that now (R-TXN-44).
         if txn.state is not TxnState.PREPARED:
             txn.check_usable()
         lsn = NULL_LSN
@@ -168,7 +172,7 @@ class TxnManager:
         gate = self.gate if txn.vlsn == NEXT_VLSN else None
         if txn.last_lsn != NULL_LSN and writer is not None:
             if gate is not None:
-                # The group refuses before anything is logged; afterwards the Commit could not be taken back.
+                # The group must refuse before anything is logged; later the Commit could not be undone.
                 gate.committing()
             old = [(before.lsn, before.size) for db, before in txn.writes.values() if has_own_ln(before, db.duplicates)]
             wanted = durability or txn.durability
@@ -192,19 +196,19 @@ class TxnManager:
             if txn.deleted and self.compress_later is not None:
                 self.compress_later(txn)
         except BaseException as error:
-            # Its locks stay for ever.
+            # Its locks are never released.
             self._ctx.fail(error)
             raise
         try:
             if gate is not None and lsn != NULL_LSN:
-                # With the locks held: no local reader sees what the group may yet lose.
+                # While the locks are held: no local reader sees data that the group may still lose.
                 gate.committed(txn)
         finally:
             self._finish(txn)
         return lsn
 
     def commit_nothing(self) -> int:
-        """Log a Commit without an LN, for the DTVLSN in it (je-ha-protocol.md 6.4); for a master. Returns its VLSN."""
+        """Log a Commit without an LN, to record the DTVLSN (je-ha-protocol.md 6.4); for a master. Returns its VLSN."""
         writer = self._ctx.writer
         assert writer is not None
         txn = self.begin(durability=Durability.NO_SYNC, replicated=True)
@@ -217,10 +221,10 @@ class TxnManager:
         return txn.end_vlsn
 
     def abort(self, txn: Txn) -> None:
-        """Abort: log it, take everything back, release the locks (R-TXN-42).
+        """Abort: log it, undo all changes, release the locks (R-TXN-42).
 
         In an environment that a failed write has made invalid nothing is undone, and the locks stay, so that no
-        transaction sees what the transaction has written; recovery undoes it.
+        transaction sees these changes; recovery undoes them.
         """
         if txn.state in (TxnState.COMMITTED, TxnState.ABORTED, TxnState.POSSIBLY_COMMITTED):
             txn.check_usable()
@@ -230,7 +234,7 @@ class TxnManager:
             return
         if txn.last_lsn != NULL_LSN and writer is not None:
             try:
-                # The entry first: with a crash in the undo recovery undoes the rest (R-TXN-42).
+                # The entry first: after a crash during the undo, recovery undoes the rest (R-TXN-42).
                 self._log_end(writer, ABORT, txn)
                 undo_txn(self._ctx, self._find, txn)
             except BaseException as error:
@@ -249,10 +253,11 @@ class TxnManager:
         self._finish(txn)
 
     def prepare(self, txn: Txn, format_id: int, gtrid: bytes, bqual: bytes) -> int:
-        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns its LSN.
+        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns the LSN of the
+        Prepare.
 
         Raises:
-            UnsupportedError: the log is of a version whose JE knows no prepared transactions: it would undo this one.
+            UnsupportedError: the log version belongs to a JE without prepared transactions, which would undo this one.
         """
         txn.check_usable()
         writer = self._ctx.writer
@@ -267,13 +272,13 @@ class TxnManager:
             )
         record = Prepare(txn.id, self._clock(), format_id, gtrid, bqual)
         lsn = writer.log(PREPARE, encode_prepare(record, writer.version))
-        # The coordinator may decide as soon as this returns: the vote has to be durable.
+        # The coordinator may decide as soon as this returns, so the vote must be durable.
         writer.flush(sync=True)
         txn.state = TxnState.PREPARED
         return lsn
 
     def end_operation(self, locker: Txn) -> None:
-        """Release what a locker of one operation holds."""
+        """Release the locks of a locker for one operation."""
         if locker.locks:
             self.locks.release_all(locker.locks, locker)
 
@@ -291,7 +296,7 @@ class TxnManager:
         )
 
     def _stamped_end(self, txn: Txn, *, awaited: bool) -> bytes:
-        """Under the log write latch: the end of a replicated transaction."""
+        """The body of a replicated transaction's end; called under the log write latch."""
         if txn.end is not None:
             txn.end_vlsn = txn.vlsn
             return self._encode_end(txn, txn.end)

@@ -1,8 +1,7 @@
-"""What a put or a deletion writes: the payload, and its kind of record.
+"""The data that a put or a deletion writes, and the entry types of each kind of record.
 
-A kind names its entry types, which depend on whether a record was there and whether a transaction writes: a user's new
-record in a transaction is an INS_LN_TX, its deletion outside of one a DEL_LN, and a database's root is a MapLN whatever
-happens to it.
+The entry types of a kind depend on whether the record existed and whether a transaction writes: a user's new record in
+a transaction is an INS_LN_TX, its non-transactional deletion a DEL_LN; a database's root is a MapLN in all cases.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from engine.format.entry_types import (
 
 
 class PutMode(Enum):
-    """What a put does where a record is, or is not; NEW_KEY is for callers of ``engine.db``, which resolves it."""
+    """What a put does if a record exists, or does not; NEW_KEY is for callers of ``engine.db``, which converts it."""
 
     OVERWRITE = "overwrite"
     INSERT_ONLY = "insert only"
@@ -38,7 +37,8 @@ class PutMode(Enum):
 class LeafKind:
     """The entry types of a kind of record: insertion, update, deletion, each without and with a transaction.
 
-    No NamedTuple, and neither is ``Payload``: every put asks for their fields, which of a compiled class costs nothing.
+    Neither this class nor ``Payload`` is a NamedTuple: every put reads their fields, which costs nothing in a compiled
+    class.
     """
 
     __slots__ = ("delete", "delete_tx", "embeds", "insert", "insert_tx", "update", "update_tx")
@@ -94,15 +94,15 @@ FILE_SUMMARY: Final = LeafKind(
 
 
 class Payload:
-    """What a put writes; immutable.
+    """The data that a put writes; immutable.
 
     Attributes:
         data: None is a deletion.
         expiration: days, or negative hours, since 1970; 0 for none.
-        content, tail: of internal records.
-        keeps_expiration: an update leaves the expiration as it is, unless the record has expired.
-        refresh: makes the content when the entry is logged, under the log write latch, for content that counts the
-            entry itself; its encoded size must not depend on when it is called.
+        content, tail: for internal records.
+        keeps_expiration: an update keeps the record's expiration, unless it has expired.
+        refresh: creates the content when the entry is logged, under the log write latch, for content that counts the
+            entry itself; its encoded size must not depend on the time of the call.
     """
 
     __slots__ = ("content", "data", "expiration", "keeps_expiration", "kind", "refresh", "tail")

@@ -1,11 +1,12 @@
 """Reading and writing single records under locks (R-TREE-20 to R-TREE-23, R-TXN-1, R-TXN-10, R-TXN-31 to R-TXN-35).
 
-A write, under the latch: find the slot (splitting on the way), lock its version without waiting, log the LN, move the
-lock to the new LSN, change the slot. A lock that is not to be had at once is waited for without the latch; then the
-slot is looked up again, since it may have changed.
+A write does the following under the latch: find the slot (splitting on the way), lock its version without waiting, log
+the LN, move the lock to the new LSN, change the slot. If the lock is not available at once, it is waited for without
+the latch; then the slot is searched again, since it may have changed.
 
-Since v19 an LN says when it was written, unless it is a duplicate; since v26 an update and a deletion also repeat when
-the record was made, which costs a read of the old LN where it is not embedded (as in JE). A put makes no creation time.
+Since v19 an LN records when it was written, unless it is a duplicate. Since v26 an update and a deletion also repeat
+the creation time of the record, which requires reading the old LN if it is not embedded (as in JE). A put sets no
+creation time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from engine.txn.txn import GapLocker, Txn, note_lock
 
 _END_MARKERS: Final = -(1 << 40)
 _RANGES: Final = frozenset((LockType.RANGE_READ, LockType.RANGE_WRITE))
-# Looked up once: every request for a lock needs them.
+# Looked up once, since every lock request needs it.
 _WRITE: Final = LockType.WRITE
 _DENIED: Final = Grant.DENIED
 _RESTART: Final = Grant.RESTART
@@ -62,8 +63,8 @@ class Records:
         ctx: the trees.
         locks: the lock table.
         clock: milliseconds since 1970.
-        guards_gaps: whether a serializable transaction is at work, so that insertions must ask for the gap they go
-            into.
+        guards_gaps: whether a serializable transaction is active, so that insertions must request the gap into which
+            they insert.
     """
 
     def __init__(
@@ -82,18 +83,18 @@ class Records:
         """The data of a record, or None if it does not exist or has expired.
 
         Arguments:
-            locker, lock_type: who locks it how; None reads what is there, committed or not.
+            locker, lock_type: the locker, and its lock type; None reads without a lock, committed or not.
         """
         while True:
             with self._ctx.latch:
                 node = find_bin(self._ctx, db, key)
                 index, exact = node.find(key) if node is not None else (0, False)
-                # Its data are not read: JE's cleaner may have deleted the file (R-CLN-26).
+                # Its data is not read: JE's cleaner may have deleted the file (R-CLN-26).
                 expired = node is not None and exact and self._has_expired(node, index, locker)
                 wait_lsn = NULL_LSN if node is None else self._lock_slot(node, index, exact, locker, lock_type)
                 live = node is not None and exact and node.is_live(index) and not expired
                 if wait_lsn == NULL_LSN and not live and lock_type in _RANGES:
-                    # A serializable read of nothing must find nothing again: it locks the gap.
+                    # A serializable read without a result must have no result again: it locks the gap.
                     gap = end_marker(db) if node is None else gap_lsn(self._ctx, node, index + exact)
                     wait_lsn = self._lock_absence(gap, locker, lock_type)
                 if wait_lsn == NULL_LSN:
@@ -102,7 +103,7 @@ class Records:
                     data = slot_data(self._ctx, node, index, cache=True)
                     self._ctx.account(node)
                     return data
-            # The latch is released; afterwards the slot is looked up again, as its LSN may have changed.
+            # Wait without the latch; then search the slot again, as its LSN may have changed.
             self.wait_for(wait_lsn, locker, lock_type)
 
     def put_user(
@@ -122,7 +123,7 @@ class Records:
         """Insert or update a record.
 
         Returns:
-            False when the mode did not allow it.
+            False if the mode did not allow it.
 
         Raises:
             LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
@@ -132,18 +133,18 @@ class Records:
         locker.check_usable()
         while True:
             with ctx.latch:
-                # Also for an update: whether the key exists is known only in the BIN (R-TREE-11).
+                # Also for an update: only the BIN shows whether the key exists (R-TREE-11).
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
                 gap = False
                 expired = exact and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, _WRITE)
-                # Into a deleted slot too: a serializable scan has passed it as a part of the gap.
+                # Also into a deleted slot: to a serializable scan it is a part of the gap.
                 if wait_lsn == NULL_LSN and self._guards_gaps() and not (exact and node.is_live(index)):
                     gap = True
                     wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:
-                    # Only now, with the lock: before, the state may be that of an open transaction.
+                    # Read only now, with the lock: before, the state may be that of an open transaction.
                     expiration = node.expirations[index] if exact else 0
                     exists = exact and node.is_live(index) and not expired
                     if exists if mode is _INSERT_ONLY else not exists and mode is _UPDATE_ONLY:
@@ -163,7 +164,7 @@ class Records:
         """Delete a record; False if it does not exist.
 
         Arguments:
-            even_expired: also a record that has expired, which an application does not see.
+            even_expired: also delete a record that has expired, which applications do not see.
         """
         ctx = self._ctx
         _check_writable(ctx, db)
@@ -177,7 +178,7 @@ class Records:
                 expired = exact and not even_expired and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 if wait_lsn == NULL_LSN:
-                    # Only now, with the lock: the deletion of an open transaction may yet be taken back.
+                    # Checked only now, with the lock: the deletion of an open transaction may still be undone.
                     if not exact or not node.is_live(index) or expired:
                         return False
                     self.write_slot(node, index, True, key, payload, locker)
@@ -185,7 +186,7 @@ class Records:
             self.wait_for(wait_lsn, locker, LockType.WRITE)
 
     def write_slot(self, node: BIN, index: int, exact: bool, key: Key, payload: Payload, locker: Txn) -> int:
-        """Log an LN and change its slot; the latch and the write lock are held.
+        """Log an LN and change its slot; the caller holds the latch and the write lock.
 
         Returns:
             The LSN.
@@ -196,7 +197,7 @@ class Records:
             return self._write_deferred(node, index, exact, key, payload, locker)
         old_lsn = node.lsns[index] if exact else NULL_LSN
         old_state = node.states[index] if exact else KNOWN_DELETED
-        # Abort information is that of the transaction's first write of the record (R-TXN-32).
+        # Abort information is set by the transaction's first write of the record (R-TXN-32).
         mine = locker.writes.get(old_lsn) if old_lsn != NULL_LSN else None
         before = mine[1] if mine is not None else version_before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
@@ -216,9 +217,9 @@ class Records:
             if timed:
                 record = with_times(record, number, writer.version, times, before)
             body, marshal = marshalled(number, writer.version, record, payload.refresh)
-        # A version from before the transaction counts at commit only: an abort needs it (R-CLN-6).
+        # A version from before the transaction is counted at commit only: an abort needs it (R-CLN-6).
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
-        # The entry is logged before the slot changes, under one latch: no BIN without its LN (R-TXN-35).
+        # The entry is logged before the slot changes, under one latch: no BIN is logged without its LN (R-TXN-35).
         if locker.vlsn == NULL_VLSN:
             lsn = writer.log(
                 number, body if marshal is None else marshal, obsolete_lns=obsolete, born_obsolete=born_obsolete
@@ -233,7 +234,7 @@ class Records:
             # Before the latch is released: the new LSN must be locked when it is found (R-TXN-1).
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:
-            # The slot stays until the transaction has ended and the compressor takes it (R-TREE-21).
+            # The slot stays until the transaction has ended and the compressor removes it (R-TREE-21).
             node.put(index, key, exact, lsn, PENDING_DELETED, None, size, 0)
             locker.deleted.append((db, key))
         else:
@@ -245,7 +246,7 @@ class Records:
         return lsn
 
     def _times(self, node: BIN, index: int, exists: bool, payload: Payload) -> Times:
-        """What a new version says of when: now, and the creation time of the record that it replaces."""
+        """The times of a new version: the current time, and the creation time of the record that it replaces."""
         ctx, db = self._ctx, node.db
         if db.duplicates:
             return UNTIMED
@@ -253,7 +254,7 @@ class Records:
         if exists and ctx.log_version >= CREATION_TIMES and payload.kind is USER and not db.internal:
             created = node.times_of(index).created
             lsn = node.lsns[index]
-            # Where the file of the old LN is missing only the creation time is lost; the record can still be replaced.
+            # If the file of the old LN is missing, only the creation time is lost; the record can still be replaced.
             if not node.states[index] & SLOT_EMBEDDED and not is_null(lsn) and ctx.access.has_file(file_of(lsn)):
                 created = read_ln(ctx, db, lsn).creation_time
         return times_from(self._clock(), created)
@@ -278,7 +279,7 @@ class Records:
         return lsn
 
     def lock_slot(self, node: BIN, index: int, locker: Txn | None, lock_type: LockType | None) -> int:
-        """Lock the version in a slot without waiting; the LSN to wait for, or NULL_LSN when that is not needed."""
+        """Lock the version in a slot without waiting; returns the LSN to wait for, or NULL_LSN."""
         return self._lock_slot(node, index, True, locker, lock_type)
 
     def wait_for(self, lsn: int, locker: Txn | None, lock_type: LockType | None) -> Grant:
@@ -295,9 +296,9 @@ class Records:
         return granted
 
     def _has_expired(self, node: BIN, index: int, locker: Txn | None) -> bool:
-        """Whether a record has expired for a locker, which is about to ask for its lock.
+        """Whether a record has expired for a locker that is about to request its lock.
 
-        What it has locked before it has seen, and goes on seeing (R-CLN-50).
+        A locker still sees expired records that it has locked before (R-CLN-50).
         """
         expiration = node.expirations[index]
         if not expiration or not is_expired(expiration, self._clock()):
@@ -313,11 +314,11 @@ class Records:
         return True
 
     def _lock_slot(self, node: BIN, index: int, exact: bool, locker: Txn | None, lock_type: LockType | None) -> int:
-        # Deferred-write databases have no transactions, and their LSNs are made up.
+        # Deferred-write databases are not transactional, and their LSNs are transient.
         if not exact or locker is None or lock_type is None or node.db.deferred:
             return NULL_LSN
         lsn = node.lsns[index]
-        # A version of its own is locked already, but not the gap in front of it (R-TXN-11).
+        # A version written by the locker is already locked, but not the gap in front of it (R-TXN-11).
         if lsn == NULL_LSN or node.states[index] & KNOWN_DELETED or (lsn in locker.writes and lock_type not in _RANGES):
             return NULL_LSN
         if _is_granted(self._locks.lock(lsn, locker, lock_type, wait=False)):
@@ -326,7 +327,7 @@ class Records:
         return lsn
 
     def _lock_absence(self, lsn: int, locker: Txn | None, lock_type: LockType | None) -> int:
-        """A serializable read that finds nothing guards the gap where the record would be."""
+        """Lock the gap where a record would be; for a serializable read without a result."""
         assert locker is not None
         assert lock_type is not None
         if not _is_granted(self._locks.lock(lsn, locker, lock_type, wait=False)):
@@ -335,12 +336,12 @@ class Records:
         return NULL_LSN
 
     def _ask_gap(self, node: BIN, index: int, locker: Txn) -> int:
-        """Ask for the gap in front of a slot (RANGE_INSERT on the record that follows, or on the end marker).
+        """Request the gap in front of a slot (RANGE_INSERT on the following record, or on the end marker).
 
-        Nothing is held afterwards: the record is inserted before the latch is given up, and its own lock does the rest.
+        Nothing is held afterwards: the record is inserted before the latch is released, and its own lock protects it.
         """
         lsn = gap_lsn(self._ctx, node, index)
-        # A locker of its own: what the transaction holds on that record must not be widened (R-TXN-4).
+        # A separate locker: the transaction's own lock on that record must not be widened (R-TXN-4).
         helper = GapLocker(locker)
         if not _is_granted(self._locks.lock(lsn, helper, LockType.RANGE_INSERT, wait=False)):
             return lsn
@@ -358,12 +359,12 @@ class Records:
         if mine and self._locks.pass_on(old_lsn, lsn, locker):
             locker.locks[lsn] = None
         else:
-            # Others of the group, or readers of the old version, may share the lock (R-TXN-1).
+            # Lockers of the group, or readers of the old version, may share the lock (R-TXN-1).
             if not mine or not self._locks.transfer(old_lsn, lsn, write=True, noted=note_lock):
                 # A new record, or a slot without a lock: the new LSN has no owner yet, so this is granted.
                 self._locks.lock(lsn, locker, _WRITE, wait=False)
                 locker.locks[lsn] = None
-        # What this version replaces goes from version to version (R-TXN-32).
+        # The replaced version is carried from version to version (R-TXN-32).
         locker.writes.pop(old_lsn, None)
         locker.writes[lsn] = (db, before)
 
@@ -372,7 +373,7 @@ class Records:
 
 
 def end_marker(db: DatabaseState) -> int:
-    """The made-up LSN that stands for the end of a database in range locks (R-TXN-20)."""
+    """The made-up LSN for the end of a database in range locks (R-TXN-20)."""
     return _END_MARKERS - db.id
 
 
@@ -381,7 +382,7 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
     current: BIN | None = node
     while current is not None:
         for at in range(index, len(current)):
-            # Deleted for good: no lock can guard it (R-TXN-11).
+            # A known deleted slot has no lock that could guard it (R-TXN-11).
             if current.lsns[at] != NULL_LSN and not current.states[at] & KNOWN_DELETED:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0

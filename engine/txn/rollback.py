@@ -1,9 +1,11 @@
-"""Taking open transactions back to a matchpoint: what recovery and a running replica share (R-RB-30 to R-RB-36).
+"""Rolling open transactions back to a matchpoint: code shared by recovery and running replicas (R-RB-30 to R-RB-36).
 
-* ``TxnChain`` (``engine.txn.chain``) says what each LN after the matchpoint returns to; ``ChainReader`` reads for it.
-* What was taken back becomes invisible in the files, with the Matchpoints among it: JE leaves these as they are, and
-  then the same VLSN is found twice. Nothing needs them, and every reader skips what is invisible.
-* A transaction that is undone in part keeps its locks on the remaining records.
+* ``TxnChain`` (``engine.txn.chain``) gives the version to which each LN after the matchpoint returns; ``ChainReader``
+  reads the entries for it.
+* Entries that were rolled back become invisible in the files, and so do the Matchpoints among them. JE leaves
+  Matchpoints visible, and then the same VLSN is found twice. No reader needs them, and all readers skip invisible
+  entries.
+* A partially undone transaction keeps its locks on the remaining records.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _MATCHPOINTS: Final = frozenset((MATCHPOINT,))
 
 
 class ChainDb:
-    """A database as transaction chains see it."""
+    """Adapts a database for transaction chains."""
 
     __slots__ = ("_db",)
 
@@ -40,7 +42,7 @@ class ChainDb:
 
     @property
     def comparator(self) -> Callable[[bytes, bytes], int] | None:
-        """None while keys that differ in bytes are different records."""
+        """The comparison of keys; None if keys that differ in bytes are always different records."""
         if self._db.order.comparator is None:
             return None
         wrap = self._db.order.wrap
@@ -53,12 +55,12 @@ class ChainDb:
 
     @property
     def key_updates(self) -> bool:
-        """Only a comparator can make keys with different bytes the same record."""
+        """Whether keys with different bytes can be the same record, which requires a comparator."""
         return self._db.order.comparator is not None
 
 
 class ChainReader:
-    """Entries and databases for transaction chains."""
+    """Reads entries and databases for transaction chains."""
 
     __slots__ = ("_ctx", "_find")
 
@@ -75,7 +77,7 @@ class ChainReader:
         return ChainEntry(record, entry.vlsn)
 
     def database(self, db_id: int) -> ChainDb | None:
-        """A database, or None when it is gone."""
+        """A database, or None if it is gone."""
         db = self._find.by_id(db_id)
         return None if db is None else ChainDb(db)
 
@@ -84,21 +86,21 @@ def visible_matchpoints(access: LogAccess, matchpoint_lsn: int, end_lsn: int) ->
     """LSNs of the Matchpoints in ``(matchpoint_lsn, end_lsn)`` that are not invisible yet.
 
     Arguments:
-        matchpoint_lsn: where a rollback went back to; its file may have been deleted since.
+        matchpoint_lsn: target of the rollback; its file may have been deleted since.
     """
-    # The matchpoint's file may be gone; then the log is read from its beginning.
+    # The matchpoint's file may be gone; then the log is read from its start.
     there = any(file.number == file_of(matchpoint_lsn) for file in access.files())
     extent = LogRange(matchpoint_lsn if there else NULL_LSN, end_lsn)
     return [
         raw.lsn
-        # Gaps are files that the cleaner deleted, in which nothing was left to roll back.
+        # Gaps are files that the cleaner deleted; they contained nothing to roll back.
         for raw in forward(access, extent, _MATCHPOINTS, gaps=True)
         if raw.lsn > matchpoint_lsn and not is_invisible(raw.flags, raw.version)
     ]
 
 
 def set_invisible(access: LogAccess, lsns: list[int]) -> None:
-    """Mark entries of rollback periods, durably (R-LOG-46, R-RB-32); their checksums do not cover the bit."""
+    """Mark entries of rollback periods invisible, durably (R-LOG-46, R-RB-32); their checksums do not cover the bit."""
     by_file: dict[int, list[int]] = {}
     for lsn in sorted(lsns):
         by_file.setdefault(file_of(lsn), []).append(offset_of(lsn))
@@ -115,7 +117,9 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
 
 
 def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
-    """Give an open transaction the lock on an LN of its own, and what it knows of the version before (R-REC-51)."""
+    """Give an open transaction the lock on one of its LNs, and restore its record of the previous version
+    (R-REC-51).
+    """
     # There are no other lockers yet, so it is granted at once (R-REC-51).
     locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None

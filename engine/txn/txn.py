@@ -1,4 +1,5 @@
-"""One transaction: its id, its chain in the log, its locks, what its writes replaced (R-TXN-30 to R-TXN-46).
+"""One transaction: its id, its chain in the log, its locks, the versions that its writes replaced (R-TXN-30 to
+R-TXN-46).
 
 States: *open*; *abort-only* after a lock conflict; *prepared*; *committed*; *aborted*; *possibly committed* when
 writing the Commit failed after it may have reached the file (R-TXN-45).
@@ -7,8 +8,8 @@ The abort information of a record describes the version before the transaction, 
 transaction writes for that record (R-TXN-32): ``writes`` carries it from version to version.
 
 A *replicated* transaction has a negative id; its LNs, its Commit and its Abort are entries of the replication stream.
-On a master they take the next VLSN; on a replica the replay says which one the master gave (``vlsn``, ``end``), and the
-transaction is *importunate*: it takes locks away from readers rather than wait for ever (R-TXN-26).
+On a master they take the next VLSN; on a replica the replay sets the VLSN that the master allocated (``vlsn``,
+``end``). There the transaction is *importunate*: it takes locks away from readers rather than wait for ever (R-TXN-26).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from engine.txn.lock_errors import LockConflictError, LockPreemptedError
 
 
 class Isolation(Enum):
-    """How long read locks are held (R-TXN-20)."""
+    """The isolation, which determines how long read locks are held (R-TXN-20)."""
 
     READ_UNCOMMITTED = "read-uncommitted"
     READ_COMMITTED = "read-committed"
@@ -37,10 +38,10 @@ class Isolation(Enum):
 
 
 class LockMode(Enum):
-    """What a single read asks for (JE's LockMode).
+    """The lock of a single read (JE's LockMode).
 
-    DEFAULT: what the isolation of the transaction says. READ_UNCOMMITTED: what is there, committed or not, without a
-    lock. READ_COMMITTED: the lock goes when the cursor leaves the record. RMW: a write lock, since a change follows.
+    DEFAULT: according to the isolation of the transaction. READ_UNCOMMITTED: no lock; sees uncommitted data.
+    READ_COMMITTED: the lock is released when the cursor leaves the record. RMW: a write lock, since an update follows.
     """
 
     DEFAULT = "default"
@@ -50,7 +51,7 @@ class LockMode(Enum):
 
 
 class Durability(Enum):
-    """How far a commit's bytes get before it returns (R-TXN-40, R-LOG-26)."""
+    """How durable a commit is before it returns (R-TXN-40, R-LOG-26)."""
 
     SYNC = "sync"
     WRITE_NO_SYNC = "write-no-sync"
@@ -58,7 +59,7 @@ class Durability(Enum):
 
 
 class TxnState(Enum):
-    """Where a transaction stands."""
+    """The states of a transaction."""
 
     OPEN = "open"
     ABORT_ONLY = "abort-only"
@@ -69,12 +70,12 @@ class TxnState(Enum):
 
 
 class StreamEnd(NamedTuple):
-    """What the Commit or Abort of a replicated transaction says beyond its id.
+    """The fields of a replicated transaction's Commit or Abort beyond its id.
 
     Attributes:
         time_ms: when it ended, milliseconds since 1970.
-        master_id: node id of the master then.
-        dtvlsn: the highest VLSN known to be durable on a majority; 0 when not known.
+        master_id: node id of the master at that time.
+        dtvlsn: the highest VLSN known to be durable on a majority; 0 if not known.
     """
 
     time_ms: int
@@ -83,17 +84,17 @@ class StreamEnd(NamedTuple):
 
 
 class Txn:
-    """A transaction; also what takes its locks.
+    """A transaction; it is also the owner of its locks.
 
     Arguments:
-        txn_id: unique while the environment lives and across restarts.
+        txn_id: unique in the environment, also across restarts.
         lock_timeout_ms, txn_timeout_ms: longest wait for a lock, longest life; 0 for none.
 
     Attributes:
         vlsn: the VLSN of its next entry: NULL_VLSN in a local transaction, NEXT_VLSN on a master.
-        end: on a replica, what the received Commit or Abort says.
-        end_vlsn: of its Commit or Abort, NULL_VLSN before.
-        expired: versions that had expired already when it locked them; what expires later it goes on seeing.
+        end: on a replica, the fields of the received Commit or Abort.
+        end_vlsn: VLSN of its Commit or Abort; NULL_VLSN before.
+        expired: versions that had already expired when it locked them; it still sees versions that expire later.
     """
 
     __slots__ = (
@@ -135,28 +136,28 @@ class Txn:
 
     @property
     def group(self) -> Hashable:
-        """False: a transaction does not share its locks."""
+        """The transaction itself: it shares its locks only with its helpers."""
         return self
 
     @property
     def preemptable(self) -> bool:
-        """Replay on a replica takes locks away from readers, not from the stream's own transactions."""
+        """Whether replay may take its locks: True for local transactions, False for those of the stream."""
         return self._id > 0
 
     @property
     def importunate(self) -> bool:
-        """Whether it replays the stream of a master, which cannot be refused a lock."""
+        """Whether it replays the stream of a master, which must always get its locks."""
         return self.vlsn > 0
 
     def set_abort_only(self, cause: JetoolError) -> None:
-        """The transaction can only be aborted from now on."""
+        """From now on the transaction can only be aborted."""
         self._cause = cause
-        # A prepared transaction stays so: only its coordinator decides.
+        # A prepared transaction stays prepared: only its coordinator decides.
         if self.state is TxnState.OPEN:
             self.state = TxnState.ABORT_ONLY
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """A lock has been taken away."""
+        """Record that a lock was taken from this transaction."""
         self.set_abort_only(cause)
 
     def check_usable(self) -> None:
@@ -175,24 +176,24 @@ class Txn:
         raise caused_by(error, self._cause)
 
     def wrote(self, lsn: int) -> None:
-        """An LN of the transaction has been logged (R-LOG-4 l)."""
-        # A checkpoint takes the smallest of these as firstActive (R-CKPT-10).
+        """Note an LN of the transaction that has been logged (R-LOG-4 l)."""
+        # The smallest of these becomes firstActive of a checkpoint (R-CKPT-10).
         if self.first_lsn == NULL_LSN:
             self.first_lsn = lsn
         self.last_lsn = lsn
 
 
 def note_lock(owner: object, lsn: int) -> None:
-    """A lock has come to its owner with a new version of the record."""
+    """Add a lock that its owner got with a new version of the record."""
     if isinstance(owner, Txn):
         owner.locks[lsn] = None
 
 
 class GapLocker:
-    """Asks for a gap between records on behalf of a transaction that inserts into it (RANGE_INSERT).
+    """Requests a gap between records for a transaction that inserts into it (RANGE_INSERT).
 
-    It shares the transaction's locks and owns none for longer than the question takes: what the transaction holds on
-    the record after the gap must neither stand for this lock nor be changed by it (R-TXN-4).
+    It is in the transaction's group, and holds a lock only for the duration of the request. The transaction's own lock
+    on the record after the gap must neither substitute for this lock nor be changed by it (R-TXN-4).
     """
 
     __slots__ = ("_txn",)
@@ -202,38 +203,38 @@ class GapLocker:
 
     @property
     def id(self) -> int:
-        """That of the transaction."""
+        """The id of the transaction."""
         return self._txn.id
 
     @property
     def group(self) -> Hashable:
-        """That of the transaction."""
+        """The group of the transaction."""
         return self._txn.group
 
     @property
     def preemptable(self) -> bool:
-        """As the transaction."""
+        """Same as for the transaction."""
         return self._txn.preemptable
 
     @property
     def importunate(self) -> bool:
-        """As the transaction."""
+        """Same as for the transaction."""
         return self._txn.importunate
 
     @property
     def lock_timeout_ms(self) -> int:
-        """That of the transaction."""
+        """The lock timeout of the transaction."""
         return self._txn.lock_timeout_ms
 
     @property
     def txn_deadline(self) -> float | None:
-        """That of the transaction."""
+        """The deadline of the transaction."""
         return self._txn.txn_deadline
 
     def set_abort_only(self, cause: LockConflictError) -> None:
-        """The transaction can only be aborted from now on."""
+        """From now on the transaction can only be aborted."""
         self._txn.set_abort_only(cause)
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """A lock has been taken away."""
+        """Record that a lock was taken from the transaction."""
         self._txn.set_preempted(cause)

@@ -1,8 +1,8 @@
 """Undo of a transaction along its chain in the log (R-TXN-42).
 
-From the last LN backwards by ``last_lsn``; each is undone by ``tree.apply``, whose comparison of LSNs applies only the
-latest entry of each record: it returns to the version before the transaction in one step, and the earlier ones no
-longer match.
+The chain is followed by ``last_lsn`` from the last LN backwards, and ``tree.apply`` undoes each LN. By its comparison
+of LSNs only the latest entry of each record has an effect: it restores the version before the transaction in one step,
+and the earlier entries no longer match the slot.
 """
 
 from __future__ import annotations
@@ -22,21 +22,22 @@ class DatabaseFinder(Protocol):
     """Finds databases by id; the catalog implements it."""
 
     def by_id(self, db_id: int) -> DatabaseState | None:
-        """The database of an id, or None."""
+        """The database with this id, or None."""
 
 
 def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
-    """Take back everything that a transaction wrote.
+    """Undo everything that a transaction wrote.
 
     Returns:
-        How many LNs its chain has.
+        The number of LNs in its chain.
 
     Raises:
-        DamageError: the chain leads to something else than an LN of the transaction.
+        DamageError: the chain leads to something other than an LN of the transaction.
     """
     lsn, count = txn.last_lsn, 0
     while lsn != NULL_LSN:
-        # One LN at a time, so that others go on in between; the locks keep the records from them.
+        # The latch is taken for one LN at a time, so that other threads can work in between; the locks protect the
+        # records.
         with ctx.latch:
             entry = ctx.access.read(lsn)
             record = entry.record()
@@ -56,10 +57,10 @@ def undo_txn(ctx: TreeContext, find: DatabaseFinder, txn: Txn) -> int:
 
 
 def count_undone(ctx: TreeContext, db: DatabaseState, record: LN, lsn: int, size: int) -> None:
-    """Count an undone LN of ``size`` bytes obsolete, unless it was so from the start (R-CLN-5, R-CLN-6)."""
+    """Count an undone LN of ``size`` bytes obsolete, unless it was obsolete from the start (R-CLN-5, R-CLN-6)."""
     born = record.data is None or bool(record.flags & EMBEDDED) or db.duplicates
     writer = ctx.writer
     if not born and writer is not None and writer.observer is not None:
-        # Counters change under the log write latch only.
+        # Counters are changed only under the log write latch.
         with writer.latch:
             writer.observer.obsolete_ln(lsn, size)
