@@ -5,7 +5,7 @@
 3. Log CkptStart; then read firstActive: a transaction that begins later logs its first LN after CkptStart.
 4. Build the dirty map; state COMPLETE.
 5. Flush it level by level, upwards. The bottom two levels are flushed by sub-tree: BIN, its dirty siblings, their
-parent. When a root is logged, its MapLN is logged too. Then the remaining MapLNs and the root entry follow.
+   parent. When a root is logged, its MapLN is logged too. Then the remaining MapLNs and the root entry follow.
 6., 7. Participants write the VLSN index and the utilization.
 8. Log CkptEnd and fsync.
 9., 10. Participants release files; state NONE.

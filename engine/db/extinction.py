@@ -14,8 +14,8 @@ task is logged, in a transaction of the caller: databases, the first key and the
 committed:
 
 1. The size of the records is counted as obsolete, by file, without offsets. The counters are logged first and the task
-is marked as counted second: a crash in between counts twice, which costs some work; the reverse order would lose space
-for ever.
+   is marked as counted second: a crash in between counts twice, which costs some work; the reverse order would lose
+   space for ever.
 2. Their slots are marked known deleted, and removed when their nodes are compressed. Slots of locked records wait.
 3. The next checkpoint logs the nodes. When it has ended the task is deleted.
 

@@ -6,7 +6,7 @@ Most databases have neither, and a write is one call. Otherwise one transaction 
 2. Call the key creators; nothing has changed yet, so they may raise.
 3. For a deletion: apply the rule of each referring record: refuse, delete it too, or change it (``ForeignKeyDelete``).
 4. Change the record, and the entries of each secondary whose key was added or removed; a deletion removes the entries
-first.
+   first.
 
 An error after step 2 makes the transaction abort-only, since a part of the change may have been made.
 """

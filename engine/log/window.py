@@ -8,11 +8,11 @@ Entries are linked twice: forward by size, backward by prevOffset. After a bad e
 searched in three ways, each confirmed by the checksum of the entry found:
 
 1. *Size chain*: if the header still looks right, the next entry begins after its size and points back to p. A file
-header has the same size in every file, so this works for it even if all of its bytes are destroyed.
+   header has the same size in every file, so this works for it even if all of its bytes are destroyed.
 2. *Prev-offset chain*: the entry that follows a bad one has p as its prevOffset, wherever it is. Searching for these
-four bytes finds it even if the size is destroyed.
+   four bytes finds it even if the size is destroyed.
 3. *Search*: any place after p where type, size and a prevOffset between p and that place make sense. This is needed if
-several consecutive entries are bad.
+   several consecutive entries are bad.
 
 Ways 2 and 3 search the file piece by piece, so that a hit costs only the bytes before it and not the rest of the file.
 A false hit would need a matching 32-bit checksum; data that contains a copy of a log entry fails the check of the

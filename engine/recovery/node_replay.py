@@ -71,7 +71,7 @@ class NodeLog:
         self._roots.append(node.is_root)
 
     def chosen(self, *, mapping: bool, roots: bool) -> Iterator[LoggedNode]:
-        """Entries of the mapping tree or of all other trees, except trees of duplicates; either roots or other nodes."""
+        """Entries of the mapping tree or of all other trees, without trees of duplicates; either roots or others."""
         db_ids, types, are_roots = self._db_ids, self._types, self._roots
         for at in range(len(db_ids)):
             if (

@@ -6,11 +6,11 @@ RollbackStart S, both exclusive; it is *open* if its RollbackEnd E is missing, a
 CkptStart.
 
 1. **Registration**, in pass 3 of recovery, which reads the log backwards: RollbackStart and RollbackEnd entries build
-the periods, and commits are checked against them. Periods are nested or disjoint, since a rollback is a truncation: no
-later rollback can have a matchpoint inside the part that was cut off. ``finish`` ends registration.
+   the periods, and commits are checked against them. Periods are nested or disjoint, since a rollback is a truncation:
+   no later rollback can have a matchpoint inside the part that was cut off. ``finish`` ends registration.
 2. **Use**, in pass 7, backwards again: each LN belongs to the innermost period that contains it and lists its
-transaction. If the period is before the checkpoint, there is nothing to do. Otherwise the LN is undone by its
-transaction's chain (``engine.txn.chain``), and made invisible if the period is open.
+   transaction. If the period is before the checkpoint, there is nothing to do. Otherwise the LN is undone by its
+   transaction's chain (``engine.txn.chain``), and made invisible if the period is open.
 
 Example (E-RB-1; A to D are the periods, C() a Commit, A() an Abort)::
 

@@ -8,21 +8,21 @@ Rules that every implementation keeps:
 * Nothing that was written is durable before ``sync`` of the file, and no creation, rename or removal before
   ``sync_directory`` of the directory that holds the name.
 * Failures of the operating system are raised as ``StorageError``; a path that does not exist as ``NotFoundError``; a
-  lock that somebody holds as ``RefusedError`` naming the holder's pid where the system tells it.
+  lock that is already held as ``RefusedError``, with the holder's pid if the system reports it.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple, Protocol
 
-# The file whose byte WRITER_BYTE a writer of an environment, or of a Derby database, locks.
+# The file whose byte WRITER_BYTE is locked by a writer of an environment, or of a Derby database.
 JE_LOCK_FILE: Final = "je.lck"
 DERBY_LOCK_FILE: Final = "dbex.lck"
 WRITER_BYTE: Final = 0
 
 
 class Stat(NamedTuple):
-    """What a directory says of a file.
+    """The properties of a file in its directory.
 
     Attributes:
         size_bytes: length in bytes (0 for a directory).
@@ -40,36 +40,36 @@ class ReadFile(Protocol):
 
     @property
     def path(self) -> str:
-        """The path that the file was opened by."""
+        """The path by which the file was opened."""
 
     def size(self) -> int:
-        """Length in bytes now (it may grow while a writer is at work)."""
+        """Current length in bytes (it may grow while a writer is active)."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Up to ``length`` bytes from ``offset``; fewer only at the end of the file."""
 
     def close(self) -> None:
-        """Give the file back. Closing twice is harmless."""
+        """Close the file. Closing twice is harmless."""
 
 
 class WriteFile(ReadFile, Protocol):
     """A file opened for reading and writing."""
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``."""
+        """Write all of ``data`` at ``offset``."""
 
     def truncate(self, length: int) -> None:
         """Cut or extend (with zeros) to ``length`` bytes."""
 
     def sync(self) -> None:
-        """Return when the content and the length are durable."""
+        """Make content and length durable before returning."""
 
 
 class Lock(Protocol):
     """A range lock on one byte of a file, held until released."""
 
     def release(self) -> None:
-        """Give the lock back. Releasing twice is harmless."""
+        """Release the lock. Releasing twice is harmless."""
 
 
 class Storage(Protocol):
@@ -77,40 +77,40 @@ class Storage(Protocol):
 
     @property
     def root(self) -> str:
-        """What a message calls the root (a directory path, or a made-up name in memory)."""
+        """The name of the root in messages (a directory path, or a made-up name in memory)."""
 
     def names(self, path: str = "") -> list[str]:
-        """Names in a directory, sorted. NotFoundError when there is no such directory."""
+        """Names in a directory, sorted. NotFoundError if there is no such directory."""
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at ``path``, or None when nothing is."""
+        """The properties of ``path``, or None if it does not exist."""
 
     def open(self, path: str) -> ReadFile:
         """Open an existing file for reading."""
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing; with ``create`` an absent file is made, empty."""
+        """Open a file for reading and writing; with ``create``, an absent file is created empty."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; an existing one is fine. The parent must exist."""
+        """Create a directory, unless it exists. The parent must exist."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing an existing one atomically."""
+        """Rename a file, replacing an existing one atomically."""
 
     def remove(self, path: str) -> None:
         """Remove a file."""
 
     def sync_directory(self, path: str = "") -> None:
-        """Return when the names in the directory are durable."""
+        """Make the names in the directory durable before returning."""
 
     def free_bytes(self) -> int | None:
-        """Bytes that may still be written to the disk; None where that is not known."""
+        """Bytes that may still be written to the disk; None if not known."""
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Lock one byte of an existing file without waiting; RefusedError when somebody else holds it."""
+        """Lock one byte of an existing file without waiting; RefusedError if it is already locked."""
 
     def lock_holder(self, path: str, byte: int) -> int | None:
         """The pid of another process that holds a lock on the byte, or None. Changes nothing.
 
-        A holder that the system does not name is reported as 0.
+        If the system does not report the holder, the result is 0.
         """

@@ -1,9 +1,9 @@
-"""Changes to files that are never written, kept as files of another directory, for readers in other processes.
+"""Changes to files that must not be written, stored as files of another directory, for readers in other processes.
 
-Reads see the changes; the storage below sees nothing but the locks of readers. A file that is changed is copied first,
-and a new one is in the directory alone, so memory does not grow with the changes. Log files that come below, or grow,
-after the cover was begun are not seen: it shows one moment. What it shows from below stands in a file of the directory
-that is written last: a directory without it is no cover.
+Reads see the changes; the storage below is used only for reading and for the locks of readers. A file is copied before
+its first change, and a new file is created only in the directory, so memory does not grow with the changes. Log files
+below that appear or grow later are not visible: the cover shows one moment. The list of visible files is stored in a
+file of the directory that is written last; a directory without it is not a valid cover.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ _COPIED_BYTES: Final = 1 << 20
 
 
 class CoverStorage(WrappedStorage):
-    """A storage whose changes are in another one.
+    """A storage whose changes are stored in another one.
 
     Arguments:
         base: the storage below.
-        cover: where the changes are.
-        shown: the files below that are seen, of those with the suffix, by path, with their lengths; None of a finished
-            cover.
-        suffix: of files that come and go below.
+        cover: the storage of the changes.
+        shown: the visible files below with the suffix: lengths by path; None for a finished cover, which has the list.
+        suffix: suffix of the files that appear and disappear below.
 
     Raises:
         NotFoundError: the cover is not finished.
@@ -49,7 +48,7 @@ class CoverStorage(WrappedStorage):
         self._suffix = suffix
 
     def finish(self) -> None:
-        """Say that all changes are there. Nothing is changed any more."""
+        """Mark the cover as complete. Nothing may be changed afterwards."""
         file = self._cover.open_rw(f"{_SHOWN}.tmp", create=True)
         file.write(0, json.dumps(self._shown).encode())
         file.close()
@@ -58,7 +57,7 @@ class CoverStorage(WrappedStorage):
     def names(self, path: str = "") -> list[str]:
         prefix = f"{path}/" if path else ""
         below = [name for name in super().names(path) if self._is_seen(prefix + name)]
-        # Directories for log files are made only when a file in them is changed.
+        # Directories for log files are created only when a file in them is changed.
         made = [] if self._cover.stat(path) is None else self._cover.names(path)
         return sorted({*below, *made} - {_SHOWN})
 
@@ -102,13 +101,13 @@ class CoverStorage(WrappedStorage):
         self._shown.pop(path, None)
 
     def sync_directory(self, path: str = "") -> None:
-        """Nothing that is here has to outlive the system."""
+        """Do nothing: the cover need not survive a crash."""
 
     def free_bytes(self) -> int | None:
         return self._cover.free_bytes()
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        """Readers lock what they read; no other process changes the copy."""
+        """Lock for reading below; no other process changes the copy."""
         return NoLock() if exclusive else super().lock(path, byte, exclusive=exclusive)
 
     def _is_seen(self, path: str) -> bool:

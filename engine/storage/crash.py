@@ -1,7 +1,7 @@
-"""Files whose owner crashes: what was synced survives, and a chosen part of what was not.
+"""Files after a simulated crash: synced data survives, and a chosen part of the unsynced changes.
 
-``CrashStorage`` is a storage in memory that remembers every change since the last sync. It counts writes, syncs and
-changes of names; at a chosen one it stops: that operation and all later ones fail with ``SimulatedCrashError``.
+``CrashStorage`` is a storage in memory that records every change since the last sync. It counts writes, syncs and
+changes of names. At a chosen operation it stops: this operation and all later ones fail with ``SimulatedCrashError``.
 ``image`` then gives the files that a restart would find, as a ``MemoryStorage``:
 
 =============  =============================================================================
@@ -10,8 +10,8 @@ LOST_TAIL      also the first n of the later changes, in the order in which they
 TORN_WRITE     the same, and the first bytes of the write that follows
 =============  =============================================================================
 
-Names behave like contents: a file that was made after the last ``sync_directory`` is gone when its creation is not
-among the changes that survive.
+Names behave like contents: a file created after the last ``sync_directory`` is missing unless its creation is among the
+surviving changes.
 
 Example: ``write A | sync | write B | write C``, crash. NO_FSYNC leaves A; LOST_TAIL A, AB or ABC; TORN_WRITE A, AB or
 ABC with the first bytes of the next one.
@@ -33,7 +33,7 @@ COUNTED: Final = ("write", "truncate", "sync", "create", "rename", "remove", "sy
 
 
 class CrashMode(Enum):
-    """What survives of the changes that were not synced."""
+    """Which unsynced changes survive."""
 
     NO_FSYNC = "no-fsync"
     LOST_TAIL = "lost-tail"
@@ -41,7 +41,7 @@ class CrashMode(Enum):
 
 
 class SimulatedCrashError(StorageError):
-    """The storage has stopped; nothing reaches the files any more."""
+    """The storage has stopped; nothing is written to the files any more."""
 
 
 class UnsyncedChange(NamedTuple):
@@ -50,8 +50,8 @@ class UnsyncedChange(NamedTuple):
     Attributes:
         kind: write, truncate, create, rename or remove.
         path: the file.
-        offset: of a write; the length of a truncate.
-        data: of a write; the new name, encoded, of a rename.
+        offset: of a write; for a truncate the length.
+        data: of a write; for a rename the new name, encoded.
     """
 
     kind: str
@@ -65,8 +65,8 @@ class CrashStorage(WrappedStorage):
 
     Arguments:
         files: durable contents at the start.
-        stop_at: number of the operation, from 1, that does not happen any more; 0 for none.
-        listener: told the kind and path of each counted operation before it happens.
+        stop_at: number of the first operation that fails, from 1; 0 for none.
+        listener: called with kind and path of each counted operation, before it is done.
     """
 
     def __init__(
@@ -102,50 +102,50 @@ class CrashStorage(WrappedStorage):
         self.changed(UnsyncedChange("remove", path, 0, b""))
 
     def sync_directory(self, path: str = "") -> None:
-        """Creations, renames and removals become durable; contents do not."""
+        """Make creations, renames and removals durable, but not contents."""
         self.count("sync_directory", path)
-        # Names become durable without contents, as in a file system that writes metadata first.
+        # Names become durable without contents, as on a file system that writes metadata first.
         self._settle(lambda change: change.kind in ("create", "rename", "remove"))
 
     def image(self, mode: CrashMode, seed: int = 0) -> MemoryStorage:
         """The files that a restart would find.
 
         Arguments:
-            mode: what survives.
-            seed: chooses how many of the later changes do, and how much of a torn write.
+            mode: which changes survive.
+            seed: determines how many later changes survive, and how much of a torn write.
         """
         files = {path: bytearray(data) for path, data in self._durable.items()}
         chosen = random.Random(seed)
         keep = 0 if mode is CrashMode.NO_FSYNC else chosen.randint(0, len(self._changes))
-        # In the order in which they were made: a later change survives only with all earlier ones.
+        # In the order of the changes: a later one survives only with all earlier ones.
         for change in self._changes[:keep]:
             _apply(files, change)
         if mode is CrashMode.TORN_WRITE and keep < len(self._changes):
             torn = self._changes[keep]
-            # Other changes happen as a whole or not at all.
+            # Other changes happen completely or not at all.
             if torn.kind == "write":
                 _apply(files, torn._replace(data=torn.data[: chosen.randint(0, len(torn.data))]))
         return MemoryStorage({path: bytes(data) for path, data in files.items()}, "crash:")
 
     def pending(self) -> tuple[dict[str, bytes], list[UnsyncedChange]]:
-        """What is durable, and the changes since, in order; for images of another kind than ``CrashMode`` has."""
+        """The durable files, and the changes since in order; for images of other kinds than those of ``CrashMode``."""
         return dict(self._durable), list(self._changes)
 
     def image_of(self, path: str) -> bytes:
-        """The durable content of a file; empty when nothing is durable."""
+        """The durable content of a file; empty if there is none."""
         return self._durable.get(path, b"")
 
     def contents(self) -> dict[str, bytes]:
         """Every file as a process that did not crash sees it."""
         return self._now.contents()
 
-    # What the open files call.
+    # The methods that open files call.
 
     def count(self, kind: str, path: str) -> None:
         """Count an operation; stop at the chosen one.
 
         Raises:
-            SimulatedCrashError: it is the chosen one, or a later one.
+            SimulatedCrashError: it is the chosen operation, or a later one.
         """
         if self._listener is not None:
             self._listener(kind, path)
@@ -155,11 +155,11 @@ class CrashStorage(WrappedStorage):
             raise SimulatedCrashError("simulated crash", file=path, consequence="nothing is written any more")
 
     def changed(self, change: UnsyncedChange) -> None:
-        """Remember a change that is not durable."""
+        """Record a change that is not durable yet."""
         self._changes.append(change)
 
     def synced(self, path: str) -> None:
-        """The contents of a file are durable; its name is when it was before, or with ``sync_directory``."""
+        """Make the contents of a file durable. A new name becomes durable only with ``sync_directory``."""
         self._settle(lambda change: change.path == path and change.kind in ("write", "truncate", "create"))
 
     def _settle(self, settles: Callable[[UnsyncedChange], bool]) -> None:
@@ -175,19 +175,19 @@ class CrashStorage(WrappedStorage):
 
 
 class _CrashFile(WrappedFile):
-    """An open file that reports its changes."""
+    """An open file that reports its changes to the storage."""
 
     def __init__(self, storage: CrashStorage, file: WriteFile) -> None:
         super().__init__(file)
         self._storage = storage
 
     def write(self, offset: int, data: bytes) -> None:
-        """Put all of ``data`` at ``offset``. A write that the crash interrupts may still survive in part."""
+        """Write all of ``data`` at ``offset``. A write interrupted by the crash may survive in part."""
         change = UnsyncedChange("write", self.path, offset, bytes(data))
         try:
             self._storage.count("write", self.path)
         except SimulatedCrashError:
-            # The write under way at the crash; later ones were never begun.
+            # This is the write in progress at the crash; later ones were never started.
             if self._storage.operations == self._storage.stop_at:
                 self._storage.changed(change)
             raise
@@ -204,7 +204,7 @@ class _CrashFile(WrappedFile):
         self._storage.synced(self.path)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 def _apply(files: dict[str, bytearray], change: UnsyncedChange) -> None:

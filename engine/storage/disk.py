@@ -1,11 +1,11 @@
 """Files on the local file system, through unbuffered positional reads and writes.
 
-Reading opens with ``O_RDONLY`` and never creates, touches or locks anything, so that it works on a read-only mount and
-beside a live writer. Locks are POSIX range locks (``posix_locks``), the ones that a JVM takes, so that both exclude
-each other.
+Files are read with ``O_RDONLY``, and nothing is created, modified or locked by reading, so that it works on a read-only
+mount and beside a live writer. Locks are POSIX range locks (``posix_locks``), as a JVM takes them, so JE and this
+program exclude each other.
 
-Records and tree nodes are read by the hundred thousand, a few hundred bytes each. In the native build such reads come
-from a map of the file (``file_map``) where somebody has allowed for the memory.
+Records and tree nodes are read by the hundred thousand, a few hundred bytes each. In the native build such reads use a
+map of the file (``file_map``), if memory for maps was allowed (``allow_maps``).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ else:
 # Longer reads gain nothing from a map.
 _MAPPED_READ_BYTES: Final = 32 << 10
 _LARGE_READ_BYTES: Final = 4 << 20
-# So many reads of a file that no map could answer, and one is made, or made anew when the file has grown.
+# After this number of reads that no map could serve, a map is made, or renewed if the file has grown.
 _READS_TO_MAP: Final = 64
 
 
 def allow_maps(size_bytes: int) -> None:
-    """Limit the memory of all file maps of the process together; a higher limit that was set before stays."""
+    """Set the memory limit for all file maps of the process; a higher limit set before stays."""
     if file_map is not None and size_bytes > file_map.most_bytes():
         file_map.keep_at_most(size_bytes)
 
 
 def map_of(file: ReadFile) -> file_map.FileMap | None:
-    """The map that small reads of a file come from, if there is one."""
+    """The map that serves small reads of a file, if there is one."""
     return file.map if isinstance(file, _DiskFile) else None
 
 
@@ -48,12 +48,12 @@ class DiskStorage:
 
     Arguments:
         root: the directory.
-        follow: open files through symbolic links. Otherwise, for places where somebody else may have made some, a link
-            is an error, and files that are made are for their owner only.
+        follow: open files through symbolic links. Without it, for places where other users may have created links, a
+            link is an error, and new files are accessible only to their owner.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, follow: bool = True) -> None:
-        # Without what does not change its meaning: ``./env//`` is ``env``.
+        # Normalized where this does not change the meaning: ``./env//`` becomes ``env``.
         named = os.fspath(root)
         parts = [part for part in named.split("/") if part not in ("", ".")]
         self._root = ("/" if named.startswith("/") else "") + "/".join(parts) or "."
@@ -62,7 +62,7 @@ class DiskStorage:
 
     @property
     def root(self) -> str:
-        """The directory as the user named it."""
+        """The directory as given by the user."""
         return self._root
 
     def names(self, path: str = "") -> list[str]:
@@ -90,7 +90,7 @@ class DiskStorage:
         try:
             os.mkdir(self._full(path))
         except FileExistsError:
-            # Somebody else may have made it meanwhile, which is fine.
+            # Another process may have created it meanwhile, which is fine.
             if not os.path.isdir(self._full(path)):
                 raise StorageError(
                     f"cannot make {self._name(path)}: a file is in the way", file=self._name(path)
@@ -112,7 +112,7 @@ class DiskStorage:
 
     def sync_directory(self, path: str = "") -> None:
         try:
-            # A directory is synced through a descriptor of its own.
+            # A directory is synced through a separate descriptor.
             handle = os.open(self._full(path), os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -123,7 +123,7 @@ class DiskStorage:
 
     def free_bytes(self) -> int | None:
         place = os.path.abspath(self._full(""))
-        # A directory that is to be made stands on the disk of its parent.
+        # A directory that does not exist yet will be on the disk of its parent.
         while not os.path.lexists(place) and place != os.path.dirname(place):
             place = os.path.dirname(place)
         try:
@@ -133,7 +133,7 @@ class DiskStorage:
         return found.f_bavail * found.f_frsize
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:
-        # Readers need none of it.
+        # Imported here since readers do not need it.
         from engine.storage import posix_locks
 
         try:
@@ -185,7 +185,7 @@ class _DiskFile:
 
     @property
     def map(self) -> file_map.FileMap | None:
-        """What small reads come from."""
+        """The map that serves small reads."""
         return self._map
 
     def size(self) -> int:
@@ -201,11 +201,11 @@ class _DiskFile:
             if self._small_reads % _READS_TO_MAP == 0:
                 self._map_again(offset + length)
         try:
-            # The buffer is made before the file ends: a length that a file's own value gives is cut to what there is.
+            # The length may come from a damaged file: limit it to the file's size before the buffer is allocated.
             if length > _LARGE_READ_BYTES:
                 length = min(length, max(os.fstat(self._handle).st_size - offset, 0))
             data = os.pread(self._handle, length, offset)
-            # One call may return less than asked for (signals, 2 GiB limit): go on until the end of the file says stop.
+            # One call may return less than requested (signals, 2 GiB limit): continue up to the end of the file.
             while len(data) < length:
                 more = os.pread(self._handle, length - len(data), offset + len(data))
                 if not more:
@@ -219,7 +219,7 @@ class _DiskFile:
         view = memoryview(data)
         try:
             while view:
-                # One call may write less than it is given.
+                # One call may write less than requested.
                 written = os.pwrite(self._handle, view, offset)
                 view = view[written:]
                 offset += written
@@ -227,7 +227,7 @@ class _DiskFile:
             raise _translated(error, self._name) from error
 
     def truncate(self, length: int) -> None:
-        # In the page that the new end is in, a map would go on with zeros.
+        # A map would show zeros in the page of the new end if the file grew again.
         self._map = None
         try:
             os.ftruncate(self._handle, length)
@@ -241,9 +241,9 @@ class _DiskFile:
             raise _translated(error, self._name) from error
 
     def _map_again(self, end: int) -> None:
-        """Map the file, unless a map is there that reaches as far as that."""
+        """Map the file, unless the current map already extends to ``end``."""
         if file_map is not None and file_map.most_bytes() and (self._map is None or self._map.size < end):
-            # Where the system makes no map (out of address space, a special file) reads go on without.
+            # If the system cannot map the file (out of address space, a special file), reads continue without a map.
             with contextlib.suppress(OSError):
                 self._map = file_map.FileMap(self._handle)
 
@@ -251,11 +251,12 @@ class _DiskFile:
         self._map = None
         if self._handle >= 0:
             os.close(self._handle)
-            # Closing twice must not hit a descriptor that somebody else has by then.
+            # A second close must not close a descriptor that was reused in between.
             self._handle = -1
 
     def __del__(self) -> None:
-        # An error on the way to the close: the descriptor goes with its last user, as with files of Python's own.
+        # An error may prevent the regular close: the descriptor is closed with its last user, as for Python's own
+        # files.
         self.close()
 
 
@@ -278,7 +279,7 @@ def _translated(error: OSError, name: str) -> JetoolError:
             consequence="it was not followed",
             hint="find out who made it; replace it by the file if it belongs there",
         )
-    # A full disk, and a limit of the process, may strike in the middle of a write.
+    # A full disk, or a limit of the process, may interrupt a write.
     if error.errno in _NO_ROOM:
         return StorageError(
             reason,

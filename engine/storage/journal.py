@@ -1,4 +1,4 @@
-"""The journal of a repair: what was there before, what was written, and how far the repair has come.
+"""The journal of a repair: the old bytes, the written bytes, and the progress of the repair.
 
 Backup directory:
 
@@ -10,10 +10,12 @@ manifest.json   ``database``, ``command``, ``state``, ``before`` (length of ever
 saved.journal   entries in the order of the changes, see below; ``saved.journal.undone`` after an undo
 ==============  =================================================================================================
 
-The environment itself holds ``jetool.repair`` while its files are between two states; it names the backup directory.
+While its files are in an intermediate state, the environment contains the marker ``jetool.repair``, which names the
+backup directory.
 
 Entry: byte kind, int length of the path, long offset, long length of the file before the change, int number of bytes,
-the path, the bytes, int CRC-32 of everything in front. A torn entry at the end belongs to a change that was never made.
+the path, the bytes, int CRC-32 of all preceding fields. A torn entry at the end belongs to a change that was never
+made.
 
 =======  =====================================================================================
 kind     bytes
@@ -21,19 +23,20 @@ kind     bytes
 BYTES    the blocks that are about to be overwritten or cut off; a block is saved once
 CREATED  none: the file was not there
 REMOVED  a piece of the file that is about to be removed or renamed
-WRITTEN  what is about to be written. Undo does not need it; it tells our bytes from others'
+WRITTEN  what is about to be written. Undo does not need it; it identifies the repair's own bytes
 =======  =====================================================================================
 
-Order, each step durable before the next:
+Order of the steps; each is durable before the next:
 
-1. repair: manifest ``running``; entry; marker; change; (entry; change;) ... manifest ``done``; marker away.
-2. undo: marker; manifest ``undoing``; all entries from the last to the first; manifest ``undone``; the journal gets its
-   other name; marker away.
+1. repair: manifest ``running``; entry; marker; change; (entry; change;) ... manifest ``done``; remove the marker.
+2. undo: marker; manifest ``undoing``; all entries from the last to the first; manifest ``undone``; rename the journal;
+   remove the marker.
 
-So without a marker the files are whole: as before, or as the repair left them. With one the manifest says what was
-going on, and undo, which only puts absolute bytes at absolute places, can be run again from the start.
+So without a marker the files are consistent: as before the repair, or as the repair left them. With a marker, the
+manifest states what was in progress. Undo, which only writes given bytes at given places, can be run again from the
+start.
 
-``undo`` reads what is written here; ``repair_audit`` tells it whether somebody else has written since.
+``undo`` reads the journal; ``repair_audit`` determines for it whether another program has written since.
 """
 
 from __future__ import annotations
@@ -84,7 +87,7 @@ class JournalEntry(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An entry without its bytes: ``at`` is where these begin in the journal, ``size`` how many there are."""
+    """An entry without its bytes: ``at`` is their position in the journal, ``size`` their number."""
 
     kind: int
     path: str
@@ -95,7 +98,7 @@ class Place(NamedTuple):
 
 
 class PendingRepair(NamedTuple):
-    """What a marker says: the backup directory and the command of a repair that is at work, or was interrupted."""
+    """The content of a marker: the backup directory and the command of a repair that is running, or was interrupted."""
 
     backup: str
     command: str
@@ -109,7 +112,7 @@ def encode_entry(entry: JournalEntry) -> bytes:
 
 
 def places_of(backup: Storage) -> list[Place]:
-    """The whole entries of a journal, in order; what follows the first torn one is ignored.
+    """The complete entries of a journal, in order; everything after the first torn one is ignored.
 
     Raises:
         NotFoundError: there is no journal. DamageError: an entry that no repair writes.
@@ -122,14 +125,14 @@ def places_of(backup: Storage) -> list[Place]:
 
 
 def opened(backup: Storage) -> ReadFile:
-    """The journal, to read. NotFoundError when no journal is there."""
+    """Open the journal for reading. NotFoundError if there is no journal."""
     if backup.stat(JOURNAL) is None:
         raise NotFoundError("no saved bytes", file=backup.root, hint="name the backup directory")
     return backup.open(JOURNAL)
 
 
 def mark(storage: Storage, pending: PendingRepair) -> None:
-    """Say in the environment that its files are between two states, durably."""
+    """Put the marker of an intermediate state into the environment, durably."""
     data = json.dumps(pending._asdict()).encode("utf-8") + b"\n"
     file = storage.open_rw(MARKER, create=True)
     try:
@@ -142,16 +145,16 @@ def mark(storage: Storage, pending: PendingRepair) -> None:
 
 
 def unmark(storage: Storage) -> None:
-    """Take the marker away, durably."""
+    """Remove the marker, durably."""
     if storage.stat(MARKER) is not None:
         storage.remove(MARKER)
         storage.sync_directory()
 
 
 def pending_in(storage: Storage) -> PendingRepair | None:
-    """What the marker of an environment says; None without a marker.
+    """The content of an environment's marker; None without a marker.
 
-    An incomplete marker does not count: a marker is durable before the first change, and goes away after the last one.
+    An incomplete marker does not count: a marker is durable before the first change, and is removed after the last one.
     """
     if storage.stat(MARKER) is None:
         return None
@@ -166,7 +169,7 @@ def pending_in(storage: Storage) -> PendingRepair | None:
 
 
 def is_at_work(storage: Storage) -> bool:
-    """Whether a process holds the lock of a writer: then a repair that is pending still runs."""
+    """Whether a process holds the lock of a writer: then a pending repair is still running."""
     return any(
         storage.stat(path) is not None and storage.lock_holder(path, WRITER_BYTE) is not None
         for path in (JE_LOCK_FILE, DERBY_LOCK_FILE)
@@ -174,7 +177,7 @@ def is_at_work(storage: Storage) -> bool:
 
 
 def read_manifest(backup: Storage) -> dict[str, object]:
-    """The manifest of a backup directory. DamageError when it is not JSON."""
+    """The manifest of a backup directory. DamageError if it is not JSON."""
     if backup.stat(MANIFEST) is None:
         return {}
     file = backup.open(MANIFEST)
@@ -188,7 +191,7 @@ def read_manifest(backup: Storage) -> dict[str, object]:
 
 
 def write_manifest(backup: Storage, content: dict[str, object]) -> None:
-    """Replace the manifest in one step."""
+    """Replace the manifest atomically."""
     data = json.dumps(content, indent=1, sort_keys=True).encode("utf-8") + b"\n"
     temporary = f"{MANIFEST}.new"
     file = backup.open_rw(temporary, create=True)
@@ -202,7 +205,7 @@ def write_manifest(backup: Storage, content: dict[str, object]) -> None:
 
 
 def digest_of(storage: Storage, path: str) -> str | None:
-    """SHA-256 of a file, None when it is absent."""
+    """SHA-256 of a file; None if it is absent."""
     if storage.stat(path) is None:
         return None
     digest = hashlib.sha256()
@@ -218,7 +221,7 @@ def digest_of(storage: Storage, path: str) -> str | None:
 
 
 def log_lengths(storage: Storage) -> dict[str, int]:
-    """Length of every log file, of either kind of environment: every write makes one longer, or adds one."""
+    """Length of every log file, for both kinds of environment: every write extends one, or adds one."""
     found = {}
     names = storage.names()
     for directory in ("", *(name for name in names if _LOG_DIRECTORY.fullmatch(name))):
@@ -232,7 +235,7 @@ def log_lengths(storage: Storage) -> dict[str, int]:
 
 
 def sync_files(storage: Storage, touched: set[str]) -> None:
-    """Make files, and the directories that hold their names, durable."""
+    """Make files, and the directories that contain them, durable."""
     for path in sorted(touched):
         if storage.stat(path) is not None:
             file = storage.open_rw(path)
@@ -243,12 +246,12 @@ def sync_files(storage: Storage, touched: set[str]) -> None:
 
 
 def _places(file: ReadFile, name: str) -> Iterator[Place]:
-    """Every whole entry, to the first one that is torn."""
+    """All complete entries, up to the first torn one."""
     at, size = 0, file.size()
     while at + _ENTRY.size <= size:
         kind, path_length, offset, old_length, count = _ENTRY.unpack(file.read(at, _ENTRY.size))
         length = _ENTRY.size + path_length + count + _CRC.size
-        # The journal is synced before the change it precedes: a torn entry protects nothing.
+        # The journal is synced before the corresponding change, so a torn entry protects nothing.
         if not 0 < path_length <= _LONGEST_PATH or count > PIECE or at + length > size:
             return
         raw = file.read(at, length)
@@ -262,7 +265,7 @@ def _places(file: ReadFile, name: str) -> Iterator[Place]:
 
 
 def _require_sane(place: Place, name: str) -> None:
-    """Refuse an entry that leads out of the environment, or to a file of no possible size.
+    """Refuse an entry with a path outside the environment, or with an impossible file size.
 
     A user who can write to a backup directory must not be able to choose the files that undo writes.
     """

@@ -1,7 +1,7 @@
 """Files in memory, for tests, overlays and crash images.
 
-Durability is not modelled here: ``sync`` does nothing. Directories exist when made or when an initial file lies below
-them.
+Durability is not modelled: ``sync`` does nothing. A directory exists if it was created, or if an initial file is below
+it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 
 class MemoryStorage:
-    """A tree of files held as byte arrays.
+    """A tree of files, stored as byte arrays.
 
     Arguments:
         files: initial contents by path.
-        root: what messages call the root.
+        root: the name of the root in messages.
     """
 
     __slots__ = ("_directories", "_files", "_locks", "_root")
@@ -34,7 +34,7 @@ class MemoryStorage:
         if not self._is_directory(path):
             raise self._absent(path)
         prefix = f"{path}/" if path else ""
-        # Of paths deeper down only the next part of the name counts.
+        # For paths deeper down, only the next component counts.
         below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
         return sorted({p.split("/", 1)[0] for p in below if p})
 
@@ -67,7 +67,7 @@ class MemoryStorage:
         self._taken(path)
 
     def sync_directory(self, path: str = "") -> None:
-        """Nothing to do in memory."""
+        """Do nothing."""
 
     def free_bytes(self) -> int | None:
         return None
@@ -77,14 +77,14 @@ class MemoryStorage:
         if path not in self._files:
             raise self._absent(path)
         held = self._locks.setdefault((path, byte), [])
-        # Shared locks go together; an exclusive one goes with none.
+        # Shared locks are compatible with each other; an exclusive one with none.
         if held and (exclusive or True in held):
             raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
         held.append(exclusive)
         return _MemoryLock(held, exclusive)
 
     def lock_holder(self, path: str, byte: int) -> int | None:
-        """0 when a lock is held, else None."""
+        """0 if a lock is held, else None."""
         return 0 if self._locks.get((path, byte)) else None
 
     def contents(self) -> dict[str, bytes]:
@@ -135,7 +135,7 @@ class _MemoryFile:
         return bytes(self._data[offset : offset + length])
 
     def write(self, offset: int, data: bytes) -> None:
-        # The protocol: bytes between the old end and the offset are zero.
+        # By the protocol, bytes between the old end and the offset are zero.
         if data and offset > len(self._data):
             self._data.extend(bytes(offset - len(self._data)))
         self._data[offset : offset + len(data)] = data
@@ -147,10 +147,10 @@ class _MemoryFile:
             del self._data[length:]
 
     def sync(self) -> None:
-        """Nothing to do in memory."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 class _MemoryLock:

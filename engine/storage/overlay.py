@@ -1,11 +1,11 @@
-"""Storages that stand over another one.
+"""Storages on top of another one.
 
-Through a ``WrappedStorage`` everything goes to the one below, and a subclass changes what it is about. Fault rules,
-counted stops, crash images and saved bytes are such storages; each overrides the operations that it watches.
+A ``WrappedStorage`` passes all operations to the storage below, and subclasses override the operations that concern
+them. Fault rules, counted stops, crash images and saved bytes are such storages.
 
 An ``OverlayStorage`` is a writable view of a storage that is never written: changes stay in memory. Reads see the
-changes; the storage below sees nothing, not even a lock file; changed files are kept in blocks of 4096 bytes, so memory
-grows with what is changed, not with what is there. A dry run is the real run on an overlay.
+changes; the storage below is not changed, not even by a lock file. Changed files are kept in blocks of 4096 bytes, so
+memory grows with the changes, not with the size of the files. A dry run is the real run on an overlay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
 
 
 class WrappedStorage:
-    """A storage that passes every operation on.
+    """A storage that passes every operation to the one below.
 
     Arguments:
         base: the storage below.
@@ -26,7 +26,7 @@ class WrappedStorage:
 
     @property
     def root(self) -> str:
-        """What the storage below is called."""
+        """The name of the storage below."""
         return self._base.root
 
     def names(self, path: str = "") -> list[str]:
@@ -64,7 +64,7 @@ class WrappedStorage:
 
 
 class WrappedFile:
-    """A file that passes every operation on.
+    """A file that passes every operation to the one below.
 
     Arguments:
         file: the file below.
@@ -104,7 +104,7 @@ class OverlayStorage:
     """A storage whose changes stay in this process.
 
     Arguments:
-        base: the storage to look through to.
+        base: the storage below.
     """
 
     __slots__ = ("_base", "_directories", "_files", "_gone")
@@ -117,7 +117,7 @@ class OverlayStorage:
 
     @property
     def root(self) -> str:
-        """What the storage below is called."""
+        """The name of the storage below."""
         return self._base.root
 
     def changed(self) -> dict[str, int]:
@@ -130,7 +130,7 @@ class OverlayStorage:
         try:
             below = {name for name in self._base.names(path) if prefix + name not in self._gone}
         except NotFoundError:
-            # The directory may exist in the overlay alone.
+            # The directory may exist only in the overlay.
             if not made and path not in self._directories:
                 raise
             below = set()
@@ -150,11 +150,11 @@ class OverlayStorage:
             return _OverlayFile(path, content)
         if path in self._gone:
             raise self._absent(path)
-        # Someone may change the file after this, and a reader must see it.
+        # The file may be changed later, and readers must see the changes.
         return _LookingThrough(path, self._base.open(path), self._files)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing; what is written stays in memory."""
+        """Open a file for reading and writing; written data stays in memory."""
         content = self._files.get(path)
         if content is None:
             exists = path not in self._gone and self._base.stat(path) is not None
@@ -168,7 +168,7 @@ class OverlayStorage:
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        # Takes the file into the overlay, so that its content can go under the other name.
+        # This takes the file into the overlay, so that its content can get the new name.
         self.open_rw(old)
         self._files[new] = self._files.pop(old)
         self._gone.discard(new)
@@ -181,10 +181,10 @@ class OverlayStorage:
         self._gone.add(path)
 
     def sync_directory(self, path: str = "") -> None:
-        """Nothing to do in memory."""
+        """Do nothing."""
 
     def free_bytes(self) -> int | None:
-        """What would be free with these changes."""
+        """The free bytes if these changes were written."""
         free = self._base.free_bytes()
         if free is None:
             return None
@@ -193,7 +193,7 @@ class OverlayStorage:
         return max(0, free - taken + sum(found.size_bytes for found in before if found is not None))
 
     def lock(self, path: str, byte: int, *, exclusive: bool) -> Lock:  # noqa: ARG002
-        """No lock is taken: no other process sees the changes."""
+        """Take no lock: no other process sees the changes."""
         return NoLock()
 
     def lock_holder(self, path: str, byte: int) -> int | None:
@@ -206,7 +206,7 @@ class OverlayStorage:
 
 
 class _Content:
-    """The content of one file: blocks that were written, and the file below for the others."""
+    """The content of one file: written blocks, and the file below for the others."""
 
     __slots__ = ("_base", "_base_length", "_blocks", "length")
 
@@ -245,19 +245,19 @@ class _Content:
         self.length = max(self.length, end)
 
     def truncate(self, length: int) -> None:
-        """Cut or extend; what follows a cut reads as zero when the file grows again."""
+        """Cut or extend the file; bytes after a cut read as zero if the file grows again."""
         if length < self.length:
             for number in [n for n in self._blocks if n * BLOCK >= length]:
                 del self._blocks[number]
             number, start = divmod(length, BLOCK)
             if start:
                 self._blocks[number] = self._block(number)[:start] + bytes(BLOCK - start)
-            # Bytes below that were cut off must read as zero when the file grows again.
+            # Bytes below that were cut off must read as zero if the file grows again.
             self._base_length = min(self._base_length, length)
         self.length = length
 
     def _block(self, number: int) -> bytes:
-        """A whole block, zeros after the end."""
+        """A whole block; bytes after the end of the file are zero."""
         block = self._blocks.get(number)
         if block is not None:
             return block
@@ -268,7 +268,7 @@ class _Content:
 
 
 class _LookingThrough:
-    """A file that was unchanged when it was opened; later changes show through it too."""
+    """A file that was unchanged when it was opened; later changes are visible through it too."""
 
     __slots__ = ("_base", "_changed", "_path")
 
@@ -294,7 +294,7 @@ class _LookingThrough:
 
 
 class _OverlayFile:
-    """An opened file; every opener sees the same content."""
+    """An open file; all openers see the same content."""
 
     __slots__ = ("_content", "_path")
 
@@ -319,16 +319,16 @@ class _OverlayFile:
         self._content.truncate(length)
 
     def sync(self) -> None:
-        """Nothing to do in memory."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 class NoLock:
-    """A lock on nothing."""
+    """A lock object that locks nothing."""
 
     __slots__ = ()
 
     def release(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""

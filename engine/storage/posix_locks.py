@@ -1,13 +1,13 @@
-"""POSIX range locks on single bytes of files, the kind that a JVM takes.
+"""POSIX range locks on single bytes of files, as a JVM takes them.
 
 The system keeps these locks per process and file, not per descriptor, which has two consequences:
 
-* Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes one while
-  a lock is held: it keeps a list of the files that this process has locks on, and reuses the descriptors in it.
-* Locks of one process never exclude each other. The same list makes them do so.
+* Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes one while a
+  lock is held: it keeps a list of the files on which this process has locks, and reuses their descriptors.
+* Locks of one process never exclude each other. By means of the same list this module makes them exclude each other.
 
-Example (R-LOG-28): a writer holds byte 0 of ``je.lck`` and, while it deletes log files, byte 1 too. Giving byte 1 back
-must not give back byte 0, and asking who holds a byte must give back nothing.
+Example (R-LOG-28): a writer holds byte 0 of ``je.lck`` and, while it deletes log files, byte 1 too. Releasing byte 1
+must not release byte 0, and asking for the holder of a byte must release nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import threading
 from pathlib import Path
 from typing import Final
 
-# struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems order it otherwise; there a query that
-# cannot be made is answered "no holder known".
+# struct flock on Linux: l_type, l_whence, l_start, l_len, l_pid. Other systems use another order; if a query cannot be
+# made there, the result is "no holder known".
 _MOST_WORDS: Final = 160
 _FLOCK: Final = struct.Struct("hhqqi4x")
 
 
 class BlockedError(Exception):
-    """A lock is in the way; ``holder`` is the pid that has it, 0 or None when the system does not name it."""
+    """A conflicting lock exists; ``holder`` is the pid of its owner, 0 or None if the system does not report it."""
 
     def __init__(self, holder: int | None) -> None:
         super().__init__(f"locked by process {holder}")
@@ -38,8 +38,8 @@ class _LockedFile:
     """The locks of this process on one file.
 
     Attributes:
-        holders: for each byte, whether each of its locks is exclusive.
-        handles: descriptors, closed together when the last lock goes.
+        holders: for each byte its locks, each as a flag for exclusive.
+        handles: descriptors, closed together when the last lock is released.
         writable: a descriptor that can carry an exclusive lock, or -1.
     """
 
@@ -52,7 +52,7 @@ class _LockedFile:
         self.writable = -1
 
     def handle(self, path: str, *, exclusive: bool) -> int:
-        """A descriptor for a lock; opened when the ones at hand will not do."""
+        """A descriptor for a lock; a new one is opened if none of the existing ones is suitable."""
         if self.writable >= 0 or (self.handles and not exclusive):
             return self.writable if exclusive else self.handles[0]
         opened = os.open(path, os.O_RDWR if exclusive else os.O_RDONLY)
@@ -62,7 +62,7 @@ class _LockedFile:
         return opened
 
     def close_if_free(self) -> None:
-        """Close the descriptors when no lock needs them any more."""
+        """Close the descriptors if no lock needs them any more."""
         if not any(self.holders.values()):
             _locked.pop(self.key, None)
             for handle in self.handles:
@@ -87,14 +87,14 @@ class PosixLock:
         self._exclusive = exclusive
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         with _guard:
             file, self._file = self._file, None
             if file is None:
                 return
             holders = file.holders[self._byte]
             holders.remove(self._exclusive)
-            # The system keeps one lock for all of them; it goes with the last.
+            # The system keeps a single lock for all of them; it is released with the last one.
             if not holders:
                 fcntl.lockf(file.handles[0], fcntl.LOCK_UN, 1, self._byte, os.SEEK_SET)
             file.close_if_free()
@@ -104,13 +104,13 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
     """Lock one byte of an existing file without waiting.
 
     Raises:
-        BlockedError: a lock of this process or another one is in the way.
+        BlockedError: a lock of this process or another one conflicts.
         OSError: the file cannot be opened or locked.
     """
     with _guard:
         found = os.stat(path)
         key = (found.st_dev, found.st_ino)
-        # By device and inode: two paths may lead to one file.
+        # Identified by device and inode: two paths may lead to the same file.
         file = _locked.get(key) or _LockedFile(key)
         holders = file.holders.setdefault(byte, [])
         # The system would grant it: locks of one process never exclude each other.
@@ -134,7 +134,9 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
 
 
 def holder_of(path: str, byte: int) -> int | None:
-    """The pid of another process that holds a lock on the byte, 0 when the system does not name it, or None."""
+    """The pid of another process that holds a lock on the byte; 0 if the system does not report it; None if there is
+    none.
+    """
     with _guard:
         try:
             found = os.stat(path)
@@ -152,15 +154,15 @@ def holder_of(path: str, byte: int) -> int | None:
 
 
 def holder_in_words(holder: int | None) -> str:
-    """Who holds a lock, with the command line where the system tells it: ``process 17 (java -jar server.jar)``."""
+    """A description of a lock's holder, with the command line if available: ``process 17 (java -jar server.jar)``."""
     if not holder:
         return "another process"
     try:
         line = Path(f"/proc/{holder}/cmdline").read_bytes()
     except OSError:
-        # Gone meanwhile, not ours to see, or no Linux.
+        # The process has ended, is not accessible, or this is not Linux.
         return f"process {holder}"
-    # Zero bytes stand between the words, and there may be pages of them.
+    # Words are separated by zero bytes, and there may be pages of them.
     words = line.replace(b"\0", b" ").decode(errors="replace").strip()
     shown = words if len(words) <= _MOST_WORDS else words[:_MOST_WORDS] + "..."
     return f"process {holder} ({shown})" if shown else f"process {holder}"
@@ -168,7 +170,7 @@ def holder_in_words(holder: int | None) -> str:
 
 def _query(handle: int, byte: int) -> int | None:
     try:
-        # A query for a write lock meets every lock that anybody else holds, shared ones too.
+        # A query for a write lock conflicts with every lock of other processes, including shared ones.
         query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
         answer = _FLOCK.unpack(fcntl.fcntl(handle, fcntl.F_GETLK, query))
     except (OSError, struct.error):

@@ -1,14 +1,14 @@
-"""Files at a URL, through fsspec: object stores such as S3, SFTP, or whatever else has a driver.
+"""Files at a URL, through fsspec: object stores such as S3, SFTP, and everything else with a driver.
 
-Enough for directories of backups: files are written from their beginning to their end, read anywhere, renamed and
-removed. What is not there, and what follows:
+This is sufficient for directories of backups: files are written sequentially, read anywhere, renamed and removed.
+Limitations, and their consequences:
 
-* Files have no locks: two runs at once do not notice each other. A user of such a storage has to write nothing that
-  another run could have begun, and to remove nothing that one may just be making.
-* A file that is written is there when it is closed; there is nothing to sync.
+* Files have no locks: two concurrent runs do not notice each other. A user of such a storage must not write to a file
+  that another run could have begun, and must not remove one that another run may be creating.
+* A written file exists once it is closed; there is nothing to sync.
 * A renamed file is copied and removed on most object stores, one after the other.
 
-Drivers raise what they like, so every error that is not one of ours counts as one of the storage.
+Drivers raise arbitrary exceptions, so every foreign error counts as an error of the storage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is a URL, and no directory."""
+    """Whether a path is a URL and not a directory."""
     return "://" in path
 
 
@@ -34,7 +34,7 @@ class RemoteStorage:
         url: such as ``s3://bucket/backups``.
 
     Raises:
-        UnsupportedError: fsspec, or the driver for this kind of URL, is not installed. UsageError: no such kind.
+        UnsupportedError: fsspec, or the driver for this kind of URL, is not installed. UsageError: the kind is unknown.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,7 +46,7 @@ class RemoteStorage:
             ) from error
         self._url = url.rstrip("/")
         try:
-            # Listings that are remembered would hide what other runs have done.
+            # Cached listings would hide the changes of other runs.
             self._fs, self._path = url_to_fs(url, use_listings_cache=False)
         except ImportError as error:
             raise UnsupportedError("the driver for this URL is not installed", file=url, found=str(error)) from error
@@ -61,7 +61,7 @@ class RemoteStorage:
     def names(self, path: str = "") -> list[str]:
         with _translated(self._name(path)):
             found = self._fs.ls(self._full(path), detail=False)
-        # Some stores list the directory among what is in it.
+        # Some stores list the directory among its contents.
         names = {one.rstrip("/").rpartition("/")[2] for one in found if one.rstrip("/") != self._full(path)}
         return sorted(names - {""})
 
@@ -97,7 +97,7 @@ class RemoteStorage:
             self._fs.rm_file(self._full(path))
 
     def sync_directory(self, path: str = "") -> None:
-        """There is nothing to sync."""
+        """Do nothing: there is nothing to sync."""
 
     def free_bytes(self) -> int | None:
         return None
@@ -116,7 +116,7 @@ class RemoteStorage:
 
 
 class _RemoteFile:
-    """A file that is there, to read."""
+    """An existing file, opened for reading."""
 
     def __init__(self, path: str, name: str, file: Any) -> None:
         self._path = path
@@ -135,7 +135,7 @@ class _RemoteFile:
         with _translated(self._name):
             self._file.seek(offset)
             parts = []
-            # One call may give less; none at all is the end of the file.
+            # One call may return less; an empty result is the end of the file.
             while length > 0 and (part := self._file.read(length)):
                 parts.append(part)
                 length -= len(part)
@@ -147,7 +147,7 @@ class _RemoteFile:
 
 
 class _NewFile:
-    """A file that is written from its beginning to its end, and is there when it is closed."""
+    """A file that is written sequentially, and exists once it is closed."""
 
     def __init__(self, path: str, name: str, fs: Any, full: str, *, is_there: bool) -> None:
         self._path = path
@@ -191,7 +191,7 @@ class _NewFile:
         self._is_there = False
 
     def sync(self) -> None:
-        """There is nothing to sync."""
+        """Do nothing: there is nothing to sync."""
 
     def close(self) -> None:
         if self._closed:
@@ -205,14 +205,14 @@ class _NewFile:
 
 
 class _NoLock:
-    """A lock on nothing."""
+    """A lock object that locks nothing."""
 
     def release(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 def _modified_ms(found: dict[str, Any]) -> int:
-    """When a file was changed, by whichever name its driver has for that; 0 where it has none."""
+    """The time of the last change, under any of the names that drivers use; 0 if there is none."""
     for name in ("mtime", "LastModified", "last_modified", "created"):
         value = found.get(name)
         if isinstance(value, datetime):

@@ -1,11 +1,11 @@
-"""Does an interrupted repair explain what is there? If not, somebody has written since.
+"""Does an interrupted repair explain the current files? If not, another program has written since.
 
-Between two of its steps a repair, or its undo, leaves files in which every byte is the old one or one that the repair
-wrote, however the run ended: killed, or with the power, so that any part of what was not synced is missing. The journal
-has both. A byte that is neither, a log file longer than the repair made it, or another log file, was written by
-somebody else, who may have been told that it is durable.
+Between two of its steps a repair, or its undo, leaves files in which every byte is either the old one or one that the
+repair wrote. This holds however the run ended: killed, or by a power failure, after which any part of the unsynced data
+may be missing. The journal has both versions. A byte that is neither, a log file longer than the repair made it, or an
+additional log file was written by another program, which may have been told that its data is durable.
 
-A zero explains itself where a write of ours was lost behind one that was not.
+Zeros are always accepted: a write of the repair may be lost while a later one behind it survived.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _BLOCK: Final = 4096
 
 
 class _File(NamedTuple):
-    """What the journal has of a file: its longest length, and by block the entries with bytes in it."""
+    """The journal's data about a file: its greatest length, and by block the entries with bytes in it."""
 
     longest: int
     blocks: dict[int, list[Place]]
 
 
 def unexplained(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> str | None:
-    """The path of a file that another process has written to; None when no file has changed.
+    """The path of a file to which another program has written; None if there is none.
 
     Arguments:
         storage: the directory of the environment or database.
@@ -74,7 +74,7 @@ def _is_explained(storage: Storage, path: str, found: _File, journal: ReadFile) 
 
 
 def _is_block_explained(current: bytes, start: int, places: list[Place], journal: ReadFile) -> bool:
-    """Whether every byte of a block is zero, or one that an entry has at its place."""
+    """Whether every byte of a block is zero, or equals the byte of an entry at that place."""
     open_at = {at for at, value in enumerate(current) if value}
     for place in reversed(places):
         first, end = max(place.offset, start), min(place.offset + place.size, start + len(current))

@@ -1,4 +1,4 @@
-"""Whether a disk has room for what a command is about to write."""
+"""Checks that a disk has room for the output of a command."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from engine.storage.base import Storage
 
 
 def require_room(storage: Storage, needed: int, what: str, *, consequence: str, hint: str) -> None:
-    """Refuse before the first byte when the disk of a storage has no room.
+    """Refuse before the first byte is written if the disk of a storage has not enough room.
 
     Arguments:
-        needed: bytes.
-        what: they are for, in words.
+        needed: number of bytes.
+        what: a description of the output, in words.
 
     Raises:
-        StorageError: fewer are free. Where the system does not say how many are, nothing is refused.
+        StorageError: fewer bytes are free. If the system does not report the free space, nothing is refused.
     """
     free = storage.free_bytes()
     if free is not None and free < needed:

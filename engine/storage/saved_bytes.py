@@ -1,10 +1,11 @@
-"""Saved bytes: what a repair overwrites is kept first, so that the repair can be undone.
+"""Saves the bytes that a repair is about to overwrite, so that the repair can be undone.
 
-A ``SavingStorage`` stands between the engine and its files. Before bytes are overwritten, cut off, or lost with a
-removed file, they go to a journal in the backup directory, and the journal is synced. So at any moment the journal can
-bring back the state before the run; after an interrupted run too. A run that ends with an error is an interrupted one.
+A ``SavingStorage`` is placed between the engine and its files. Before bytes are overwritten, cut off, or lost with a
+removed file, they are written to a journal in the backup directory, and the journal is synced. So at any moment the
+journal can restore the state before the run, even if the run is interrupted. A run that ends with an error counts as
+interrupted.
 
-The journal itself, its manifest, the marker and undo are in ``journal``.
+The format of the journal, its manifest, the marker and undo are in ``journal``.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ _BLOCK = 4096
 
 
 class SavingStorage(WrappedStorage):
-    """A storage that saves what it is about to destroy.
+    """A storage that saves data before it is destroyed.
 
     Arguments:
         base: the directory of the environment or database.
         backup: the backup directory; it must not hold a journal yet.
-        command: what is done, for the manifest.
-        undoable: this is a repair, which undo takes back as a whole: what is appended and created is noted too, and a
-            marker stands in the environment while the repair is at work. Otherwise only bytes that are overwritten, cut
-            off or removed are kept.
+        command: the name of the command, for the manifest.
+        undoable: this is a repair that can be undone as a whole: appended data and created files are recorded too, and
+            a marker is in the environment while the repair runs. Otherwise only bytes that are overwritten, cut off or
+            removed are saved.
 
-    Raises: RefusedError when the backup directory is in use, or a log file is a link, which undo would not follow.
+    Raises: RefusedError if the backup directory is in use, or if a log file is a link, which undo would not follow.
     """
 
     def __init__(self, base: Storage, backup: Storage, command: str, *, undoable: bool = True) -> None:
@@ -60,11 +61,11 @@ class SavingStorage(WrappedStorage):
         self._backup = backup
         self._command = command
         self._undoable = undoable
-        # Made when the first byte is saved, so that a run that changes nothing leaves nothing.
+        # Created when the first byte is saved, so that a run without changes leaves no files.
         self._journal: WriteFile | None = None
         self._marked = False
         self._end = 0
-        # Blocks saved, and the length of each file when it was first touched (None: it was not there).
+        # Saved blocks, and the length of each file at the first access (None: it did not exist).
         self._saved: set[tuple[str, int]] = set()
         self._lengths: dict[str, int | None] = {}
         self._manifest: dict[str, object] = {}
@@ -76,7 +77,7 @@ class SavingStorage(WrappedStorage):
         return self._end
 
     def finish(self, what: dict[str, object]) -> None:
-        """The run is complete: say so in the manifest, with the digest of every changed file."""
+        """Mark the run as complete in the manifest, with the digest of every changed file."""
         if self._journal is None:
             return
         self.interrupt()
@@ -90,7 +91,7 @@ class SavingStorage(WrappedStorage):
             unmark(self._base)
 
     def interrupt(self) -> None:
-        """The run will not be completed: the journal and the marker stay for the next command."""
+        """End a run that will not be completed: the journal and the marker stay for the next command."""
         if self._journal is not None:
             self._journal.sync()
             self._journal.close()
@@ -99,9 +100,9 @@ class SavingStorage(WrappedStorage):
         """Save the old bytes of ranges (path, offset, length), with one sync for all.
 
         Arguments:
-            ranges: what will be overwritten or cut off.
-            new: path, offset and bytes of what will be written there. Taking back does not need it, so it is worth no
-                sync of its own.
+            ranges: the ranges that will be overwritten or cut off.
+            new: path, offset and bytes that will be written there. Undo does not need them, so they cause no additional
+                sync.
         """
         before = self._end
         for path, offset, length in ranges:
@@ -115,13 +116,13 @@ class SavingStorage(WrappedStorage):
             self._sync()
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open for writing; a creation is noted first."""
+        """Open for writing; a creation is recorded first."""
         if create and self._base.stat(path) is None:
             self._note_created(path)
         return _SavingFile(self, self._base.open_rw(path, create=create))
 
     def rename(self, old: str, new: str) -> None:
-        """Rename; both names are saved as a removal and a creation."""
+        """Rename; both names are recorded, as a removal and a creation."""
         self._note_removed(old)
         if self._base.stat(new) is None:
             self._note_created(new)
@@ -131,12 +132,12 @@ class SavingStorage(WrappedStorage):
         self._base.rename(old, new)
 
     def remove(self, path: str) -> None:
-        """Remove a file; its content is saved first."""
+        """Remove a file, after saving its content."""
         self._note_removed(path)
         self._base.remove(path)
 
     def _save(self, path: str, offset: int, length: int) -> None:
-        """Append the old bytes of every block of a range that is not saved yet."""
+        """Append the old bytes of every block in a range that is not saved yet."""
         if path not in self._lengths:
             stat = self._base.stat(path)
             self._lengths[path] = None if stat is None else stat.size_bytes
@@ -171,7 +172,7 @@ class SavingStorage(WrappedStorage):
         self._sync()
 
     def _note_removed(self, path: str) -> None:
-        # Made in this run: nothing that was there before goes with it.
+        # Created in this run: its removal loses no earlier data.
         if not self._undoable and self._lengths.get(path, 0) is None:
             return
         self.touched.add(path)
@@ -186,11 +187,11 @@ class SavingStorage(WrappedStorage):
         finally:
             file.close()
         self._sync()
-        # Whatever is made under this name later is new.
+        # A file created under this name later is new.
         self._lengths[path] = None
 
     def _note_content(self, old: str, new: str) -> None:
-        """What a file will hold that another one is renamed to."""
+        """Record the content that a file gets by a rename."""
         if not self._undoable or self._base.stat(old) is None:
             return
         file = self._base.open(old)
@@ -213,7 +214,7 @@ class SavingStorage(WrappedStorage):
         self._end += len(data)
 
     def _sync(self) -> None:
-        """Make the entries durable; before the first change, the marker too."""
+        """Make the entries durable, and before the first change also the marker."""
         if self._journal is not None:
             self._journal.sync()
             if self._undoable and not self._marked:
@@ -222,7 +223,7 @@ class SavingStorage(WrappedStorage):
 
 
 def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
-    """Ascending numbers as runs: the first, and how many; none of more blocks than an entry takes."""
+    """Ascending numbers as runs (first, count); no run has more blocks than an entry can hold."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1 or number - first == PIECE // _BLOCK:
@@ -233,7 +234,7 @@ def _runs(numbers: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def require_unused(backup: Storage) -> None:
-    """Refuse a backup directory that holds saved bytes already."""
+    """Refuse a backup directory that already contains saved bytes."""
     if backup.stat(JOURNAL) is not None:
         raise RefusedError(
             "the backup directory holds the saved bytes of another run",
@@ -244,7 +245,7 @@ def require_unused(backup: Storage) -> None:
 
 
 def _require_files(base: Storage) -> None:
-    """Refuse log files that are links: what stands elsewhere is not for a repair to change."""
+    """Refuse log files that are links: a repair must not change files elsewhere."""
     for path in log_lengths(base):
         if os.path.islink(f"{base.root}/{path}"):
             raise RefusedError(
@@ -256,20 +257,20 @@ def _require_files(base: Storage) -> None:
 
 
 class _SavingFile(WrappedFile):
-    """A file whose old bytes are saved before they go."""
+    """A file whose old bytes are saved before they are overwritten or cut off."""
 
     def __init__(self, storage: SavingStorage, file: WriteFile) -> None:
         super().__init__(file)
         self._storage = storage
 
     def write(self, offset: int, data: bytes) -> None:
-        """Save what is there, then put ``data`` at ``offset``."""
-        # The journal is durable before the old bytes go.
+        """Save the old bytes, then write ``data`` at ``offset``."""
+        # The journal must be durable before the old bytes are lost.
         self._storage.protect([(self.path, offset, len(data))], (self.path, offset, data))
         self._file.write(offset, data)
 
     def truncate(self, length: int) -> None:
-        """Save what is cut off, then cut."""
+        """Save the bytes after the new end, then cut."""
         size = self._file.size()
         if length < size:
             self._storage.protect([(self.path, length, size - length)])

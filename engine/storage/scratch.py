@@ -1,11 +1,11 @@
-"""Bytes that do not fit into memory, in a nameless file of the system's temporary directory.
+"""Data that does not fit into memory, in a nameless file of the system's temporary directory.
 
-The file is made when the first bytes come, belongs to no environment, and is gone with the process, however that ends.
-Bytes are kept in blocks of a power of two, each with its length in front; a block that is given back is used again for
-bytes of its size. So the file takes at most twice as much as was ever kept at once.
+The file is created with the first data, belongs to no environment, and disappears with the process, however that ends.
+Data is stored in blocks with sizes of powers of two, each preceded by the length of the data; a freed block is reused
+for data of its size. So the file takes at most twice the maximum amount of data stored at one time.
 
-Example: 3,000 bytes go into a block of 4,096 at offset 0, 600 into one of 1,024 at 4,096; then the first are given back
-and 2,500 bytes come: they go to offset 0.
+Example: 3,000 bytes go into a block of 4,096 at offset 0, and 600 into one of 1,024 at 4,096. Then the first block is
+freed and 2,500 bytes are stored: they go to offset 0.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LEAST_BLOCK: Final = 512
 
 
 class ScratchFile:
-    """Keeps bytes until they are asked back.
+    """Stores data until it is freed.
 
     Attributes:
-        size: bytes that the file takes.
+        size: size of the file.
     """
 
     def __init__(self) -> None:
@@ -32,10 +32,11 @@ class ScratchFile:
         self.size = 0
 
     def make(self) -> None:
-        """Make the file now: forks made later share it, and one of all these processes may put bytes into it.
+        """Create the file now: processes forked later share it, and only one of all these processes may put data into
+        it.
 
         Raises:
-            StorageError: as ``put``.
+            StorageError: see ``put``.
         """
         try:
             self._handle()
@@ -43,7 +44,7 @@ class ScratchFile:
             raise _translated(error) from error
 
     def put(self, data: bytes) -> int:
-        """Keep bytes; returns the offset by which ``get`` and ``free`` find them.
+        """Store data; returns its offset, for ``get`` and ``free``.
 
         Raises:
             StorageError: there is no room, or no temporary directory.
@@ -51,7 +52,7 @@ class ScratchFile:
         block = _block_of(len(data))
         free = self._free.get(block)
         offset = free.pop() if free else self.size
-        # The length stands in front, since the block is larger.
+        # The length is stored in front, since the block is larger.
         rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
         try:
             handle = self._handle()
@@ -65,7 +66,7 @@ class ScratchFile:
         return offset
 
     def get(self, offset: int) -> bytes:
-        """The bytes at an offset that ``put`` has returned."""
+        """The data at an offset that ``put`` has returned."""
         try:
             handle = self._handle()
             length = int.from_bytes(os.pread(handle, _LENGTH_BYTES, offset), "little")
@@ -77,11 +78,11 @@ class ScratchFile:
         return data
 
     def free(self, offset: int, length: int) -> None:
-        """Give the block of bytes of that length back."""
+        """Free the block of data of that length."""
         self._free.setdefault(_block_of(length), []).append(offset)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all data."""
         if self._file is not None:
             self._file.close()
         self._file, self._free, self.size = None, {}, 0
@@ -93,19 +94,19 @@ class ScratchFile:
 
 
 def nameless_file() -> IO[bytes]:
-    """A file of the system's temporary directory that is gone with the process, or when it is closed.
+    """A file in the system's temporary directory that disappears with the process, or when it is closed.
 
     Raises:
         OSError: there is no room, or no such directory.
     """
-    # Most processes never need it.
+    # Imported here since most processes never need it.
     import tempfile
 
     return tempfile.TemporaryFile(prefix="jetool-")
 
 
 def _block_of(length: int) -> int:
-    """The size of the block that holds a number of bytes."""
+    """The size of the block for a number of bytes."""
     return int(max(_LEAST_BLOCK, 1 << (length + _LENGTH_BYTES - 1).bit_length()))
 
 

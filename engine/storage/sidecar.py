@@ -1,8 +1,9 @@
-"""A directory for what belongs to an environment: saved bytes, rejects; or the environment itself, for undo.
+"""A directory for files that belong to an environment, such as saved bytes and rejects; for undo, the environment
+itself.
 
-A user who may not read the environment must not read them there. So the directory, those above it that have to be made,
-and the files get the owner of the environment, and no more permissions than its log files have. Symbolic links in it
-are not followed: it may be a place that others can write to.
+A user who may not read the environment must not be able to read its data there. So the directory, its new parent
+directories and its files get the owner of the environment, and no more permissions than the log files have. Symbolic
+links in it are not followed, since other users may be able to write there.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LOG_FILES: Final = ("*.jdb", "data???/*.jdb", "log/*.dat")
 
 
 class Access(NamedTuple):
-    """Permissions of directories and of files, and who owns them."""
+    """The permissions of directories and of files, and their owner."""
 
     directory: int
     file: int
@@ -30,7 +31,7 @@ class Access(NamedTuple):
 
 
 def access_of(env: str) -> Access:
-    """Who may read an environment; without one, whatever the process makes anywhere."""
+    """The permissions and the owner of an environment; without one, the defaults of the process."""
     try:
         found = os.stat(env)
     except OSError:
@@ -40,14 +41,16 @@ def access_of(env: str) -> Access:
     directory = stat_module.S_IMODE(found.st_mode) & 0o777
     files = directory & 0o666
     for path in (path for pattern in _LOG_FILES for path in Path(env).glob(pattern)):
-        # The cleaner of a running process may delete one meanwhile.
+        # The cleaner of a running process may delete a file meanwhile.
         with suppress(FileNotFoundError):
             files &= path.stat().st_mode
     return Access(directory | 0o700, files | 0o600, found.st_uid, found.st_gid)
 
 
 def give(path: str | Path, mode: int, access: Access) -> None:
-    """Give a new file or directory its permissions and its owner; the group has none where it is another one."""
+    """Set permissions and owner of a new file or directory; if its group cannot be set, the group gets no
+    permissions.
+    """
     if os.geteuid() == 0:
         os.chown(path, access.user, access.group)
     elif os.stat(path).st_gid != access.group:
@@ -59,9 +62,9 @@ def give(path: str | Path, mode: int, access: Access) -> None:
 
 
 def make_directories(path: Path, access: Access) -> list[Path]:
-    """Make a directory and those above it, durably; which were made, the innermost last.
+    """Create a directory and its missing parents, durably; returns the created ones, the innermost last.
 
-    Raises: StorageError when that is refused.
+    Raises: StorageError if that is refused.
     """
     made = [one for one in (path, *path.parents) if not one.exists()][::-1]
     try:
@@ -83,7 +86,7 @@ def make_directories(path: Path, access: Access) -> list[Path]:
 
 
 class DirectoryBeside(DiskStorage):
-    """Such a directory. It is made when its first file is.
+    """The storage for such a directory, which is created with its first file.
 
     Arguments:
         root: the directory.
@@ -97,7 +100,7 @@ class DirectoryBeside(DiskStorage):
         self._env = env
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file; one that is made, and its directory, get their permissions before they hold a byte."""
+        """Open a file; a new file, and its directory, get their permissions before any data is written."""
         if not create or self.stat(path) is not None:
             return super().open_rw(path)
         access = access_of(self._env)
@@ -109,7 +112,7 @@ class DirectoryBeside(DiskStorage):
             give(name, access.file, access)
         except OSError as error:
             file.close()
-            # Empty, and readable by more users than it should be.
+            # Remove it: it is empty, and readable by more users than it should be.
             with suppress(OSError):
                 os.unlink(name)
             raise StorageError(

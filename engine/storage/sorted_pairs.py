@@ -1,6 +1,6 @@
-"""Pairs of bytes in order, more than memory holds: sorted runs in a scratch file, merged a piece of each at a time.
+"""Sorting more pairs of bytes than memory holds: sorted runs in a scratch file, merged piece by piece.
 
-Example, runs of two pairs: ``c b | d a`` become the runs ``b c`` and ``a d``, and merging them gives ``a b c d``.
+Example, runs of two pairs: ``c b | d a`` become the runs ``b c`` and ``a d``; merging them gives ``a b c d``.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from engine.events import SILENT, Listener
 from engine.storage.scratch import ScratchFile
 
 Pair = tuple[bytes, bytes]
-# What is held before a run is written.
+# Memory for pairs before a run is written.
 RUN_BYTES: Final = 32 << 20
-# What a pair takes in memory beside its bytes.
+# Memory of a pair besides its bytes.
 _OBJECT_BYTES: Final = 150
-# So many bytes of each run are in memory while runs are merged.
+# Bytes of each run that are in memory while runs are merged.
 _CHUNK_BYTES: Final = 1 << 18
 _TOLD: Final = 1 << 14
 
 
 def in_byte_order(pairs: Iterable[Pair], listener: Listener = SILENT) -> Iterator[Pair]:
-    """Sort pairs; memory is bounded whatever their number.
+    """Sort pairs, with bounded memory for any number of pairs.
 
     Arguments:
-        pairs: records for one; in any order.
-        listener: hears ``sort records`` while they are read.
+        pairs: for example records, in any order.
+        listener: receives the step ``sort records`` while the pairs are read.
 
     Raises:
-        StorageError: the scratch file has no room.
+        StorageError: the scratch file cannot grow.
     """
     scratch, runs = ScratchFile(), list[list[int]]()
     held, size = list[Pair](), 0

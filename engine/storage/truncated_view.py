@@ -1,6 +1,6 @@
-"""A storage seen as if some of its files were shorter, or not there: an environment as it was earlier.
+"""A view of a storage in which files are shorter or missing, as the environment was earlier.
 
-Nothing is changed, below or in memory; writing through it is for an overlay above.
+Nothing is changed, below or in memory; to write, put an overlay on top.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from engine.storage.overlay import WrappedStorage
 
 
 class CutStorage(WrappedStorage):
-    """A storage with some files cut.
+    """A storage in which some files are cut.
 
     Arguments:
         base: the storage below.
-        lengths: by path, how long a file is to be, in bytes; None hides it.
+        lengths: by path, the visible length of a file in bytes; None hides it.
     """
 
     def __init__(self, base: Storage, lengths: Mapping[str, int | None]) -> None:
@@ -45,7 +45,7 @@ class CutStorage(WrappedStorage):
 
 
 class _CutFile:
-    """A file that ends earlier."""
+    """A file with an earlier end."""
 
     __slots__ = ("_file", "_length")
 

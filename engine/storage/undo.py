@@ -1,11 +1,11 @@
-"""Taking a repair back: every byte as it was before, from the journal.
+"""Undoing a repair: restores every byte from the journal.
 
-Undo only puts absolute bytes at absolute places, so it can be run again from the start: whatever stopped it, the next
-one finishes it. It is journalled as the repair is: the marker stands and the manifest says ``undoing`` before the first
-byte changes, and both go when all are durable.
+Undo only writes given bytes at given places, so it can be run again from the start: if it was interrupted, the next run
+completes it. It is journalled like the repair: the marker is in place and the manifest has the state ``undoing`` before
+the first byte changes, and both are updated when all changes are durable.
 
-Nothing that somebody else wrote is taken back. After a finished repair the digests tell, after an interrupted one
-``repair_audit``: JE may open what is left, and go on from there.
+Data written by other programs is never undone. After a finished repair this is checked by the digests, after an
+interrupted one by ``repair_audit``: JE may have opened the files and continued.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from engine.storage.room import require_room
 
 
 def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
-    """Bring back the state before the repair that a backup directory belongs to; the number of entries undone.
+    """Restore the state before the repair that a backup directory belongs to; returns the number of entries undone.
 
-    An undo that was interrupted is finished.
+    An interrupted undo is completed.
 
     Arguments:
         storage: the directory of the environment or database.
         backup: the backup directory.
-        force: go on although somebody has written since.
+        force: continue even if another program has written since.
 
-    Raises: NotFoundError without a journal; DamageError when it or the manifest is not one of ours; without ``force``
-    RefusedError when the files were changed since.
+    Raises: NotFoundError without a journal; DamageError if it or the manifest is invalid; without ``force``
+    RefusedError if the files were changed since.
     """
     manifest = read_manifest(backup)
     state = manifest.get("state")
     here, pending = os.path.realpath(backup.root), pending_in(storage)
     if pending is None:
-        # Not whole, if it is there at all: the run ended before its first change.
+        # The journal is incomplete or missing: the run ended before its first change.
         unmark(storage)
     elif pending.backup != here:
         raise RefusedError(
@@ -79,41 +79,41 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         write_manifest(backup, {**manifest, "state": UNDOING})
     file = opened(backup)
     try:
-        # The first entry of a file holds its oldest state, so it is written last.
+        # The first entry of a file holds its oldest state, so it is applied last.
         for place in reversed(places):
             if place.kind != WRITTEN:
                 _undo_entry(storage, place, file)
     finally:
         file.close()
     sync_files(storage, {place.path for place in places})
-    # Only now: until everything is durable, a crash is met by undoing once more.
+    # Only now: until everything is durable, an undo after a crash has to start again.
     write_manifest(backup, {**manifest, "state": UNDONE})
     _finish_undo(storage, backup)
     return sum(place.kind != WRITTEN for place in places)
 
 
 def settle(storage: Storage, backup: Storage) -> str | None:
-    """Take back what a marker stands for. A repair that came to its end, but not to its report, is taken back too.
+    """Undo the repair of a marker. A repair that was completed but not reported is undone too.
 
-    Returns: the state that the manifest had, None when nothing had to be taken back.
+    Returns: the previous state of the manifest; None if there was nothing to undo.
 
-    Raises: as ``undo``.
+    Raises: see ``undo``.
     """
     manifest = read_manifest(backup)
     state = manifest.get("state")
     if state == DONE and _changed(storage, manifest) is not None:
-        # Done, and in use since.
+        # The repair was done, and the files have been used since.
         unmark(storage)
         return None
     return str(state) if undo(storage, backup) else None
 
 
 def _finish_undo(storage: Storage, backup: Storage) -> int:
-    """What follows the state ``undone``; the number of entries when the journal still has its first name."""
+    """The steps after the state ``undone``; returns the number of entries if the journal was not renamed yet."""
     count = 0
     if backup.stat(JOURNAL) is not None:
         count = sum(place.kind != WRITTEN for place in places_of(backup))
-        # The name is free for the next run; the bytes stay.
+        # The name becomes free for the next run; the saved bytes stay.
         backup.rename(JOURNAL, f"{JOURNAL}.undone")
         backup.sync_directory()
     unmark(storage)
@@ -121,7 +121,7 @@ def _finish_undo(storage: Storage, backup: Storage) -> int:
 
 
 def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> None:
-    """Refuse when undo would take back more than the repair did."""
+    """Refuse if undo would remove changes of other programs."""
     state = manifest.get("state")
     if state == DONE:
         changed = _changed(storage, manifest)
@@ -146,7 +146,7 @@ def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object]
 
 
 def _require_room(storage: Storage, places: list[Place]) -> None:
-    """Refuse when the disk has no room for what files have to grow by."""
+    """Refuse if the disk has no room for the growth of the files."""
     ends: dict[str, int] = {}
     for place in places:
         if place.kind != WRITTEN:
@@ -163,7 +163,7 @@ def _require_room(storage: Storage, places: list[Place]) -> None:
 
 
 def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
-    """A file that is not as a finished repair left it; None when all are."""
+    """A file that differs from the state after a finished repair; None if there is none."""
     files, after = manifest.get("files"), manifest.get("after")
     if not isinstance(files, dict):
         return MANIFEST
@@ -179,7 +179,7 @@ def _undo_entry(storage: Storage, place: Place, journal: ReadFile) -> None:
         if storage.stat(place.path) is not None:
             storage.remove(place.path)
         return
-    # A removed file comes back with the first of its entries.
+    # A removed file is created again by the first of its entries.
     file = storage.open_rw(place.path, create=True)
     try:
         if place.size:

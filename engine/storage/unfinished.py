@@ -1,7 +1,7 @@
-"""Output that is made under another name, and what a killed run leaves of it.
+"""Output that is built under a temporary name, and the remains of killed runs.
 
 A file or directory NAME is built beside its place as ``.NAME.HEX.tmp`` and renamed at the end. The run that builds it
-holds a file lock (flock) on it. After a kill the lock is free, and the next run with the same NAME removes it.
+holds a file lock (flock) on it. After a kill the lock is free, and the next run with the same NAME removes the remains.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _SUFFIX: Final = ".tmp"
 
 
 def unfinished_name(target: Path) -> Path:
-    """A new name beside a file or directory, for what will become it."""
+    """A new temporary name beside a file or directory, for its unfinished version."""
     return target.with_name(f".{target.name}.{os.urandom(_RANDOM_BYTES).hex()}{_SUFFIX}")
 
 
 def hold(handle: int) -> None:
-    """Mark an open file or directory as in use until it is closed. Some file systems have no such locks."""
+    """Mark an open file or directory as in use until it is closed. Some file systems do not support this."""
     with suppress(OSError):
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def remove_abandoned(target: Path) -> None:
-    """Remove what runs that were killed have left of a file or directory. What cannot be removed stays."""
+    """Remove the remains of killed runs for a file or directory. Remains that cannot be removed stay."""
     for path in target.parent.glob(f".{glob.escape(target.name)}.*{_SUFFIX}"):
         if not _RANDOM.fullmatch(path.name.removeprefix(f".{target.name}.").removesuffix(_SUFFIX)):
             continue
-        # Not writable, no link: a file that somebody else has put there is only looked at.
+        # Opened without writing or following links: it may be a file of another program.
         with suppress(OSError):
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
