@@ -78,7 +78,7 @@ from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.manager import TxnManager
 
-# A batch holds je.cleaner.lookAheadCacheSize bytes, and at least this number.
+# Least size of a batch, if je.cleaner.lookAheadCacheSize is smaller.
 _LEAST_BATCH_BYTES: Final = 1 << 20
 _new_tuple: Final = tuple.__new__
 
