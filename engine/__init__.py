@@ -1,12 +1,12 @@
 """The storage engine under jetool: Berkeley DB JE's log format, read and written without a JVM.
 
-Packages, bottom up (a package imports only from those above it in this list; ARCHITECTURE.md walks through them):
+Packages, bottom up: each imports only from packages above it in this list (see ARCHITECTURE.md):
 
-* ``engine.errors``, ``engine.events``, ``engine.version``: the error tree, the progress listener, the version.
 * ``engine.errors``, ``engine.events``, ``engine.version``: the error classes, the progress listener, the version.
 * ``engine.native``: tells whether the native build is installed.
 * ``engine.fields``: results as records; each field declares its kind, unit and help.
-* ``engine.storage``: the one seam through which files are read and written.
+* ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
+* ``engine.storage``: all access to files.
 * ``engine.workers``: forked worker processes, their queue and spill file.
 * ``engine.contents``: what records mean to the applications that wrote them; no I/O.
 * ``engine.log``: log files of an environment, readers, end of log, resynchronisation past damage, the writer.

@@ -186,8 +186,8 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
 
 
 class ExpiredBytes(NamedTuple):
-    """Expired bytes of a file: in all, and gradually, with those of the current interval counted in proportion to
-    its elapsed part.
+    """Expired bytes of a file: all of them, and a gradual count, which includes the current interval only in proportion
+    to its elapsed part.
     """
 
     expired: int

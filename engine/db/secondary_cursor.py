@@ -250,7 +250,7 @@ class SecondaryCursor:
 
 
 def _nothing(_: Cursor) -> None:
-    """Stands for a movement to another entry where there is none."""
+    """Stands for a movement to another entry, which does not exist."""
 
 
 def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Iterator[Record]:

@@ -115,8 +115,9 @@ class Sequence:
     def next(self, delta: int = 1, txn: Transaction | None = None) -> int:
         """Take ``delta`` numbers; returns the first, from which the caller counts up, or down in a descending sequence.
 
-        txn: the transaction that takes numbers from the record if the cache has too few. If it aborts, they are given
-        out again; without a transaction they are never given out twice.
+        Arguments:
+            txn: the transaction that takes numbers from the record if the cache has too few. If it aborts, they are
+                given out again; without a transaction they are never given out twice.
 
         Raises:
             UsageError: ``delta`` is less than one, or more than the range holds.

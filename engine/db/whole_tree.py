@@ -38,8 +38,8 @@ _AT_ONCE: Final = 500
 class TreeStats(NamedTuple):
     """Statistics of the tree of one database.
 
-    depth: number of levels, 0 without a tree.
-        depth: levels, 0 without a tree.
+    Attributes:
+        depth: number of levels, 0 without a tree.
         bins, ins: number of bottom nodes, and of the nodes above them.
         records, deleted: number of their live and deleted slots; expired records count as records.
         embedded: number of records whose data is in their slots.

@@ -159,7 +159,7 @@ class StreamFacts:
             (R-SYNC-21).
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
         rolled_back_to: the lowest matchpoint of a RollbackStart that precedes the part's own entries of the stream, or
-            that rolls all of them back, so that earlier parts lose the entries after it; NULL_VLSN if there is none.
+            that rolls all of them back, so that earlier parts lose the entries after it; NULL_VLSN if none exists.
     """
 
     __slots__ = (

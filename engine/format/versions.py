@@ -1,6 +1,6 @@
 """Log versions: which exist, which JE release wrote them, and which features each introduced.
 
-Source: je-log-format.md sections 1 and 15. A file states its version in its header, and it holds for all of its
+Source: je-log-format.md sections 1 and 15. The version in a file's header applies to all of its
 entries. This project reads versions 6 to 26. The version that it writes depends on the existing log, since JE never
 writes an older version after a newer one: a new environment has version 17, an environment of an earlier version is
 continued in 17, and one of a later version in its own version. No real logs of versions 16 and 18 to 25 were available:

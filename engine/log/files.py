@@ -200,7 +200,7 @@ _MOST_ASKED: Final = 16
 
 
 def version_beside(storage: Storage, path: str) -> int:
-    """The log version of the nearest readable file in the same directory; the newest version if there is none.
+    """The log version of the nearest readable file in the same directory; the newest version if none exists.
 
     Arguments:
         storage: the environment.

@@ -287,7 +287,7 @@ class LogScan(NamedTuple):
                 version = reader.version
                 first = offset_of(start) if start != NULL_LSN and file.number == file_of(start) else 0
                 if first:
-                    # Starting in the middle of an entry would report damage where there is none.
+                    # Starting in the middle of an entry would report damage that does not exist.
                     self._expect_entry(reader, first)
                 limit = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else None
                 yield reader, first, limit

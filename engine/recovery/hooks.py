@@ -70,4 +70,4 @@ class RecoveryHook(Protocol):
         """
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:
-        """Called for an LN after the checkpoint that was undone."""
+        """Called for an LN that was undone, unless it had been undone before the checkpoint."""

@@ -115,7 +115,7 @@ class RollbackTracker:
     """The rollback periods of a log.
 
     Arguments:
-        ckpt_start_lsn: CkptStart of the checkpoint where recovery begins; NULL_LSN if there is none.
+        ckpt_start_lsn: CkptStart of the checkpoint where recovery begins; NULL_LSN if none exists.
 
     Attributes:
         periods: top-level periods, latest first.

@@ -132,7 +132,7 @@ class CrashStorage(WrappedStorage):
         return dict(self._durable), list(self._changes)
 
     def image_of(self, path: str) -> bytes:
-        """The durable content of a file; empty if there is none."""
+        """The durable content of a file; empty if none exists."""
         return self._durable.get(path, b"")
 
     def contents(self) -> dict[str, bytes]:

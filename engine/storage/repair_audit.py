@@ -26,7 +26,7 @@ class _File(NamedTuple):
 
 
 def unexplained(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> str | None:
-    """The path of a file to which another program has written; None if there is none.
+    """The path of a file to which another program has written; None if none exists.
 
     Arguments:
         storage: the directory of the environment or database.

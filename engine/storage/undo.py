@@ -163,7 +163,7 @@ def _require_room(storage: Storage, places: list[Place]) -> None:
 
 
 def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
-    """A file that differs from the state after a finished repair; None if there is none."""
+    """A file that differs from the state after a finished repair; None if none exists."""
     files, after = manifest.get("files"), manifest.get("after")
     if not isinstance(files, dict):
         return MANIFEST

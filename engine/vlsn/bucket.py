@@ -147,7 +147,7 @@ class VLSNBucket:
         return self._lsn_at(index)
 
     def lte(self, vlsn: int) -> int:
-        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN if there is none."""
+        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN if none exists."""
         last, last_lsn = self._tail
         if vlsn >= last:
             return last_lsn

@@ -244,7 +244,7 @@ class VLSNIndex:
         return True
 
     def head_limit(self, min_index_size: int) -> int:
-        """The highest valid argument of ``truncate_head``; NULL if there is none (R-VLSN-52).
+        """The highest valid argument of ``truncate_head``; NULL if none exists (R-VLSN-52).
 
         Arguments:
             min_index_size: number of VLSNs that must remain (``je.rep.minVLSNIndexSize``).
@@ -288,7 +288,7 @@ class VLSNIndex:
         with self._mutex:
             tracked = list(self.tracker.buckets)
         for bucket in db.buckets_from(self._database, 1):
-            # A flush since the list was made has stored these; they are yielded from the list.
+            # A flush may have stored these buckets after the list was made; they are yielded from the list.
             if tracked and bucket.first >= tracked[0].first:
                 break
             yield bucket

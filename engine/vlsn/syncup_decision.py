@@ -3,7 +3,7 @@
 Rules R-SYNC-7, 10, 20 to 27. The syncup of a running replica and the prediction for a node that has not rejoined yet
 call the same function if there is a matchpoint, so that prediction and syncup agree.
 
-T is the replica's last commit or abort, S its last sync point, M the matchpoint; - means that there is none:
+T is the replica's last commit or abort, S its last sync point, M the matchpoint; - means that none exists:
 
 ==========  ==========  ==========  ==============================================================================
 T           S           M           outcome
@@ -138,7 +138,7 @@ class Prediction(NamedTuple):
     """The predicted outcome if a node joins another one as its replica.
 
     Attributes:
-        matchpoint, feeder_matchpoint: the sync point as each node has it; None if there is none.
+        matchpoint, feeder_matchpoint: the sync point as each node has it; None if none exists.
         surplus: the entries that the replica would give up.
         passed: the input of the decision.
     """

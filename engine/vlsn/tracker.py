@@ -38,7 +38,7 @@ class VLSNTracker:
     Attributes:
         range: the range of the whole index.
         buckets: ascending, without overlap.
-        last_on_disk: last VLSN of the last stored bucket; NULL if there is none.
+        last_on_disk: last VLSN of the last stored bucket; NULL if none exists.
         created: number of buckets opened.
     """
 
@@ -53,7 +53,7 @@ class VLSNTracker:
 
     @property
     def first_tracked(self) -> int:
-        """First VLSN of the first bucket; NULL if there is none. Computed on demand, so that it cannot be stale
+        """First VLSN of the first bucket; NULL if none exists. Computed on demand, so that it cannot be stale
         (R-VLSN-72, D-6).
         """
         return self.buckets[0].first if self.buckets else NULL_VLSN
@@ -174,7 +174,7 @@ class VLSNRecoveryTracker:
 
     Attributes:
         tracker: the mappings.
-        last_matchpoint_vlsn, last_matchpoint_lsn: matchpoint of the last RollbackStart; NULL if there is none.
+        last_matchpoint_vlsn, last_matchpoint_lsn: matchpoint of the last RollbackStart; NULL if none exists.
     """
 
     def __init__(self, limits: BucketLimits = DEFAULT_LIMITS) -> None:
