@@ -89,7 +89,7 @@ class WorkerProcess:
         return bool(self._values) or bool(readable([self], wait=False))
 
     def read(self) -> bool:
-        """Read once, which waits for the worker; False when it has ended."""
+        """Read once, waiting for the worker if necessary; False if it has ended."""
         piece = os.read(self._handle, _READ_BYTES)
         data = self._data
         data += piece
