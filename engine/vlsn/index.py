@@ -7,7 +7,7 @@ Rules R-VLSN-1 to 3, 20 to 22, 40, 41, 50 to 55, 60, 61, 63.
 * **Readers** search the tracker's buckets, and the database for earlier VLSNs. A bucket that was found can be read
   without any lock. A flush removes buckets from the tracker only after they are committed, so no bucket is missed.
 * **Checkpoints** call ``await_consistency`` after CkptStart, then ``flush`` before CkptEnd. Everything logged before
-  CkptStart is then in the database, and recovery registers the rest again (``recovery_tracker``, ``recovery_merge``).
+  CkptStart is then in the database, and recovery registers the rest again (``tracker``, ``recovery_merge``).
 * **Truncation** of the tail (rollback) happens while nothing is written; truncation of the head (log cleaning) at any
   time.
 
