@@ -90,7 +90,7 @@ class Explainer:
     Arguments:
         storage, files: the environment.
         comparators: sort keys by Java class name.
-        listener: hears the phases.
+        listener: receives the phases of recovery.
 
     Raises:
         JetoolError: recovery failed, so there is nothing to explain.

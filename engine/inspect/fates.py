@@ -242,7 +242,7 @@ def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -
 
     Arguments:
         storage, files: the environment.
-        listener: hears ``read`` with the bytes of the log.
+        listener: receives ``read`` steps in bytes of the log.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
@@ -317,7 +317,7 @@ def read_history(
         storage, files: the environment.
         databases: names and ids.
         jobs: processes that read.
-        listener: hears ``read`` with the number of files.
+        listener: receives ``read`` steps in files.
 
     Raises:
         NotFoundError: no database ever had one of the names.

@@ -84,7 +84,7 @@ def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT
 
     Arguments:
         one, other: the environments, with facts from ``read_stream``.
-        listener: hears ``compare`` with VLSNs.
+        listener: receives ``compare`` steps in VLSNs.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.

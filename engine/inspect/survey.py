@@ -110,7 +110,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
         files: its log files.
         quick: read only what is needed to find the last CkptEnd; ``work`` is then None, and VLSNs and rollbacks are
             missing.
-        listener: hears ``read log`` with files.
+        listener: receives ``read log`` steps in files.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
