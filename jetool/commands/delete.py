@@ -57,12 +57,12 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
     The environment is recovered first if it needs it, and closed with a checkpoint.
     """
     with open_to_write(run, env, check=require_database(env, name)) as found:
-        # A deletion that other members never see would part this node from its group.
+        # A deletion that never reaches the other members would make this node diverge from its group.
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:
             removed = db.delete(key, txn, data=data)
             if not removed:
-                # Leaving the blocks aborts the transaction, which wrote nothing.
+                # Leaving the block aborts the transaction, which has written nothing.
                 raise NotFoundError(
                     f"no record with the key {params.key_as_typed(key)} in database {name!r}",
                     file=env,

@@ -70,13 +70,13 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     from jetool.frame.spark_session import session
 
     if "://" not in to:
-        # Refused before Spark starts; a URL is Spark's to look at.
+        # Refuse an existing directory before Spark starts; Spark itself checks a URL.
         require_new(to)
     with open_to_read(run, env) as found:
-        # A name that is wrong shows here, and not in the story of a failed job.
+        # A wrong name fails here, with a clear message, instead of in a Spark job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
-        # No decoder knows the database: say so, and leave the columns out.
+        # No decoder recognises the database: print a notice and leave the columns out.
         wanted = decode if decoding_for(run, found, decode) is not None else None
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:

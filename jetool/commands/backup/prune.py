@@ -39,7 +39,7 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
     "--keep",
     required=True,
     metavar="RULE",
-    help="Numbers with l (last), h, d, w, m, y: 7d4w is one for each of 7 days and 4 weeks.",
+    help="Numbers with l (last), h, d, w, m, y: 7d4w keeps one for each of 7 days and one for each of 4 weeks.",
 )
 def backup_prune(run: Run, dest: str, keep: str) -> int:
     """Remove the backups that RULE does not keep, and the files that no other backup needs.

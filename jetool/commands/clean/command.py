@@ -87,7 +87,7 @@ def _limits(cleaner: Cleaner, target: int | None) -> CleaningLimits | None:
 
 
 class _Progress:
-    """Says how far the run is, in bytes read."""
+    """Reports the progress of the run in bytes read."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -99,7 +99,7 @@ class _Progress:
 
 
 class _StopRequest:
-    """Hears SIGINT: the first one ends the run after the file under way, another one at once, as elsewhere."""
+    """Handles SIGINT: the first one ends the run after the current file, the second one immediately."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -120,5 +120,5 @@ class _StopRequest:
 
     def _hear(self, _: int, __: FrameType | None) -> None:
         self._asked = True
-        # The second interrupt is for the previous handler.
+        # The previous handler handles a second interrupt.
         signal.signal(signal.SIGINT, self._before)

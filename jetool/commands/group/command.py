@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 5.0
 
 group = command_group(
     "group",
-    help="The replication group that an environment belongs to, or that runs somewhere.",
+    help="The replication group of an environment, or a running group.",
     examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group show fe1:9010")),
 )
 
@@ -43,7 +43,7 @@ def _check_show(
     timeout: float,
     **options: object,
 ) -> None:
-    """Options of a group that runs mean nothing for a directory."""
+    """Options for a running group have no meaning for a directory."""
     if node_address(env) is None:
         given = {"group": name, "watch": watch, "rounds": rounds, **options}
         words = [
@@ -108,13 +108,16 @@ def _check_show(
 @click.option(
     "--clock",
     is_flag=True,
-    help="Measure the master's clock: a node of type EXTERNAL joins for a moment, and writes nothing.",
+    help="Measure the master's clock: a node of type EXTERNAL joins briefly and writes nothing.",
 )
-@click.option("--force", is_flag=True, help="Measure the clock also with a release of JE outside of 7.3 to 25.3.")
+@click.option("--force", is_flag=True, help="Measure the clock also with a JE release outside 7.3 to 25.3.")
 @click.option(
-    "--watch", type=click.FloatRange(0.1, 86_400), metavar="S", help="Look again every S seconds, until interrupted."
+    "--watch",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="S",
+    help="Query the group again every S seconds, until interrupted.",
 )
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N looks.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N queries.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 600),
