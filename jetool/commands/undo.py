@@ -1,4 +1,4 @@
-"""``jetool undo``: take back what a repair changed."""
+"""``jetool undo``: undo the changes of a repair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jetool.frame.options import Run
 
 @record("undone")
 class Undone(NamedTuple):
-    """What was taken back."""
+    """The changes that were undone."""
 
     environment: Annotated[Text, "its directory"]
     backup: Annotated[Text, "directory with the old bytes"]

@@ -120,7 +120,7 @@ def _check(
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N checks.")
 @click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
 @click.option("--from-master", is_flag=True, help="Copy the master if there is no replica.")
-@click.option("--group", metavar="NAME", help="Name of the running group. [default: as the node reports]")
+@click.option("--group", metavar="NAME", help="Name of the running group.  [default: as the node reports]")
 @click.option(
     "--rate",
     type=click.IntRange(1000),

@@ -74,7 +74,7 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
     "--mode",
     type=click.Choice(MODES),
     default="lost-tail",
-    help="The state that the crash leaves. [default: lost-tail]",
+    help="The state that the crash leaves.  [default: lost-tail]",
 )
 @click.option("--seed", type=int, default=0, metavar="N", help="Chooses torn lengths, bits and places.  [default: 0]")
 @click.option("--out", metavar="DIR", help="Directory of the copy.  [default: ENV.crashed]")

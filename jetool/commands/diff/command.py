@@ -95,7 +95,7 @@ class StreamComparison(NamedTuple):
 @click.option(
     "--from", "first", type=params.LSN, help="Compare with the same environment as if its log ended before LSN."
 )
-@click.option("--to", "last", type=params.LSN, help="With --from: end of the later log. [default: the end of the log]")
+@click.option("--to", "last", type=params.LSN, help="With --from: end of the later log.  [default: the end of the log]")
 @click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
 @as_of_option
 @decode_option

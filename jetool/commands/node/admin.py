@@ -18,7 +18,7 @@ from jetool.frame.options import Run
 
 @record("transferred")
 class TransferRequest(NamedTuple):
-    """The request for another master."""
+    """A request to transfer the role of master."""
 
     group: Annotated[Text, "the group"]
     master: Annotated[Text, "the node that gives the role"]
@@ -43,8 +43,8 @@ class TransferRequest(NamedTuple):
         " --yes is missing",
     },
 )
-@click.argument("address", type=params.HOST, help="Where a node of the group listens.")
-@click.option("--to", "name", required=True, metavar="NAME", help="The node that is to become the master.")
+@click.argument("address", type=params.HOST, help="Address of a node of the group.")
+@click.option("--to", "name", required=True, metavar="NAME", help="The node that becomes the master.")
 @click.option(
     "--timeout",
     type=click.IntRange(1, 3600),

@@ -1,4 +1,4 @@
-"""``jetool node put``, ``get`` and ``delete``: records of a running node, which has its environment locked."""
+"""``jetool node put``, ``get`` and ``delete``: records of a running node, which holds the lock of its environment."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout:
     printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
-    # A second more than the node waits, so that its own answer arrives first.
+    # One second longer than the node waits, so that the node's own answer arrives first.
     items = remote.get_record(network_of(run), address, request, timeout + 1)
     run.out.table(decoded_shape(PrintedRecord, None), [printed((key, item)) for item in items])
     return exits.DONE

@@ -77,16 +77,16 @@ def _check(
 def recover(
     run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
 ) -> int:
-    """Cut off a torn tail, redo what committed after the last checkpoint, undo what did not, and take a checkpoint.
+    """Cut off a torn tail, redo committed work after the last checkpoint, undo uncommitted work, and take a checkpoint.
 
     JE (or, for a Derby database, Derby) does the same when it opens the environment. The command examines the log first
     and never prompts, so a runbook can call it without a terminal. It refuses and changes nothing if committed
     transactions follow the first bad entry of the log, which JE would silently cut off, or if no checkpoint follows
     damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or changed
     is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the previous
-    state. With -n everything happens in memory, and notes list what JE needs or would refuse. With --estimate the
-    command reads only the end of the log and a sample of 4 MB, and prints the phases of recovery, their bytes and their
-    approximate time.
+    state. With -n everything happens in memory, and notes list settings that JE needs, and reasons why JE would refuse
+    the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the phases of
+    recovery, their bytes and their approximate time.
 
     Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
@@ -101,7 +101,7 @@ def recover(
         raise kinds.not_for(kinds.JE, "--explain")
     if estimate:
         return print_estimate(run, env)
-    # Before recovery, which may roll the stream back.
+    # Read the VLSNs before recovery, which may roll back a part of the stream.
     before = _vlsns(env, run.listener)
     done = _recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(recovered(env, done, before, dry_run=run.dry_run))
@@ -121,7 +121,7 @@ def recover(
 
 
 def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
-    """Warn of what was read as it is or given up; say whether there is any."""
+    """Warn about damaged entries that were read and about lost commits; returns whether data was given up."""
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(
@@ -166,7 +166,7 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if not accept_loss:
         plan.require_no_loss()
     if run.dry_run:
-        # Recovery itself does without files that were written before the checkpoint, however they were deleted.
+        # Recovery does not need files from before the checkpoint, so it does not notice if they are missing.
         lost_in(run, plan.seen, plan.files)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
@@ -180,7 +180,7 @@ def _done(run: Run, count: int) -> str:
 def _vlsns(env: str, listener: Listener) -> tuple[int, int]:
     storage = as_before(DiskStorage(env))
     files = list_log_files(storage)
-    # In the headers, unless there is damage: then entry by entry.
+    # Read the VLSNs from headers, or entry by entry if there is damage.
     ends = vlsn_ends(storage, files)
     if ends is not None:
         return ends

@@ -102,7 +102,7 @@ def _predict(
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
     require_one_group(replica, feeder)
     found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
-    # Without a matchpoint everything would have to go.
+    # Without a matchpoint the whole log would have to be rolled back.
     matchpoint = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
     commits = [point for point in replica.facts.sync_points.after(matchpoint) if point.is_commit]
     predicted = rejoin_prediction(

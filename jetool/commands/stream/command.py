@@ -1,4 +1,4 @@
-"""``jetool stream HOST:PORT...``: what changes in a running group."""
+"""``jetool stream HOST:PORT...``: print the changes in a running group."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def _is_file(begin: str | None) -> bool:
     required=True,
     help="Addresses of nodes of the group; the others are found.",
 )
-@click.option("--group", metavar="NAME", help="Name of the group.  [default: what the first node says]")
+@click.option("--group", metavar="NAME", help="Name of the group. [default: as the first node reports]")
 @click.option(
     "--from",
     "begin",
     metavar="begin|now|VLSN|FILE",
-    help="Where a new stream begins, or the state file of an earlier one.  [default: now]",
+    help="Start of a new stream, or the state file of an earlier one.  [default: now]",
 )
 @click.option(
     "--after",
@@ -151,14 +151,14 @@ def _is_file(begin: str | None) -> bool:
     "names",
     metavar="NAME|id:ID",
     multiple=True,
-    help="Only changes of this database; id:7 is the one with this id. Repeatable.",
+    help="Only changes of this database; id:7 means the database with this id. Repeatable.",
 )
 @click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
 @click.option(
     "--durable/--fast",
     default=True,
-    help="Print a transaction when no election can roll it back, or at once; then a retraction follows if"
-    " one does.  [default: durable]",
+    help="Print a transaction when no election can roll it back, or at once; if it is then rolled back, a "
+    "retraction follows.  [default: durable]",
 )
 @click.option("--to", metavar="DIR", help="Write files to this directory, each transaction exactly once.")
 @click.option(
@@ -167,10 +167,16 @@ def _is_file(begin: str | None) -> bool:
     help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes.  [default: ndjson]",
 )
 @click.option(
-    "--file-size", type=click.IntRange(1), metavar="BYTES", help="Complete a file of this size.  [default: 64 MiB]"
+    "--file-size",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Complete a file when it reaches this size.  [default: 64 MiB]",
 )
 @click.option(
-    "--file-seconds", type=click.FloatRange(0), metavar="S", help="Complete a file of this age.  [default: 60]"
+    "--file-seconds",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="Complete a file when it reaches this age, in seconds.  [default: 60]",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
 @click.option(
@@ -186,15 +192,15 @@ def _is_file(begin: str | None) -> bool:
     type=click.IntRange(1),
     default=_HOLD_BYTES,
     metavar="BYTES",
-    help="Leave when the unread part of the log has grown by this much, because the master keeps files for it."
-    "  [default: 1 GiB]",
+    help="Stop when the unread part of the log has grown by this much, because the master keeps files for it.  "
+    "[default: 1 GiB]",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(0),
     default=_PATIENCE_S,
     metavar="S",
-    help="Give up after this time without a master; --until-idle has its own times.  [default: 300]",
+    help="Give up after this many seconds without a master; --until-idle has its own limits.  [default: 300]",
 )
 @click.option(
     "--timeout",
@@ -203,7 +209,7 @@ def _is_file(begin: str | None) -> bool:
     metavar="S",
     help="Longest wait for a connection and for each answer, in seconds.  [default: 10]",
 )
-@click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
+@click.option("--force", is_flag=True, help="Also accept a JE release outside 7.3 to 25.3.")
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """Print the commits of a running group, transaction by transaction, in commit order.
 
@@ -276,7 +282,7 @@ class _Printing:
         self._files = files
         self._wanted = frozenset(options["names"])
         self._ids = frozenset(map(database_id, self._wanted))
-        # Ids of databases that a warning has named.
+        # Ids of databases for which a warning was printed.
         self._named: set[int] = set()
         self._transactions = self._changes = self._retractions = 0
         self._json_names: dict[str | None, str] = {}
@@ -299,7 +305,7 @@ class _Printing:
         )
 
     def run(self) -> int:
-        """Print until something ends it."""
+        """Print the stream until it ends."""
         out = self._run.out
         printed = (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction)
         with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.ChangeFile,))) as stream:
@@ -370,7 +376,7 @@ class _Printing:
         raise AssertionError
 
     def _printed(self, stream: OutputStream, transaction: CommittedTransaction) -> bool:
-        """Print a transaction, unless nothing of it is wanted."""
+        """Print a transaction, unless none of its changes is wanted."""
         point = transaction.point
         changes = transaction.changes(internal=self._options["internal"])
         if self._wanted:
@@ -387,7 +393,8 @@ class _Printing:
             else:
                 data = self._encoder.rows([named_row(rows.streamed_change(one, point.txn_id)) for one in batch])
             self._write(stream, point.vlsn, data)
-        # Of one that has come without its changes the end alone says that they are missing.
+        # For a transaction that arrived without its changes (torn), print only the end, which states that they are
+        # missing.
         if not count and (self._wanted or not transaction.torn):
             return False
         if self._files is not None and self._in_columns:
@@ -420,7 +427,7 @@ class _Printing:
     def _wants(self, name: str | None, db_id: int) -> bool:
         if name in self._wanted or db_id in self._ids:
             return True
-        # Names of databases may be numbers, so that a number that was meant as an id has to be told.
+        # A number in --db is a name, so warn if the user seems to mean an id.
         if (name is None or str(db_id) in self._wanted) and db_id not in self._named:
             self._named.add(db_id)
             self._run.messages.warning(
@@ -437,7 +444,7 @@ class _Printing:
             self._save(stream)
 
     def _save(self, stream: OutputStream) -> None:
-        """Save the position, after everything that was printed up to it."""
+        """Save the position after everything up to it was printed."""
         position = self._subscriber.position
         if position is None:
             return
@@ -465,7 +472,7 @@ class _Printing:
 
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """Signals that ask for an end, as they come: the first one is noted, the next one is as everywhere else."""
+    """Signals that request the end of the run: the first one is noted, the next one has its usual effect."""
     seen: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 

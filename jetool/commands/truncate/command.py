@@ -32,7 +32,7 @@ from jetool.frame.options import Run
     },
 )
 @environment
-@click.option("--to", "point", type=params.POINT, required=True, help="Where the log is to end: a POINT as above.")
+@click.option("--to", "point", type=params.POINT, required=True, help="The new end of the log: a POINT as above.")
 @click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
 def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     """Cut the log of an environment that no process has open, at a point where no transaction is open.

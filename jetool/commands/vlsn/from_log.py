@@ -34,7 +34,7 @@ class FileVlsnRange(NamedTuple):
 
 @record("gap")
 class VlsnGap(NamedTuple):
-    """VLSNs that no visible entry of the log has."""
+    """VLSNs without a visible entry in the log."""
 
     first_vlsn: Annotated[Vlsn, "first missing VLSN"]
     last_vlsn: Annotated[Vlsn, "last missing VLSN"]
@@ -58,8 +58,8 @@ class VlsnGap(NamedTuple):
 def vlsn_map(run: Run, env: str) -> int:
     """Print the first and last VLSN of each log file, from the log itself (DbPrintLog -vd).
 
-    Only entry headers are read: damage that breaks the chain of entries is found, a wrong checksum is not. See jetool
-    verify.
+    Only entry headers are read, so damage that breaks the chain of entries is found, but a wrong checksum is not. See
+    jetool verify.
     """
     found, damaged = _read(run, env, map_file)
     files = [
