@@ -1,6 +1,6 @@
 """The commands, as data: ``jetool --help`` prints this table and loads nothing.
 
-A row is added with the command's module, never before. The order is that of the help.
+Add a row together with the command's module. The order is the order in the help.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class CommandRow(NamedTuple):
     Attributes:
         name: as the user types it.
         group: one of ``GROUPS``.
-        module: the module of ``jetool.commands``; its first word names the attribute that is the command.
+        module: the module below ``jetool.commands``; its first part is also the name of the command's attribute.
         help: one line, without a full stop.
         aliases: other names.
     """
@@ -85,7 +85,7 @@ COMMANDS: Final = (
     CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )
 
-# What other tools, JE's own among them, call by other names: lower case, and the words to type instead.
+# Command names of other tools, including JE's, in lower case, and the jetool command for each.
 _ELSEWHERE: Final = {
     "dbbackup": "backup take",
     "dbdump": "dump",
@@ -151,7 +151,7 @@ _ELSEWHERE: Final = {
 
 def elsewhere(name: str) -> str | None:
     """The jetool command for another tool's command name, or None."""
-    # JE's tools are called by the names of their classes.
+    # JE's tools are named after their classes.
     found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
     known = {row.name for row in COMMANDS}
     return found if found is not None and found.split()[0] in known else None

@@ -132,7 +132,7 @@ def _check(
     type=click.IntRange(0, 1000),
     default=_RETRIES,
     metavar="N",
-    help="Give up after N lost connections.  [default: 5]",
+    help="Reconnect at most N times after lost connections.  [default: 5]",
 )
 @click.option(
     "--timeout",

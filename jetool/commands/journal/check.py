@@ -95,7 +95,8 @@ class JournalCheckSummary(NamedTuple):
 @click.option(
     "--image",
     metavar="FILE|N",
-    help="The image to replay from: image.N, or N.  [default: the newest in the directory image beside the environment]",
+    help="The image to replay from: image.N, or N.  [default: the newest in the image directory beside the "
+    "environment]",
 )
 @star_option
 @product_option

@@ -55,7 +55,7 @@ _OPTIONS: Final = (
         "name",
         type=params.DATABASE,
         metavar="NAME",
-        help="The database. [default: the one in a dump's header]",
+        help="The database.  [default: the one in a dump's header]",
     ),
     click.option(
         "--create",

@@ -105,7 +105,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     help="A secondary follows the master and has no vote; an electable node becomes a member, acknowledges, "
     "votes, and with a --priority may become master.  [default: secondary; without --join electable]",
 )
-@click.option("--group", "group_name", metavar="NAME", help="The group. [default: from the environment or the nodes]")
+@click.option("--group", "group_name", metavar="NAME", help="The group.  [default: from the environment or the nodes]")
 @click.option(
     "--master",
     "leads",

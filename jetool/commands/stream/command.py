@@ -127,7 +127,7 @@ def _is_file(begin: str | None) -> bool:
     required=True,
     help="Addresses of nodes of the group; the others are found.",
 )
-@click.option("--group", metavar="NAME", help="Name of the group. [default: as the first node reports]")
+@click.option("--group", metavar="NAME", help="Name of the group.  [default: as the first node reports]")
 @click.option(
     "--from",
     "begin",
