@@ -67,7 +67,7 @@ def _outputs() -> Outputs:
     ),
     exits={
         exits.DONE: "the checkpoint is durable",
-        exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were given up (--accept-loss)",
+        exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were discarded (--accept-loss)",
         **WRITE_EXITS,
     },
 )

@@ -56,8 +56,8 @@ def _outputs() -> Outputs:
         ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
     ),
     exits={
-        exits.DONE: "the environment is there",
-        exits.REFUSED: "the directory holds something, or a database is named twice",
+        exits.DONE: "the environment was created",
+        exits.REFUSED: "the directory is not empty, or a database is named twice",
         exits.INCOMPLETE: "the directory cannot be written",
     },
 )

@@ -42,9 +42,9 @@ def _outputs() -> Outputs:
         ("How many would go", "jetool delete /data/env user0001 --db tags -n"),
     ),
     exits={
-        exits.DONE: "the record is gone, durably",
+        exits.DONE: "the record is durably deleted",
         **WRITE_EXITS,
-        exits.NOT_FOUND: "no environment, no database of the name, no such record",
+        exits.NOT_FOUND: "no environment, no such database, no such record",
     },
 )
 @environment

@@ -85,8 +85,8 @@ class Explanation(NamedTuple):
         ("For a script: is data at risk", "jetool explain derby.log --json"),
     ),
     exits={
-        exits.DONE: "read; nothing says that data may be lost or wrong",
-        exits.FINDINGS: "a message says that data may be lost or wrong, or one is unknown",
+        exits.DONE: "read; no message means that data may be lost or wrong",
+        exits.FINDINGS: "a message means that data may be lost or wrong, or a message is unknown",
         exits.NOT_FOUND: "no such file; no message of JE or Derby in it; no environment",
         exits.INCOMPLETE: "the file cannot be read",
     },

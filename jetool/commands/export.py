@@ -44,10 +44,10 @@ class ExportResult(NamedTuple):
     exits={
         exits.DONE: "every record was written",
         **READ_EXITS,
-        exits.FINDINGS: "written, but committed transactions stand after a bad entry of the log and are missing",
-        exits.REFUSED: "the directory is not empty, or a restore marker stands in the environment",
+        exits.FINDINGS: "written, but committed transactions after a bad entry of the log are missing",
+        exits.REFUSED: "the directory is not empty, or the environment has a restore marker",
         exits.UNSUPPORTED: "a log version that this program does not read; Spark or Java is missing",
-        exits.INCOMPLETE: "damage where recovery has to read, a file that cannot be read or written, or Spark failed",
+        exits.INCOMPLETE: "damage that recovery has to read, a file that cannot be read or written, or Spark failed",
     },
 )
 @environment

@@ -153,7 +153,7 @@ def _exported(one: BackendEntry) -> ExportedEntry:
     exits={
         **_EXITS,
         exits.DONE: "all agree",
-        exits.FINDINGS: "something does not agree, or committed transactions stand after a bad entry and were not seen",
+        exits.FINDINGS: "there are inconsistencies, or committed transactions after a bad entry were not read",
     },
 )
 @environment

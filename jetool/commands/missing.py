@@ -117,12 +117,12 @@ def _line(rec: str, row: Row, style: Style) -> str:
         ("A copy that opens without them", "jetool missing /data/env --repair --to /data/env2"),
     ),
     exits={
-        exits.DONE: "nothing is missing: whatever has no file was cleaned",
-        exits.FINDINGS: "files are missing or cut short, or recovery refuses or does not see the whole log",
+        exits.DONE: "nothing is missing: all absent files were cleaned",
+        exits.FINDINGS: "files are missing or cut short, or recovery refuses, or does not read the whole log",
         exits.REFUSED: "the directory of the copy is not empty",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.DATA_GIVEN_UP: "the copy was made; what is listed is not in it",
+        exits.DATA_GIVEN_UP: "the copy was made, without the listed data",
         exits.INCOMPLETE: "a file cannot be read, or the copy cannot be written",
     },
 )

@@ -48,7 +48,9 @@ def _outputs() -> Outputs:
     exits={
         exits.DONE: "the record was written, and is durable",
         **WRITE_EXITS,
-        exits.REFUSED: "locked, --no-overwrite and there is a record, or a group with other members",
+        exits.REFUSED: (
+            "the environment is locked; --no-overwrite and the key has a record; or the group has other members"
+        ),
     },
 )
 @environment

@@ -112,7 +112,7 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     ),
     exits={
         exits.DONE: "printed",
-        exits.FINDINGS: "printed from what the log says: recovery refuses, so what is in use now is unknown",
+        exits.FINDINGS: "printed from the counters in the log: recovery refuses, so current utilization is unknown",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
         exits.INCOMPLETE: "a file cannot be read",

@@ -45,7 +45,7 @@ def _outputs() -> Outputs:
         ("A recovery that was killed; the same again when undo was killed", "jetool undo /data/env"),
     ),
     exits={
-        exits.DONE: "every byte is as it was before the repair; also when it was already undone",
+        exits.DONE: "every byte is as before the repair, also if it was already undone",
         **WRITE_EXITS,
         exits.REFUSED: "the environment is locked, or was written to since the repair",
         exits.NOT_FOUND: "no environment, no saved bytes",

@@ -50,17 +50,17 @@ P = ParamSpec("P")
 _READ_AHEAD_BYTES: Final = 32 << 20
 
 WRITE_EXITS: Final = {
-    exits.REFUSED: "the environment is locked or must not be opened, or intact work stands after a bad entry",
-    exits.NOT_FOUND: "no environment, no database of the name",
-    exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
-    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+    exits.REFUSED: "the environment is locked or must not be opened, or intact work follows a bad entry",
+    exits.NOT_FOUND: "no environment, no such database",
+    exits.UNSUPPORTED: "a log version that this program does not read, or an unknown key order",
+    exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read or written",
 }
 READ_EXITS: Final = {
-    exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
-    exits.REFUSED: "a restore marker stands in the environment: it must not be opened; files of that point are gone",
-    exits.NOT_FOUND: "no environment, no database of the name, no such point",
-    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an order of keys unknown to it",
-    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+    exits.FINDINGS: "printed, but committed transactions after a bad entry of the log were not read",
+    exits.REFUSED: "the environment has a restore marker and must not be opened; files of that point are gone",
+    exits.NOT_FOUND: "no environment, no such database, no such point",
+    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an unknown key order",
+    exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
 }
 
 

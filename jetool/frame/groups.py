@@ -1,4 +1,4 @@
-"""Groups of commands: Command groups: ``jetool`` itself, and groups such as ``vlsn``.
+"""Groups of commands: ``jetool`` itself, and groups such as ``vlsn``.
 
 Options before the command's name are kept as written; the command parses them together with its own.
 """

@@ -21,9 +21,9 @@ _MOST_NAMED: Final = 8
 # Commands other than checks read at most this much completely, which takes some seconds.
 _MOST_CHECKED_BYTES: Final = 1 << 30
 LOG_EXITS: Final = {
-    exits.DONE: "all was read; a torn tail that holds no commit is no damage",
-    exits.FINDINGS: "all was read; damage was met and stepped over",
-    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.DONE: "everything was read; a torn tail without a commit is not damage",
+    exits.FINDINGS: "everything was read; damage was found and skipped",
+    exits.NOT_FOUND: "no environment, no such database",
     exits.UNSUPPORTED: "a log version that this program does not read",
     exits.INCOMPLETE: "a file cannot be read",
 }

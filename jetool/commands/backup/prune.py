@@ -30,8 +30,10 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
         exits.DONE: "removed, or nothing was to be removed",
         exits.REFUSED: "another run adds or removes backups",
         exits.NOT_FOUND: "no directory of backups",
-        exits.INCOMPLETE: "a manifest cannot be read, so that nothing was removed; or a file cannot be removed: run it "
-        "again and it goes on",
+        exits.INCOMPLETE: (
+            "a manifest cannot be read, so nothing was removed; or a file cannot be removed: run the command again "
+            "to continue"
+        ),
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)

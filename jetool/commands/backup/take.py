@@ -98,14 +98,18 @@ def _check(
     ),
     exits={
         exits.DONE: "a backup was added, and recovers",
-        exits.FINDINGS: "a backup was added, but the copy does not recover: what was copied is damaged",
-        exits.REFUSED: "a restore marker stands in the environment, its files do not hold still, or another run adds "
-        "or removes backups; only the master is there, or the node refuses",
-        exits.NOT_FOUND: "no environment; no node answers, or none of that name; no directory above DEST",
-        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside of 7.3 to 25.3",
+        exits.FINDINGS: "a backup was added, but the copy does not recover, because the original is damaged",
+        exits.REFUSED: (
+            "the environment has a restore marker, its files keep changing, or another run adds or removes backups; "
+            "only the master is there, or the node refuses"
+        ),
+        exits.NOT_FOUND: "no environment; no node answers, or none has that name; no directory above DEST",
+        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside 7.3 to 25.3",
         exits.DATA_GIVEN_UP: "a backup was added; committed transactions after a bad entry are not in it",
-        exits.INCOMPLETE: "a file cannot be read, DEST cannot be written, or the connection was cut too often: run it "
-        "again and it goes on",
+        exits.INCOMPLETE: (
+            "a file cannot be read, DEST cannot be written, or the connection was cut too often: run the command "
+            "again to continue"
+        ),
     },
 )
 @environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")

@@ -34,13 +34,13 @@ _MOST_PERCENT = 90
         ("Until 60 per cent is in use, and nothing is saved", "jetool clean /data/env --target 60% --backup-dir none"),
     ),
     exits={
-        exits.DONE: "cleaned as far as it was worth it, or as far as was asked for",
-        exits.FINDINGS: "cleaned, but files had to be left alone: damage, an order of keys that is not known",
+        exits.DONE: "cleaned as far as worthwhile, or as far as requested",
+        exits.FINDINGS: "cleaned, but some files had to be skipped: damage, an unknown key order",
         **WRITE_EXITS,
         exits.UNSUPPORTED: "a log version that this program does not read, or an environment that preserves record "
         "versions",
-        exits.INCOMPLETE: "there is no room for what has to be logged again, or a file cannot be read or written",
-        exits.INTERRUPTED: "interrupted; the file under way was finished, and what was cleaned is gone",
+        exits.INCOMPLETE: "there is no room for the records to migrate, or a file cannot be read or written",
+        exits.INTERRUPTED: "interrupted; the current file was finished, and the cleaned files are deleted",
     },
 )
 @environment

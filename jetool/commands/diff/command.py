@@ -78,13 +78,15 @@ class StreamComparison(NamedTuple):
         ("What has changed since the last checkpoint", "jetool diff /data/env --from ckpt"),
     ),
     exits={
-        exits.DONE: "the two are the same",
-        exits.FINDINGS: "they differ, or damage was met",
-        exits.REFUSED: "a restore marker stands in the environment: it must not be opened; or the two are nodes of "
-        "different replication groups",
-        exits.NOT_FOUND: "no environment, or none yet at the point of --from",
+        exits.DONE: "the two are equal",
+        exits.FINDINGS: "they differ, or damage was found",
+        exits.REFUSED: (
+            "the environment has a restore marker and must not be opened; or the two are nodes of different "
+            "replication groups"
+        ),
+        exits.NOT_FOUND: "no environment, or none existed yet at the point of --from",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+        exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
     },
 )
 @environment

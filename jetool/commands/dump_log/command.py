@@ -145,9 +145,9 @@ def _outputs() -> Outputs:
         ("Derby: what a transaction did from a record on", "jetool dump-log /data/db --txn 194 --from 1,40674 --data"),
     ),
     exits={
-        exits.DONE: "all was read; a torn tail that holds no commit is no damage",
-        exits.FINDINGS: "all was read; damage was met and stepped over",
-        exits.NOT_FOUND: "no environment, no entry at an LSN, no database of a name, no such log file",
+        exits.DONE: "everything was read; a torn tail without a commit is not damage",
+        exits.FINDINGS: "everything was read; damage was found and skipped",
+        exits.NOT_FOUND: "no environment, no entry at an LSN, no such database or log file",
         exits.UNSUPPORTED: "a log version or release that this program does not read, no log at all, encrypted",
         exits.INCOMPLETE: "stopped early: --stop-on-error, or a file that cannot be read",
     },

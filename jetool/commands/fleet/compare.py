@@ -24,8 +24,8 @@ def _outputs() -> Outputs:
         ("For a script", "jetool fleet compare --inventory nodes.txt --json --fields nodes"),
     ),
     exits={
-        exits.DONE: "nodes of a group have nothing that another lacks, work in flight not counted",
-        exits.FINDINGS: "nodes of a group are not at the same commit, or damage was met",
+        exits.DONE: "no node of a group has anything that another lacks, except uncommitted work",
+        exits.FINDINGS: "nodes of a group are not at the same commit, or damage was found",
         **FLEET_EXITS,
     },
 )

@@ -60,7 +60,7 @@ class FleetSalvage(NamedTuple):
     exits={
         exits.DONE: "every environment recovered, and every record was read",
         exits.REFUSED: "the output directory is not empty",
-        exits.DATA_GIVEN_UP: "written; something was damaged: the result says what is lost",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result lists what is lost",
         **FLEET_EXITS,
     },
 )

@@ -82,13 +82,15 @@ def _check_show(
         ),
     ),
     exits={
-        exits.DONE: "printed; of a running group: every node answers, one is master",
+        exits.DONE: "printed; for a running group: every node answers, and one is master",
         **READ_EXITS,
-        exits.FINDINGS: "of a running group: a node does not answer, there is not exactly one master, or too much lag;"
-        " of an environment: printed, but the log has damage",
-        exits.REFUSED: "what answers is no node of JE, or of another group",
+        exits.FINDINGS: (
+            "running group: a node does not answer, there is not exactly one master, or the lag is too large; "
+            "environment: printed, but the log has damage"
+        ),
+        exits.REFUSED: "the answering process is not a JE node, or belongs to another group",
         exits.NOT_FOUND: "no environment, or it belongs to no group; no node answers",
-        exits.UNSUPPORTED: "log version not supported; --clock: a release of JE outside of 7.3 to 25.3",
+        exits.UNSUPPORTED: "log version not supported; --clock: a release of JE outside 7.3 to 25.3",
     },
 )
 @environment_or(

@@ -45,8 +45,8 @@ def _outputs() -> Outputs:
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
-        exits.DONE: "read; a torn tail is no damage",
-        exits.FINDINGS: "read, and damage was met on the way, or a file is missing: see jetool verify",
+        exits.DONE: "read; a torn tail is not damage",
+        exits.FINDINGS: "read, but damage was found or a file is missing: see jetool verify",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",

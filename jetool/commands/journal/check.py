@@ -88,7 +88,7 @@ class JournalCheckSummary(NamedTuple):
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "nothing is wrong",
-        exits.FINDINGS: "something is wrong, or committed transactions stand after a bad entry and were not seen",
+        exits.FINDINGS: "there are problems, or committed transactions after a bad entry were not read",
     },
 )
 @environment

@@ -80,7 +80,7 @@ class FrontendComparison(NamedTuple):
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "all have the same journals",
-        exits.FINDINGS: "they differ, or the log of one is damaged and was not seen whole",
+        exits.FINDINGS: "they differ, or the log of one is damaged and was not completely read",
     },
 )
 @environment

@@ -42,8 +42,8 @@ class SkipPlan(NamedTuple):
     ),
     exits={
         **JOURNAL_EXITS,
-        exits.DONE: "printed; the product passes over all of them when it is told to, or does not say",
-        exits.FINDINGS: "printed; StarRocks does not pass over one of them by itself",
+        exits.DONE: "printed; the product can be configured to skip all of them, or that is unknown",
+        exits.FINDINGS: "printed; StarRocks does not skip one of them on its own",
     },
 )
 @environment

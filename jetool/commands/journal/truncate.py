@@ -126,12 +126,14 @@ class _Loss:
         ("Cut it off", "jetool journal truncate /data/fe/meta --after 349360905 --yes"),
     ),
     exits={
-        exits.DONE: "nothing stands after that journal; no committed transaction went",
+        exits.DONE: "nothing was after that journal; no committed transaction was removed",
         **WRITE_EXITS,
-        exits.REFUSED: "the environment is locked; --yes is missing; the journal after it is of the same transaction; "
-        "what is left would not be whole, or would not end with that journal; the files changed since the plan",
+        exits.REFUSED: (
+            "the environment is locked; --yes is missing; the next journal belongs to the same transaction; the rest "
+            "would not be complete, or would not end with that journal; the files changed since the plan"
+        ),
         exits.NOT_FOUND: "no environment, no journals, no such journal",
-        exits.DATA_GIVEN_UP: "cut; the journals after it went, their bytes were saved",
+        exits.DATA_GIVEN_UP: "cut; later journals were removed, and their bytes saved",
     },
 )
 @environment

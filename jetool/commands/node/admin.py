@@ -39,8 +39,10 @@ class TransferRequest(NamedTuple):
     exits={
         exits.DONE: "the node becomes the master",
         exits.NOT_FOUND: "no node answers",
-        exits.REFUSED: "there is no master, it refuses, the other node is no electable member or does not catch up, or"
-        " --yes is missing",
+        exits.REFUSED: (
+            "there is no master, the master refuses, the other node is not an electable member or does not catch up, "
+            "or --yes is missing"
+        ),
     },
 )
 @click.argument("address", type=params.HOST, help="Address of a node of the group.")

@@ -34,13 +34,13 @@ class CommittedWrite(NamedTuple):
 
 
 _EXITS: Final = {
-    exits.NOT_FOUND: "no database of the name, no such record",
+    exits.NOT_FOUND: "no such database, no such record",
     exits.INCOMPLETE: "the node cannot read or write its log",
 }
 _WRITE_EXITS: Final = {
-    exits.DONE: "committed, and acknowledged by replicas as the policy of the master asks",
+    exits.DONE: "committed, and acknowledged by replicas as the policy of the master requires",
     **_EXITS,
-    exits.REFUSED: "nothing was changed: no node or no master answers, too few replicas, there is a record",
+    exits.REFUSED: "nothing was changed: no node or no master answers, too few replicas, or the key has a record",
     exits.INCOMPLETE: "it may have been committed: not enough acknowledgements, or the connection was lost",
 }
 

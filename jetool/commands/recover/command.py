@@ -54,12 +54,15 @@ def _check(
         ("Transactions of a Derby database beside its checkpoint", "jetool recover /data/derby --explain --timeline"),
     ),
     exits={
-        exits.DONE: "recovered; nothing was given up",
+        exits.DONE: "recovered; nothing was lost",
         **WRITE_EXITS,
-        exits.REFUSED: "committed work stands after a bad entry, or may be in one; the environment is locked; a "
-        "restore marker is set",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions, or records outside transactions, were cut off "
-        "and their bytes saved, or damaged entries were read as they are",
+        exits.REFUSED: (
+            "committed work follows a bad entry, or may be in one; the environment is locked; a restore marker is set"
+        ),
+        exits.DATA_GIVEN_UP: (
+            "recovered; committed transactions, or records outside transactions, were cut off and their bytes saved, "
+            "or damaged entries were read without verification"
+        ),
     },
 )
 @environment

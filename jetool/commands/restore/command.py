@@ -93,11 +93,15 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
     ),
     exits={
         exits.DONE: "restored, or would be",
-        exits.REFUSED: "the directory is not empty, or in use; files would go and --yes is missing; files that were in "
-        "use at the point are in no backup",
-        exits.NOT_FOUND: "no directory of backups, no such backup, no backup that goes as far as the point",
+        exits.REFUSED: (
+            "the directory is not empty, or in use; files would be removed and --yes is missing; no backup has the "
+            "files that were in use at the point"
+        ),
+        exits.NOT_FOUND: "no directory of backups, no such backup, no backup that reaches the point",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "a stored file is damaged or cannot be read, or there is no room: run again, it goes on",
+        exits.INCOMPLETE: (
+            "a stored file is damaged or cannot be read, or there is no room: run the command again to continue"
+        ),
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)

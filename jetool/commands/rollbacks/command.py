@@ -34,9 +34,11 @@ from jetool.frame.options import Run
     ),
     exits={
         **LOG_EXITS,
-        exits.FINDINGS: "all was read; damage was met, the rollbacks contradict each other and recovery refuses, or "
-        "the node could not rejoin by itself (--against)",
-        exits.REFUSED: "a restore marker stands in the environment; or --against names a node of another group",
+        exits.FINDINGS: (
+            "everything was read; damage was found, or the rollbacks contradict each other, so that recovery "
+            "refuses, or the node could not rejoin by itself (--against)"
+        ),
+        exits.REFUSED: "the environment has a restore marker; or the node of --against is of another group",
     },
 )
 @environment

@@ -39,8 +39,8 @@ _DECODED: Final = ("csv", "ndjson")
         exits.REFUSED: "the output directory is not empty",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.DATA_GIVEN_UP: "written; something was damaged: the result and the side files say what is lost",
-        exits.INCOMPLETE: "the directory cannot be written, or an environment cannot be read at all",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result and the side files list what is lost",
+        exits.INCOMPLETE: "the directory cannot be written, or an environment is completely unreadable",
     },
 )
 @environment

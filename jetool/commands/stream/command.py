@@ -110,13 +110,17 @@ def _is_file(begin: str | None) -> bool:
     ),
     exits={
         exits.DONE: "ended by --limit, --until-idle, SIGTERM or SIGINT",
-        exits.REFUSED: "another group or another identity of it, the master refuses, the state file or the directory is"
-        " something else; --durable: the group does not say what is durable",
+        exits.REFUSED: (
+            "the group or its UUID is another one, the master refuses, or the state file or the directory is not one "
+            "of this command; ----durable: the group does not report what is durable"
+        ),
         exits.NOT_FOUND: "no node answers, or the VLSN is not there yet",
-        exits.UNSUPPORTED: "a release of JE outside of 7.3 to 25.3, or the group refuses the release of this client",
-        exits.INCOMPLETE: "--until-idle ended the run before everything was read, the place to go on from is gone, no"
-        " master for too long, the reader is too slow, or"
-        " (--durable) the group has taken back what was durable; the state says how far it came",
+        exits.UNSUPPORTED: "a release of JE outside 7.3 to 25.3, or the group refuses the release of this client",
+        exits.INCOMPLETE: (
+            "--until-idle ended the run before everything was read, the place to continue from no longer exists, no "
+            "master for too long, the reader is too slow, or (--durable) the group has rolled back durable "
+            "transactions; the state file has the position"
+        ),
     },
 )
 @click.argument(

@@ -23,12 +23,14 @@ from jetool.frame.options import Run
         ("Exactly what a dry run has shown", "jetool truncate /data/env --to vlsn:4711 --plan 0123456789abcdef --yes"),
     ),
     exits={
-        exits.DONE: "cut, or nothing stands after the point; no committed transaction went",
+        exits.DONE: "cut, or nothing was after the point; no committed transaction was removed",
         **WRITE_EXITS,
-        exits.REFUSED: "the environment is locked; committed transactions would go and --yes is missing; what is left "
-        "would not be whole; the files changed since the plan was made",
+        exits.REFUSED: (
+            "the environment is locked; committed transactions would be removed and --yes is missing; the rest would "
+            "not be complete; the files changed since the plan was made"
+        ),
         exits.NOT_FOUND: "no environment; the log has no such point; no entry begins at the LSN",
-        exits.DATA_GIVEN_UP: "cut; committed transactions went, their bytes were saved",
+        exits.DATA_GIVEN_UP: "cut; committed transactions were removed, and their bytes saved",
     },
 )
 @environment

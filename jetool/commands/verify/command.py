@@ -66,10 +66,10 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     ),
     exits={
         exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
-        exits.FINDINGS: "damage, or a repair that was interrupted; the summary says what could not be looked at then",
+        exits.FINDINGS: "damage, or a repair that was interrupted; the summary lists what could not be checked",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
-        exits.INCOMPLETE: "nothing was found, and not all could be looked at: a file cannot be read",
+        exits.INCOMPLETE: "nothing was found, but not everything could be checked: a file cannot be read",
         exits.WARNINGS: "only warnings, and --strict",
     },
 )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     exits={
         exits.DONE: "found",
         **INDEX_EXITS,
-        exits.FINDINGS: "found; the index leads to it no longer, or damage was met",
+        exits.FINDINGS: "found, but the index no longer refers to it, or damage was found",
         exits.NOT_FOUND: "no environment, or no such VLSN on this node",
     },
 )

@@ -52,7 +52,7 @@ class VlsnGap(NamedTuple):
         ("First and last VLSN of each file", "jetool vlsn map /data/env"),
         ("For a script", "jetool vlsn map /data/env --format ndjson"),
     ),
-    exits={exits.DONE: "read", exits.FINDINGS: "read; damage was met, and VLSNs may be missing", **LOG_EXITS},
+    exits={exits.DONE: "read", exits.FINDINGS: "read; damage was found, and VLSNs may be missing", **LOG_EXITS},
 )
 @environment
 def vlsn_map(run: Run, env: str) -> int:
@@ -86,7 +86,7 @@ def vlsn_map(run: Run, env: str) -> int:
         ("Is the replication stream whole", "jetool vlsn gaps /data/env"),
         ("For a script", "jetool vlsn gaps /data/env --json"),
     ),
-    exits={exits.DONE: "no gap", exits.FINDINGS: "gaps exist, or damage was met", **LOG_EXITS},
+    exits={exits.DONE: "no gap", exits.FINDINGS: "gaps exist, or damage was found", **LOG_EXITS},
 )
 @environment
 def vlsn_gaps(run: Run, env: str) -> int:

@@ -24,7 +24,7 @@ LOG_EXITS: Final = {
 }
 INDEX_EXITS: Final = {
     **READ_EXITS,
-    exits.FINDINGS: "printed; index and log disagree, or damage was met",
+    exits.FINDINGS: "printed; index and log disagree, or damage was found",
 }
 
 vlsn = group(
