@@ -7,7 +7,7 @@ Its input may be damaged or hostile; its errors are ``FormatError`` or ``ValueEr
 for something long (a class, a constant, a deflated value), so a decoder counts its output against an ``Allowance``:
 work and memory are bounded by the size of the record.
 
-A package adds a kind of its own by an entry point of the group ``jetool.contents`` that leads to such an object
+A package adds a kind with an entry point of the group ``jetool.contents`` that names such an object
 (``engine.contents.registry``).
 """
 
@@ -79,7 +79,7 @@ class Contents(Protocol):
 
     @property
     def title(self) -> str:
-        """What the environment belongs to, for people."""
+        """The name of the application, for messages."""
 
     def recognises(self, source: Source) -> bool:
         """Whether an environment is of this kind."""

@@ -1,8 +1,8 @@
 """Heritrix: the queues of a crawl (embedders.md 4).
 
 A key of ``pending`` is the name of the queue (usually a host), a zero byte, and eight bytes: directive, precedence,
-ordinal. A record without data stands at the head of its queue. The values are serialized objects of the crawler: only
-the URI is extracted.
+ordinal. Each queue begins with a record without data. The values are serialized objects of the crawler: only the URI is
+extracted.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def _below(base: str, key: bytes) -> list[Rdn]:
 
 
 def dn_of(base: str, key: bytes) -> str:
-    """The normalized DN that a key of ``dn2id`` stands for; errors as ``rdns_of``."""
+    """The normalized DN for a key of ``dn2id``; errors as ``rdns_of``."""
     return ",".join([*(rdn_text(rdn) for rdn in reversed(_below(base, key))), base])
 
 

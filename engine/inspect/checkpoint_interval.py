@@ -49,7 +49,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.scan import LogScan
 
 T = TypeVar("T")
-# JE has nine databases of its own.
+# JE has nine internal databases.
 _MOST_OWN_DBS: Final = 9
 
 # For the walk after the last CkptEnd: the types that it keeps, and the types that it only counts.
@@ -108,7 +108,7 @@ class LogAfterCheckpoint:
         checkpoint: None when no CkptEnd can be read.
         partial: the first CkptStart; NULL_LSN without one.
         root_lsn, root: the last readable DbTree; if none is readable, the LSN of the first one, and None.
-        damages: damage that was met.
+        damages: the damage found.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class RecoveryWorkCounter:
         start: where it begins.
 
     Attributes:
-        reserved: numbers of files, and whether the last record of each says that it is reserved.
+        reserved: by file number, whether the latest record marks the file as reserved.
     """
 
     def __init__(self, start: int) -> None:

@@ -33,7 +33,7 @@ _BEYOND: Final = 1 << 64
 
 
 class CommonLog(NamedTuple):
-    """What two logs have in common.
+    """The common part of two logs.
 
     Attributes:
         relation: one of ``RELATIONS``.

@@ -1,9 +1,9 @@
 """The logical content of an entry of the replication stream: the parts that are equal on every node of a group
 (R-SYNC-2).
 
-Left out are the parts that each node decides for itself: LSNs, the abort information that leads to a record's earlier
-version, sizes and checksums, whether data is embedded. The time and the DTVLSN of a Commit or Abort are also left out,
-since JE does not compare them.
+Left out are the parts that each node decides for itself: LSNs, the abort information that refers to a record's earlier
+version, sizes and checksums, and whether data is embedded. The time and the DTVLSN of a Commit or Abort are also left
+out, since JE does not compare them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class RollbackReport(NamedTuple):
 
 
 def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener: Listener = SILENT) -> RollbackReport:
-    """Check the log in bulk, and build its rollback periods where it has any.
+    """Check the log in bulk, and build its rollback periods if it has any.
 
     Raises:
         RefusedError, DamageError: the end of the log cannot be found.
@@ -181,5 +181,5 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
 
 
 def matchpoint_vlsn(report: RollbackReport, period: RollbackPeriod) -> int:
-    """VLSN of a period's matchpoint; NULL_VLSN when its RollbackStart is gone."""
+    """VLSN of a period's matchpoint; NULL_VLSN if its RollbackStart is missing."""
     return report.matchpoint_vlsns.get(period.start_lsn, NULL_VLSN)

@@ -1,8 +1,8 @@
 """Two logs of one group compared entry by entry: the first VLSN at which their streams differ.
 
-Both logs are read once, forward, side by side, in VLSN order. Only visible entries count that no later RollbackStart
-takes back; the facts of the log (``read_stream``) hold these. So a log with an unfinished rollback is compared as it
-would be after recovery.
+Both logs are read once, forward, side by side, in VLSN order. An entry counts only if it is visible and no later
+RollbackStart rolls it back; the facts of the log (``read_stream``) determine this. So a log with an unfinished rollback
+is compared as it would be after recovery.
 
 Only VLSNs that both nodes should have are compared. A VLSN that one node lacks within that range is a difference: its
 entry was cleaned or damaged. A VLSN that occurs twice in one stream is also a difference (JE-LOG-016): a comparison
@@ -125,7 +125,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
 
 
 class _TakenBack:
-    """Finds entries that a later RollbackStart takes back; query it in log order.
+    """Finds entries that a later RollbackStart rolls back; query it in log order.
 
     Arguments:
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
@@ -139,7 +139,7 @@ class _TakenBack:
             self._ahead.append((lsn, lowest))
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether a later RollbackStart takes the entry back."""
+        """Whether a later RollbackStart rolls the entry back."""
         while self._ahead and self._ahead[-1][0] < entry.lsn:
             self._ahead.pop()
         return bool(self._ahead) and entry.vlsn > self._ahead[-1][1]

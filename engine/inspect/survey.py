@@ -146,7 +146,8 @@ class _Surveyor:
         control = self._last_checkpoint(last_lsn)
         counter = None if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
-        # Search for VLSNs if the root says replicated or is missing; otherwise the whole log would be read for nothing.
+        # Search for VLSNs only if the root is missing or marked as replicated; otherwise the search would read the
+        # whole log in vain.
         looks = (replicated or control.root is None) and not quick
         first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None

@@ -21,7 +21,7 @@ class EntryLocation(NamedTuple):
     Attributes:
         entry: the entry; None if the log does not hold it after ``start_lsn``.
         passed_entries, passed_bytes: entries and bytes read from ``start_lsn`` up to it.
-        damaged: damage was met on the way.
+        damaged: whether damage was found on the way.
     """
 
     entry: LogEntry | None

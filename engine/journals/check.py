@@ -73,7 +73,7 @@ class JournalFinding(NamedTuple):
 
 
 class JournalCheck(NamedTuple):
-    """What a check has found.
+    """The result of a check.
 
     Attributes:
         findings: by id; for single journals the first ``MOST_NAMED`` of each kind.

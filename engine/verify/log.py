@@ -6,7 +6,7 @@ What is checked, in this order:
    processes can do this.
 2. Each file against the previous one: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
    (``engine.verify.stream_gaps``). An offset that is too small is caused by a kill between the header of a file and its
-   first entry: JE goes on in the previous file.
+   first entry: JE continues in the previous file.
 3. Missing files. A gap in the numbers is normal if the log shows that the file was cleaned (its FileSummaryLNs deleted,
    or a ReservedFileLN written). It is damage if recovery needs the file (R-REC-30). If the log shows neither, or counts
    the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted file
@@ -68,8 +68,8 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-# References of the trees into missing files, by file number; None if recovery fails. The argument says whether the log
-# leaves the question open; if it does not, the trees are not walked only for this.
+# References of the trees into missing files, by file number; None if recovery fails. The argument states whether the
+# log leaves the question open; if it does not, the function need not walk the trees.
 AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
 # Findings about missing files that the end of the log shows to be lost; called after ``AskForLost``.
 LostAtEnd = Callable[[], Iterable[Finding]]

@@ -5,7 +5,7 @@ a summary (FileSummaryLN) that still counts a file as in use: JE drops the summa
 environment. A file is lost if a slot refers into it: to a node, or to a record that has not expired and is not in a
 range that is being discarded.
 
-Example: 00000002.jdb is missing, a slot of ``orders`` leads to 0x2/0x1b0: that file had not been cleaned.
+Example: 00000002.jdb is missing, and a slot of ``orders`` refers to 0x2/0x1b0, so that file had not been cleaned.
 """
 
 from __future__ import annotations

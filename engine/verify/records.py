@@ -17,7 +17,7 @@ in random order. Instead the LSN, size and key hash of each slot are queued in `
 of the log, and the records are checked afterwards in log order. If one of them is wrong, the tree is walked again with
 immediate checks of every slot, so that findings come in tree order.
 
-Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
+Example: the slot ``k`` refers to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
 LSN is JE-REF-002, since no entry begins there.
 """
 
@@ -356,7 +356,7 @@ class RecordCheck:
 
     def _check_record(self, db: DatabaseState, node: BIN, index: int) -> None:
         try:
-            # That the entry is invisible is already reported; here only its content matters.
+            # The invisible flag is already reported; here only the content matters.
             entry = self._access.read(node.lsns[index], allow_invisible=True)
             record = entry.record()
         except (DamageError, FormatError) as error:

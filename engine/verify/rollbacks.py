@@ -131,7 +131,7 @@ def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
                 start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
                 matchpoint = known.matchpoint if known is not None else record.matchpoint_lsn
                 starts[start] = LoggedPeriod(matchpoint, start, found.lsn, txns)
-    # Of two with one matchpoint the later RollbackStart is the parent (R-RB-16).
+    # If two periods share a matchpoint, the one with the later RollbackStart is the parent (R-RB-16).
     return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
 
 

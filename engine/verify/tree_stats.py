@@ -30,7 +30,7 @@ class TreeProfile(NamedTuple):
     """The tree of one database.
 
     Attributes:
-        depth: levels, 0 without a tree.
+        depth: number of levels, 0 without a tree.
         nodes_by_level: nodes of level 1, 2, and so on.
         records, deleted: slots of bottom nodes.
         bins_by_fill: number of bottom nodes that are 0 to 9 % full, 10 to 19 % and so on; the last class ends at 100 %.

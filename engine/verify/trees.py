@@ -121,8 +121,8 @@ def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT
     """References of the trees into missing log files, by file number; None if recovery fails.
 
     The trees are walked only if a missing file still has a summary: it was not cleaned, or a crash came before the
-    cleaning was logged. So gaps in the log of a healthy server cost only a recovery. A database with an unknown key
-    order contributes no lost records.
+    cleaning was logged. So if a healthy server's log has gaps, the check costs only a recovery. A database with an
+    unknown key order contributes no lost records.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.

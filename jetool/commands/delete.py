@@ -52,7 +52,7 @@ def _outputs() -> Outputs:
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
 def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
-    """Delete the record of KEY in a transaction of its own; with sorted duplicates, all data items or one.
+    """Delete the record of KEY in its own transaction; with sorted duplicates, all data items or one.
 
     The environment is recovered first if it needs it, and closed with a checkpoint.
     """

@@ -100,8 +100,8 @@ def explain(run: Run, file: str, directory: str | None) -> int:
 
     FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). It may be
     wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
-    EnvironmentFailureReason, JE's exceptions, the texts by which JE, Derby and the frontends of Doris and StarRocks
-    report that an environment was closed, and Derby's codes. Derby's messages without a code are recognised in English;
+    EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
+    StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
     those about damage and startup also in 13 other languages.
 
     An exception with its causes counts once. The verdict comes from the outermost message that does not just report

@@ -99,10 +99,10 @@ def txns(
 ) -> int:
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
-    The whole log is read, past damage too. Records in files that the cleaner deleted are not counted: such a
-    transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies after the end of
-    the log are marked, because recovery does not see it. Nothing is created or changed; a running environment can be
-    read.
+    The whole log is read, and reading continues after damage. Records in files that the cleaner deleted are not
+    counted: such a transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies
+    after the end of the log are marked, because recovery does not see it. Nothing is created or changed; a running
+    environment can be read.
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)

@@ -71,7 +71,7 @@ def decode_option(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode the records of an open environment; None if not asked for, or if no decoder knows them."""
+    """How to decode the records of an open environment; None if not requested, or if no decoder recognises them."""
     if name is None:
         return None
     from engine.inspect.contents import decoding_of

@@ -5,7 +5,7 @@ Rules:
 * Every way out of ``jetool`` ends in a code of ``TABLE``. Python and Click alone would return 1 for a bug, an abort and
   a closed pipe, but here 1 means "findings".
 * An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
-  the same fields follows on a line of its own.
+  the same fields follows on a separate line.
 * An unexpected exception is a bug: code 70, one line, and a report file with the traceback.
 * SIGTERM is handled like an interrupt: the same cleanup, one message, code 143.
 * A reader that closes the pipe (``jetool dump-log env | head``) is not an error: code 141 and no message.

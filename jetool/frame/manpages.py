@@ -75,7 +75,7 @@ def _program(program: click.Group, extra: str, also: Sequence[str]) -> Iterator[
         if rows:
             yield f".SH {group.upper()} COMMANDS\n"
             yield _list((f"\\fBjetool\\-{escape(row.name)}\\fR(1)", row.help + ".") for row in rows)
-    yield ".SH GLOBAL OPTIONS\nThey may stand in front of the command or after it, where the command honours them.\n"
+    yield ".SH GLOBAL OPTIONS\nThey may precede or follow the name of the command, if the command supports them.\n"
     yield _options(program.params, context)
     yield ".SH EXIT STATUS\n" + _codes(exits.TABLE)
     yield extra

@@ -137,9 +137,7 @@ ORDER: Final = OrderType()
 
 def _base(formats: Sequence[str]) -> list[click.Option]:
     options = [
-        click.Option(
-            ["--format", "form"], type=FormatType(formats), help=f"How results look.  [default: {formats[0]}]"
-        ),
+        click.Option(["--format", "form"], type=FormatType(formats), help=f"Output format.  [default: {formats[0]}]"),
         click.Option(["--json"], is_flag=True, help="The same as --format json."),
         click.Option(
             ["--output"],
@@ -169,7 +167,7 @@ def _times() -> list[click.Option]:
 
 
 def _keys() -> list[click.Option]:
-    text = "How keys look, and how keys on the command line are read: " + ", ".join(KEY_FORMATS) + "."
+    text = "Format of keys, in the output and on the command line: " + ", ".join(KEY_FORMATS) + "."
     return [
         click.Option(["--key-format"], type=_choice(*KEY_FORMATS), metavar="FORMAT", is_eager=True, help=text),
         click.Option(
@@ -195,7 +193,7 @@ def _cache() -> list[click.Option]:
 
 def _order() -> list[click.Option]:
     text = (
-        "The order of the keys of DB, whose Java class is not known here; for duplicates NAME,NAME of keys and data."
+        "The key order of DB, if jetool does not know its Java class; with duplicates NAME,NAME for keys and data."
         " Names are in jetool-orders(7). Repeatable."
     )
     return [click.Option(["--comparator"], type=ORDER, multiple=True, metavar="DB=NAME", help=text)]

@@ -8,9 +8,9 @@ Four things can be printed:
   is incomplete, which a reader can detect;
 * **findings**: a stream of findings (``verify``), which has additional formats.
 
-For streams there are two ways in. ``row`` renders one row. ``write`` takes lines that are rendered already: worker
-processes get ``encoder`` (plain values, so that it can be pickled), render the rows of one file each, and the parent
-only passes bytes on.
+A stream accepts rows (``row`` renders one row) or rendered lines (``write``). For the latter, worker processes get
+``encoder`` (plain values, so that it can be pickled) and render the rows of one file each, and the parent only passes
+the bytes on.
 """
 
 from __future__ import annotations

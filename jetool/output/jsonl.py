@@ -31,14 +31,14 @@ def pretty(value: Any) -> bytes:
     return without_steering(_WIDE.encode(value) + "\n")
 
 
-# Controls beyond those that JSON escapes itself, line separators, and what changes the direction of text.
+# Control characters that JSON does not escape, line separators, and characters that change the direction of text.
 STEERING: Final = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _STEERING: Final = re.compile(f"[{STEERING}]")
 
 
 def without_steering(text: str) -> bytes:
     """JSON as UTF-8, without characters that control a terminal."""
-    # They stand in strings only, so JSON's own spelling can take their place.
+    # These characters occur only in strings, so JSON escapes can replace them.
     if not text.isascii() or "\x7f" in text:
         text = _STEERING.sub(escaped, text)
     # File names that are not UTF-8 contain lone surrogates; both Python and JSON escape them as "\\udc80".

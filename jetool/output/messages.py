@@ -89,7 +89,7 @@ def print_error(fields: Mapping[str, str | int], *, color: bool, as_json: bool) 
     Arguments:
         fields: ``JetoolError.fields()``, or the same keys from another error.
         color: whether colours may be used.
-        as_json: whether a JSON object follows on a line of its own.
+        as_json: whether a JSON object follows on a separate line.
     """
     _print(_format("error", fields, color=color))
     if as_json:

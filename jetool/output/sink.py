@@ -88,7 +88,7 @@ class StandardOutput:
         flush()
 
     def abandon(self) -> None:
-        """What was printed cannot be taken back."""
+        """Printed output cannot be removed."""
 
 
 class FileOutput:
@@ -190,7 +190,7 @@ def flush() -> None:
     """Flush Python's buffers of the standard streams.
 
     Raises:
-        OutputClosedError: the reader of standard output is gone.
+        OutputClosedError: the reader of standard output has closed it.
         StorageError: standard output cannot be written (disk full).
     """
     if sys.stdout is None or sys.stderr is None:  # closed before the start: the first output fails

@@ -1,9 +1,8 @@
 """Checking the catalogue: the naming tree against the mapping tree (R-TREE-3 to R-TREE-5, je-log-format.md 9).
 
-Each name leads to an id, each id to a MapLN of that id, which since v16 repeats the name. No two names have the same
-id, and no id is above the last one that the DbTree and the log have assigned. A MapLN without a name belongs to a
-database that is being removed, or whose creation did not commit; or its name is in an unreadable part of the naming
-tree.
+Each name has an id, and each id has a MapLN, which since v16 repeats the name. No two names have the same id, and no id
+is above the last one that the DbTree and the log have assigned. A MapLN without a name belongs to a database that is
+being removed, or whose creation did not commit; or its name is in an unreadable part of the naming tree.
 
 Both trees are walked like any other, so after damage in one branch the databases of the other branches are still
 checked.

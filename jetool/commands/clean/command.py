@@ -55,9 +55,9 @@ _MOST_PERCENT = 90
 def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
     """Clean the log: log live records again, and delete the files that held them.
 
-    Files are chosen by the rules of JE's cleaner, the least used first; the newest ones (je.cleaner.minAge) are left
-    alone. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside the
-    environment, and jetool undo brings everything back; --backup-dir none gives the space back at once. With -n the
+    Files are chosen by the rules of JE's cleaner, the least used first; the newest files (je.cleaner.minAge) are
+    skipped. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside
+    the environment, and jetool undo restores everything; --backup-dir none frees the space immediately. With -n the
     same is done in memory. SIGINT ends the run after the current file. Damaged files are skipped and reported.
     """
     disk_is_shared = run.backup_dir != "none" and not run.dry_run

@@ -194,7 +194,7 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             try:
                 _write(saving, image)
             except BaseException:
-                # The marker stays, and the next command takes the half-made crash back.
+                # The marker stays, and the next command undoes the incomplete crash.
                 saving.interrupt()
                 raise
             saving.finish({})

@@ -136,7 +136,7 @@ def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]
 
 def product_option(function: Callable[P, int]) -> Callable[P, int]:
     """The option ``--product``: the product whose operations are assumed."""
-    text = "Whose operations these are.  [default: told by the operations that only one product has]"
+    text = "The product whose operations are assumed.  [default: detected by operations that only one product has]"
     return click.option("--product", type=click.Choice(tuple(PRODUCTS)), help=text)(function)
 
 

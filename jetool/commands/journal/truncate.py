@@ -42,7 +42,7 @@ class CutOperation(NamedTuple):
 
 @record("cut")
 class JournalCut(NamedTuple):
-    """What was cut off, or would be."""
+    """The cut, or its preview."""
 
     environment: Annotated[Text, "directory of the environment"]
     changed: Annotated[Bool, "something was cut off, or would be"]

@@ -68,14 +68,14 @@ def _check(
 @environment
 @click.option("--accept-loss", is_flag=True, help="Continue although committed transactions will be lost (exit 6).")
 @click.option("--je-default", is_flag=True, help="Cut at the first bad entry as JE does, whatever follows.")
-@click.option("--explain", is_flag=True, help="Derby: print each record beside textbook ARIES; change nothing.")
+@click.option("--explain", is_flag=True, help="Derby: compare each record with textbook ARIES; change nothing.")
 @click.option(
     "--estimate",
     is_flag=True,
     help="Estimate from a sample what recovery reads and writes, and its time; change nothing.",
 )
 @click.option(
-    "--timeline", is_flag=True, help="With --explain: print transactions beside the checkpoint and the crash."
+    "--timeline", is_flag=True, help="With --explain: print a timeline of transactions, checkpoint and crash."
 )
 def recover(
     run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
@@ -98,7 +98,7 @@ def recover(
 
     In a Derby database prepared (XA) transactions are kept. --explain changes nothing: it prints, for each record, what
     recovery does and what textbook ARIES (page LSNs, dirty page table, analysis pass) would do. With --timeline it
-    prints each transaction from begin to end, beside the last checkpoint and the crash.
+    prints a timeline of the transactions, the last checkpoint and the crash.
     """
     if explain or timeline:
         raise kinds.not_for(kinds.JE, "--explain")

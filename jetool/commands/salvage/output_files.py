@@ -11,7 +11,7 @@
     DIR/orphans.ndjson      records of databases that nothing names
     DIR/skipped.ndjson      what could not be read, and why
 
-With several sources each has a directory of its own. The name of a database comes from the disk: in a file name, bytes
+With several sources, each has its own directory. The name of a database comes from the disk: in a file name, bytes
 other than letters, digits, ``.``, ``_`` and ``-`` are written as ``%xx``.
 """
 

@@ -219,12 +219,12 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
 
     The command uses JE's own protocol, without Java: a node of type EXTERNAL follows the current master. It never
     counts for acknowledgements or elections, writes nothing in the group, and leaves before the master has to keep
-    files for it. Each change is a row, and the row of the transaction follows its changes. A database has a name once
-    the stream has named it: all databases with --from begin; with --from now, only databases created since; with
-    --after, all databases of the environment. Transactions that were open at the end of that environment are printed
-    whole when they commit. Expiration of a record is not a change. A range that the application discards at once
-    (discardExtinctRecords) is one change: op discard removes all records from its key up to, and without, its data; op
-    discard_some removes those that the application's filter picks.
+    files for it. Each change is a row, and the row of the transaction follows its changes. Names of databases come from
+    the stream: with --from begin all names are known; with --from now, only those of databases created since; with
+    --after, those of all databases of the environment. Transactions that were open at the end of that environment are
+    printed whole when they commit. Expiration of a record is not a change. A range that the application discards at
+    once (discardExtinctRecords) is one change: op discard removes all records from its key up to its data (exclusive);
+    op discard_some removes only records that the application's filter selects.
 
     Files of --to are NDJSON as printed, or Avro or Parquet with the columns of the Spark source jegroup. In those two,
     a torn transaction without any change is a row with op torn, and with --fast a row with op retract revokes the

@@ -106,11 +106,11 @@ def verify(
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
     rollback periods. It judges damage in the last file as --tail does: a torn tail without a committed entry is a note.
-    If a file is missing and the log does not say why, it walks the trees to see whether they refer to the file. --tree,
-    --refs and --data recover the environment in memory and check what JE would find when it opens it; each includes the
-    previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and --data every
-    record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every mapping of the
-    VLSN index in the log.
+    If a file is missing and the log does not show why, it walks the trees to check whether they refer to the file.
+    --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
+    includes the previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and
+    --data every record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every
+    mapping of the VLSN index in the log.
 
     --secondary declares NAME a secondary database (an index) of PRIMARY; the log does not record this. Each entry of
     NAME must refer to a record and have the same expiration. Missing entries cannot be found: only the application's

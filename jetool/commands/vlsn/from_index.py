@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 )
 @environment
 @click.option(
-    "--source", type=click.Choice(("both", "index", "log")), default="both", show_default=True, help="Who is asked."
+    "--source",
+    type=click.Choice(("both", "index", "log")),
+    default="both",
+    show_default=True,
+    help="Where to read the range from.",
 )
 def vlsn_range(run: Run, env: str, source: str) -> int:
     """Print first and last VLSN, last sync point and last transaction end of a node.
