@@ -56,7 +56,7 @@ def big_integer(fields: Fields) -> Json:
         raise FormatError("large integer", expected="a byte at least", found=plural(0, "byte"))
     size = abs(length)
     raw = fields.raw(size)
-    # The sign bit of its first byte is flipped, too.
+    # The sign bit of the integer's first byte is also flipped.
     raw = bytes((raw[0] ^ 0x80,)) + raw[1:]
     if size > _MOST_INTEGER_BYTES:
         return hexed(raw)

@@ -114,7 +114,7 @@ def shared_log(
     jobs: int = 1,
     listener: Listener = SILENT,
 ) -> SharedLog | None:
-    """The part that is equal in two logs; None if there is none, or if it is damaged.
+    """The part that is equal in two logs; None without a common part, or if it is damaged.
 
     Arguments:
         found: the comparison.

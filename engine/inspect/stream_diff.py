@@ -57,7 +57,7 @@ class StreamDiff(NamedTuple):
     """The extent to which two streams are equal.
 
     Attributes:
-        first, last: the range of VLSNs that both should have; NULL_VLSN if there is none.
+        first, last: the range of VLSNs that both should have; NULL_VLSN for no common range.
         same: number of equal entries from ``first`` on.
         difference: the first difference, or None.
     """

@@ -34,7 +34,7 @@ class DivergencePoint(NamedTuple):
 
     Attributes:
         common: the last id up to which both have the same journals, or None.
-        fork: the first id that differs; None if there is none.
+        fork: the first id that differs; None for no difference.
         missing: the first id in the common range that only one of them has; None without such a hole.
         lacks: number of such ids up to the fork that the one lacks, and that the other lacks.
     """

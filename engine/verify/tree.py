@@ -194,7 +194,7 @@ class TreeWalk:
         return [] if child is None else self._seen(db, child, extent, visit)
 
     def swap(self, tally: WalkTally = NOTHING_WALKED) -> WalkTally:
-        """Go on from another tally, none by default; returns the one until now."""
+        """Switch to another tally, by default an empty one; returns the previous one."""
         before = WalkTally(self.nodes, self.records, frozenset(self.unordered))
         self.nodes, self.records, self.unordered = tally.nodes, tally.records, set(tally.unordered)
         return before

@@ -72,7 +72,7 @@ def _outputs() -> Outputs:
     },
 )
 @environment
-@click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
+@click.option("--minimize", is_flag=True, help="Flush nodes up to the roots (minimizeRecoveryTime).")
 @click.option(
     "--accept-loss", is_flag=True, help="Derby: continue although committed transactions will be lost (exit 6)."
 )

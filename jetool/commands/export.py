@@ -54,7 +54,7 @@ class ExportResult(NamedTuple):
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
-@click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Files.  [default: by size]")
+@click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
 @decode_option
 def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.

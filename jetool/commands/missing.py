@@ -112,9 +112,9 @@ def _line(rec: str, row: Row, style: Style) -> str:
     outputs=lambda: Outputs("stream", (MissingFileRow, MissingKey, MissingSubtree), MissingSummary),
     features=("fields", "progress", "keys"),
     examples=(
-        ("Which files are missing, and what is lost with them", "jetool missing /data/env"),
+        ("Missing files, and the data lost with them", "jetool missing /data/env"),
         ("The keys, for a script", "jetool missing /data/env --format ndjson --key-format hex"),
-        ("A copy that opens without them", "jetool missing /data/env --repair --to /data/env2"),
+        ("A copy that opens without the missing files", "jetool missing /data/env --repair --to /data/env2"),
     ),
     exits={
         exits.DONE: "nothing is missing: all absent files were cleaned",

@@ -72,7 +72,7 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:
-            # A close would abort the transaction.
+            # Closing the environment would abort the transaction.
             found.engine.crash()
     run.out.document(Written(db=name, key=key, txn=txn_id, lsn=lsn, commit_lsn=commit, dry_run=run.dry_run))
     return exits.DONE

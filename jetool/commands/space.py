@@ -107,8 +107,8 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     examples=(
         ("How much of the log is in use", "jetool space /data/env"),
         ("Why each file is kept", "jetool space /data/env --why"),
-        ("What every database takes, counted anew", "jetool space /data/env --recalc"),
-        ("For a script: files that nothing leads into", "jetool space /data/env --format csv --fields file,state"),
+        ("The size of every database, counted again", "jetool space /data/env --recalc"),
+        ("For a script: the state of each file", "jetool space /data/env --format csv --fields file,state"),
     ),
     exits={
         exits.DONE: "printed",

@@ -40,9 +40,9 @@ def _outputs() -> Outputs:
     outputs=_outputs,
     features=("fields", "lock", "write"),
     examples=(
-        ("Take the last recovery back", "jetool undo /data/env"),
-        ("What would be taken back, from a backup directory", "jetool undo /data/env --backup-dir /backup/env -n"),
-        ("A recovery that was killed; the same again when undo was killed", "jetool undo /data/env"),
+        ("Undo the last recovery", "jetool undo /data/env"),
+        ("Preview an undo from a backup directory", "jetool undo /data/env --backup-dir /backup/env -n"),
+        ("After a killed recovery, or a killed undo", "jetool undo /data/env"),
     ),
     exits={
         exits.DONE: "every byte is as before the repair, also if it was already undone",

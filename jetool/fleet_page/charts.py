@@ -33,7 +33,7 @@ class Mark(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The form of values: places of ticks, and their text."""
+    """The axis format of values: positions of ticks, and their labels."""
 
     text: Callable[[float], str]
     ticks: Callable[[float, float], list[float]] = number_ticks

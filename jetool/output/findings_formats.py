@@ -172,7 +172,7 @@ def _result(finding: FindingView) -> dict[str, Any]:
     if finding.file is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.file))}}
         offset = byte_offset(finding)
-        # SARIF has no notion of an LSN; its lower half is the offset in the file.
+        # SARIF has no LSNs; the lower half of an LSN is the offset in the file.
         if offset is not None:
             place["region"] = {"byteOffset": offset}
         result["locations"] = [{"physicalLocation": place}]

@@ -86,7 +86,7 @@ def unwalked(
 
 
 class TreeCheck:
-    """One check of one recovered environment.
+    """A check of a recovered environment.
 
     Arguments:
         ctx, catalog, recovery: the environment.

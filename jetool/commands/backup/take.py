@@ -91,10 +91,13 @@ def _check(
     features=("fields", "progress", "times", "plan", "tls"),
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
-        ("What it would read now", "jetool backup /data/env /backup/env -n"),
-        ("All the time, a line of NDJSON for each", "jetool backup /data/env /backup/env --follow --format ndjson"),
-        ("Of a group that runs, from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
-        ("Of this node, at 20 MB/s at most", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
+        ("Preview a backup", "jetool backup /data/env /backup/env -n"),
+        (
+            "Continuously, with a line of NDJSON for each backup",
+            "jetool backup /data/env /backup/env --follow --format ndjson",
+        ),
+        ("Back up a running group from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
+        ("Back up a given node, at most 20 MB/s", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
     ),
     exits={
         exits.DONE: "a backup was added, and recovers",

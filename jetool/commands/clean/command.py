@@ -31,7 +31,10 @@ _MOST_PERCENT = 90
     examples=(
         ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
         ("Free 5 GiB; deleted files go to another disk", "jetool clean /data/env --free 5GiB --backup-dir /backup/env"),
-        ("Until 60 per cent is in use, and nothing is saved", "jetool clean /data/env --target 60% --backup-dir none"),
+        (
+            "Clean until 60 per cent is in use, without saving bytes",
+            "jetool clean /data/env --target 60% --backup-dir none",
+        ),
     ),
     exits={
         exits.DONE: "cleaned as far as worthwhile, or as far as requested",

@@ -29,7 +29,7 @@ class CommonMatchpoint(NamedTuple):
 
 @record()
 class StreamSurplus(NamedTuple):
-    """What a node has after the matchpoint."""
+    """The entries of a node after the matchpoint."""
 
     first: Annotated[Vlsn, "first VLSN after the matchpoint; null for none"]
     last: Annotated[Vlsn, "last VLSN"]
@@ -116,7 +116,7 @@ def matchpoint_of(point: SyncPoint | None, other: SyncPoint | None) -> CommonMat
 
 
 def surplus_of(surplus: Surplus) -> StreamSurplus:
-    """What a node has after the matchpoint."""
+    """The entries of a node after the matchpoint."""
     first = surplus.earliest
     return StreamSurplus(
         first=surplus.first,

@@ -41,7 +41,7 @@ def _outputs() -> Outputs:
     examples=(
         ("What state is this environment in", "jetool info /data/env"),
         ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
-        ("A page to look at, or to hand on", "jetool info /data/env --html env.html"),
+        ("An HTML page to read or to share", "jetool info /data/env --html env.html"),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={

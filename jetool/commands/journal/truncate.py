@@ -122,7 +122,7 @@ class _Loss:
     outputs=lambda: Outputs("document", (JournalCut,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
-        ("What would go after a journal", "jetool journal truncate /data/fe/meta --after 349360905 -n"),
+        ("Preview removing all journals after one", "jetool journal truncate /data/fe/meta --after 349360905 -n"),
         ("Cut it off", "jetool journal truncate /data/fe/meta --after 349360905 --yes"),
     ),
     exits={

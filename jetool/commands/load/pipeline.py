@@ -164,7 +164,7 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
 
     if request.engine != "auto":
         return request.engine
-    # A user who configures Spark wants Spark.
+    # Spark options imply that the user wants Spark.
     size = None if run.master is not None or run.conf else splits.local_bytes(layout)
     if size is None or size >= splits.SMALL_BYTES:
         return "spark"

@@ -33,8 +33,14 @@ class TransferRequest(NamedTuple):
     outputs=lambda: Outputs("document", (TransferRequest,)),
     features=("fields", "tls", "consent"),
     examples=(
-        ("Who would give the role, and how far the other node is", "jetool node transfer-master db1:5001 --to n2 -n"),
-        ("One that may take a minute to catch up", "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes"),
+        (
+            "Preview: the current master, and the state of the other node",
+            "jetool node transfer-master db1:5001 --to n2 -n",
+        ),
+        (
+            "Wait up to a minute for the node to catch up",
+            "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes",
+        ),
     ),
     exits={
         exits.DONE: "the node becomes the master",

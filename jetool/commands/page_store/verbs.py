@@ -93,7 +93,7 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         else:
             # The change is durable and the transaction has no end, so the next recovery undoes it.
             store.flush()
-            # A close would roll it back.
+            # Closing the store would roll it back.
             store.crash()
     run.out.document(
         WrittenRow(db=name, key=record[0], txn=txn.number, instant=at, commit_end=end, dry_run=run.dry_run)

@@ -47,10 +47,10 @@ def _check(
     outputs=_outputs,
     features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
-        ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("Preview; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("How long it would take", "jetool recover /data/env --estimate"),
-        ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
-        ("Give up committed work after damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+        ("Recover, with a chosen directory for the old bytes", "jetool recover /data/env --backup-dir /backup/env"),
+        ("Discard committed work after damage (make a copy first)", "jetool recover /data/env --accept-loss"),
         ("Transactions of a Derby database beside its checkpoint", "jetool recover /data/derby --explain --timeline"),
     ),
     exits={

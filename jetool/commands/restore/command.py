@@ -65,10 +65,10 @@ def _check(_run: Run, *, standing: str, group: str | None, node: str | None, add
 def _points(function: Callable[P, int]) -> Callable[P, int]:
     """The options for a point in the log."""
     for name, kind, text in (
-        ("--to-txn", click.INT, "As it was after the Commit or Abort of this transaction."),
-        ("--to-vlsn", params.VLSN, "As it was with this VLSN as its last one."),
-        ("--to-lsn", params.LSN, "As it was before the entry at this LSN."),
-        ("--to-time", params.TIME, "As it was at this time: what had committed by then."),
+        ("--to-txn", click.INT, "Restore the log up to the Commit or Abort of this transaction."),
+        ("--to-vlsn", params.VLSN, "Restore the log up to this VLSN."),
+        ("--to-lsn", params.LSN, "Restore the log before the entry at this LSN."),
+        ("--to-time", params.TIME, "Restore everything committed up to this time."),
     ):
         function = click.option(name, type=kind, help=text)(function)
     return function
@@ -82,12 +82,12 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
     examples=(
         ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),
         (
-            "As it was before the mistake, seen first",
+            "Preview the state before a mistake",
             "jetool restore /backup/env /data/env --to-time 2026-11-21T14:00:00Z -n",
         ),
-        ("In the place of a damaged log, keeping what is right", "jetool restore /backup/env /data/env --delta --yes"),
+        ("Replace a damaged log, keeping undamaged files", "jetool restore /backup/env /data/env --delta --yes"),
         (
-            "To live on as a group of its own",
+            "As the only member of a new group",
             "jetool restore /backup/fe /data/fe --as new --group FE2 --node fe9 --address fe9:9010",
         ),
     ),

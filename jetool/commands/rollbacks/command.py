@@ -29,8 +29,8 @@ from jetool.frame.options import Run
     examples=(
         ("What was rolled back, as a timeline", "jetool rollbacks /data/env"),
         ("A rollback that a crash interrupted, for a script", "jetool rollbacks /data/env --open-only --json"),
-        ("Which records it took back", "jetool rollbacks /data/env --keys --key-format utf8"),
-        ("What an old master would give up to rejoin", "jetool rollbacks /data/old --against /data/new --limit 10"),
+        ("The records that were rolled back", "jetool rollbacks /data/env --keys --key-format utf8"),
+        ("What an old master would lose to rejoin", "jetool rollbacks /data/old --against /data/new --limit 10"),
     ),
     exits={
         **LOG_EXITS,

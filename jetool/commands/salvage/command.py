@@ -29,7 +29,7 @@ _DECODED: Final = ("csv", "ndjson")
     features=("fields", "progress"),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("A new environment with what is left of a damaged one", "jetool salvage /data/env --to /tmp/saved"),
+        ("Save a damaged environment as a new environment", "jetool salvage /data/env --to /tmp/saved"),
         ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --to /tmp/saved --as je"),
         ("What would be saved and what is lost", "jetool salvage /data/env --to /tmp/saved -n"),
         ("The entries of a damaged LDAP backend", "jetool salvage /opendj/db/userRoot --to /tmp/saved --as ldif"),

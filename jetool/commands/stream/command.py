@@ -95,18 +95,21 @@ def _is_file(begin: str | None) -> bool:
     formats=("ndjson", "text", "json", "csv"),
     features=("fields", "times", "keys", "tls"),
     examples=(
-        ("What is committed from now on", "jetool stream fe1:9010 fe2:9010"),
+        ("Commits from now on", "jetool stream fe1:9010 fe2:9010"),
         (
-            "All there is of one database, until nothing comes for 10 s",
+            "All changes of one database, until nothing new arrives for 10 s",
             "jetool stream fe1:9010 --from begin --db orders --until-idle 10",
         ),
-        ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
+        (
+            "Continuously, each transaction exactly once, in files",
+            "jetool stream fe1:9010 --from begin --to /data/changes",
+        ),
         ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
         (
-            "What comes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
+            "All changes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
             "jetool stream fe1:9010 --after /data/fe --to /data/changes",
         ),
-        ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
+        ("Continue where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
         exits.DONE: "ended by --limit, --until-idle, SIGTERM or SIGINT",

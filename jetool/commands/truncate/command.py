@@ -18,9 +18,9 @@ from jetool.frame.options import Run
     outputs=lambda: Outputs("document", (TruncationResult,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
-        ("What would go with the last three commits", "jetool truncate /data/env --to commits:-3 -n"),
+        ("Preview removing the last three commits", "jetool truncate /data/env --to commits:-3 -n"),
         ("Back to before a mistake", "jetool truncate /data/env --to time:2026-11-21T14:00:00Z --yes"),
-        ("Exactly what a dry run has shown", "jetool truncate /data/env --to vlsn:4711 --plan 0123456789abcdef --yes"),
+        ("Exactly the plan of a dry run", "jetool truncate /data/env --to vlsn:4711 --plan 0123456789abcdef --yes"),
     ),
     exits={
         exits.DONE: "cut, or nothing was after the point; no committed transaction was removed",
@@ -35,7 +35,7 @@ from jetool.frame.options import Run
 )
 @environment
 @click.option("--to", "point", type=params.POINT, required=True, help="The new end of the log: a POINT as above.")
-@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
+@click.option("--plan", "token", metavar="ID", help="Refuse if the plan differs from the one that a dry run printed.")
 def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     """Cut the log of an environment that no process has open, at a point where no transaction is open.
 

@@ -98,7 +98,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 )
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
 @click.option("--full", is_flag=True, help="All checks.")
-@click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
+@click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
 def verify(
     run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
 ) -> int:

@@ -78,7 +78,7 @@ def vlsn_check(run: Run, env: str) -> int:
     features=("fields", "progress", "jobs", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool vlsn rebuild /data/env -n"),
-        ("Make the index anew; jetool undo takes it back", "jetool vlsn rebuild /data/env"),
+        ("Rebuild the index; jetool undo reverts it", "jetool vlsn rebuild /data/env"),
     ),
     exits={exits.DONE: "the index agrees with the log, or would", **WRITE_EXITS},
 )
