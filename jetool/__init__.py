@@ -1,1 +1,3 @@
-"""The command line of jetool: options, one engine call, one renderer. Everything else lives in ``engine``."""
+"""The command line of jetool: each command parses options, calls the engine, and renders the result. Everything else
+lives in ``engine``.
+"""

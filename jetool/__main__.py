@@ -1,18 +1,20 @@
-"""The entry point, also of ``python -m jetool``: so small that an interrupt while the rest loads is caught too."""
+"""The entry point, also of ``python -m jetool``. It is small, so that an interrupt during the other imports
+is handled.
+"""
 
 import gc
 import sys
 
-# Thresholds of the three generations: objects, then collections of the generation before.
+# Thresholds of the three generations: objects for the first, then collections of the previous generation.
 GC_THRESHOLDS = (400_000, 10, 50)
 
 
 def main() -> None:
-    """Run the command line of the process and end it.
+    """Run the command line of the process, and exit.
 
-    The process is ours alone, so its garbage collector is too. None of the millions of objects that recovery makes is
-    part of a cycle, and looking for cycles among them would be a tenth of its time. The engine itself, which others
-    may call from a process of theirs, leaves the collector alone.
+    This process belongs to jetool, so it may configure the garbage collector. None of the millions of objects that
+    recovery creates is part of a cycle, and searching them for cycles would take a tenth of its time. The engine, which
+    other programs may call in their own process, does not touch the collector.
     """
     try:
         from jetool.frame import cli

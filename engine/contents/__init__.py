@@ -1,21 +1,22 @@
-"""What records mean to the application that wrote them: kinds of contents, and decoders of their keys and values.
+"""Kinds of contents: applications that store records in JE, and decoders of their keys and values.
 
-Pure: bytes in, values as JSON has them out. Nothing here opens an environment or knows how one is stored.
+Decoders are pure: they take bytes and return values for JSON. Nothing here opens an environment or depends on how it is
+stored.
 
 Modules:
 
-* ``base``: what kinds of contents and decoders promise, fields of hostile bytes, JSON of others
-* ``bindings``: values as JE's tuple bindings write them, large numbers among them
+* ``base``: interfaces of kinds and decoders, reading fields of untrusted bytes, parsing foreign JSON
+* ``bindings``: values written by JE's tuple bindings, including big integers and decimals
 * ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images
 * ``heritrix``: the queues of a crawl
-* ``java_objects``: objects as Java's serialization writes them, read without their classes
+* ``java_objects``: objects written by Java serialization, read without their classes
 * ``ldap_names``: databases and DNs of LDAP backends
 * ``journals``: journals of Doris and StarRocks frontends
 * ``nosql``: Oracle NoSQL: keys of partitions, headers of values
 * ``opendj``: LDAP backends of the OpenDJ family: entries, DNs, indexes
-* ``operations``: the codes of their operations, by product, and which StarRocks passes over
-* ``qpid``: Qpid Broker-J: messages, and which queues have them
-* ``registry``: all kinds by name, those of other packages too; which of them an environment is
-* ``serial``: records of JE's ``SerialBinding``: Java objects whose classes stand in a class catalog
+* ``operations``: the codes of journal operations, by product, and the codes that StarRocks can skip
+* ``qpid``: Qpid Broker-J: messages, and the queues that hold them
+* ``registry``: all kinds by name, including those of other packages; recognising the kind of an environment
+* ``serial``: records of JE's ``SerialBinding``: Java objects whose classes are in a class catalog
 """

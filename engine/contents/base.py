@@ -1,13 +1,13 @@
-"""What decoders of contents share: their input, their answer, and how unknown bytes look.
+"""The input and the results of content decoders, and the form of unknown bytes.
 
 A **kind of contents** (``Contents``) recognises an environment by its databases and makes a **decoder** for it. The
-decoder turns keys and data into values as JSON has them. What it does not know it gives as ``{"hex": "00ff"}`` and says
-so (``known``): nothing is guessed. A decoder is plain data and functions, so that it can be sent to other processes,
-and it reads bytes that may be damaged or hostile: its errors are ``FormatError`` or ``ValueError``. A record may name
-in two bytes what is long elsewhere (a class, a constant, a deflated value), so a decoder counts what it prints against
-an ``Allowance``: work and memory grow with the record, never with what the record claims.
+decoder turns keys and data into values for JSON. It returns bytes that it cannot decode as ``{"hex": "00ff"}`` and sets
+``known`` to False; it never guesses. A decoder is plain data and functions, so that it can be sent to other processes.
+Its input may be damaged or hostile; its errors are ``FormatError`` or ``ValueError``. Two bytes of a record may stand
+for something long (a class, a constant, a deflated value), so a decoder counts its output against an ``Allowance``:
+work and memory are bounded by the size of the record.
 
-A package adds a kind of its own by an entry point of the group ``jetool.contents`` that leads to such an object
+A package adds a kind with an entry point of the group ``jetool.contents`` that names such an object
 (``engine.contents.registry``).
 """
 
@@ -22,19 +22,20 @@ from engine.errors import FormatError, plural
 from engine.format.tuples import ENCODED_NUL
 
 Json: TypeAlias = Any
-# As deep as texts of others may nest: Python's own parser gives up at its limit of recursion, which others may raise.
+# The deepest nesting accepted in foreign JSON. Python's parser fails only at the recursion limit, which a caller may
+# have raised.
 _DEEPEST: Final = 200
-# What a record may become, in characters and values: a number for each of its bytes, and some for a short one.
+# The allowance in characters and values: this many per byte of the record, plus a minimum for short records.
 _GROWTH: Final = 64
 _LEAST_ALLOWANCE: Final = 1 << 16
 
 
 class DecodedRecord(NamedTuple):
-    """A record as its application means it.
+    """A decoded record.
 
     Attributes:
-        key, data: values as JSON has them; what is not known is ``{"hex": ...}``.
-        known: whether all of it is known.
+        key, data: values for JSON; bytes that are not known are ``{"hex": ...}``.
+        known: whether the whole record was decoded.
     """
 
     key: Json
@@ -43,21 +44,23 @@ class DecodedRecord(NamedTuple):
 
 
 class Source(Protocol):
-    """What a kind of contents may look at: an environment, or as much of one as could be read."""
+    """What a kind of contents can read: an environment, or the readable part of one."""
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the databases, but for JE's own."""
+        """Names of the databases, without JE's own."""
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterable[tuple[bytes, bytes]]:
-        """Records of a database, at most ``limit``, from either end; nothing where it cannot be read."""
+        """At most ``limit`` records from the start, or with ``last`` the end, of a database; empty if it cannot be
+        read.
+        """
 
     def comparators(self) -> Mapping[str, str]:
-        """By database, the Java class that orders its keys, where there is one."""
+        """The Java comparator class of each database that has one, by database name."""
 
 
 class Decoder(Protocol):
-    """Knows the records of one environment."""
+    """Decodes the records of one environment."""
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
         """A record.
@@ -76,13 +79,13 @@ class Contents(Protocol):
 
     @property
     def title(self) -> str:
-        """What the environment belongs to, for people."""
+        """The name of the application, for messages."""
 
     def recognises(self, source: Source) -> bool:
         """Whether an environment is of this kind."""
 
     def decoder(self, source: Source) -> Decoder:
-        """The decoder for an environment, with all that it has to know of other records."""
+        """The decoder for an environment, with everything that it needs from other records."""
 
 
 def hexed(data: bytes) -> Json:
@@ -96,11 +99,11 @@ def unknown(key: bytes, data: bytes) -> DecodedRecord:
 
 
 class Allowance:
-    """How many characters and values a record may still become that do not stand in it themselves.
+    """The number of characters and values that decoding a record may still add to its own bytes.
 
     Arguments:
         size: bytes of the record.
-        growth: characters or values for each of them.
+        growth: characters or values allowed per byte.
     """
 
     def __init__(self, size: int, growth: int = _GROWTH) -> None:
@@ -114,13 +117,12 @@ class Allowance:
 
 
 def parse_json(text: bytes) -> Json:
-    """A JSON text of others.
+    """Parse a JSON text that another program wrote.
 
     Raises:
-        ValueError: it is not JSON; it nests deeper, or holds larger numbers, than anybody means; a text in it is no
-            Unicode.
+        ValueError: it is not JSON, nests too deep, has an infinite number, or has a string that is not valid Unicode.
     """
-    # Bytes within texts count too: that errs on the safe side, and spares a parser.
+    # Brackets inside strings count too: that errs on the safe side, and no parser is needed.
     if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:
         raise ValueError("JSON nested too deep")
     whole = text.decode("utf-8")
@@ -159,8 +161,9 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_fin
 
 
 def modified_utf8(data: bytes) -> str:
-    """Java's form of UTF-8: U+0000 in two bytes, what lies beyond U+FFFF as two surrogates. ValueError: the bytes are
-    not this form."""
+    """Java's form of UTF-8: U+0000 is two bytes, and a character beyond U+FFFF is two encoded surrogates. ValueError:
+    the bytes are not this form.
+    """
     text = data.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
 
@@ -183,7 +186,7 @@ class Fields:
         return len(self.data) - self.at
 
     def raw(self, count: int) -> bytes:
-        """So many bytes. Raises FormatError when there are fewer."""
+        """The next ``count`` bytes. Raises FormatError when fewer are left."""
         if not 0 <= count <= self.left:
             raise FormatError("field of a record", expected=plural(count, "byte"), found=f"{self.left}")
         self.at += count
@@ -198,7 +201,7 @@ class Fields:
         return int.from_bytes(self.raw(size), "big") - (1 << (8 * size - 1))
 
     def text(self, count: int) -> str:
-        """So many bytes of UTF-8. Raises ValueError when they are none."""
+        """``count`` bytes of UTF-8. Raises ValueError if they are not valid UTF-8."""
         return self.raw(count).decode("utf-8")
 
     def until(self, end: int) -> bytes:

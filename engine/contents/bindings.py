@@ -1,9 +1,9 @@
-"""Values as JE's tuple bindings write them: what DPL puts into keys and fields.
+"""Values written by JE's tuple bindings: the format of keys and fields of DPL entities.
 
-Bytes in, JSON out, but for a character or a number that JSON has no form for. All of them sort as bytes. A large
-decimal is its sign (one byte), its exponent times the sign (sorted packed), and its digits in groups of nine, each
-sorted packed, without the zeros at its end; -1 ends them, and groups of a negative number are ``-group - 1``, but for
-0, which is 0.
+Readers take bytes and return values for JSON; a character or number without a JSON form becomes a string or an int. The
+encoded forms sort as bytes. A BigDecimal is its sign (one byte), its exponent times the sign (sorted packed), and its
+digits without trailing zeros in groups of nine, each sorted packed; -1 ends them. The groups of a negative number are
+stored as ``-group - 1``; the number 0 is stored as 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NULL_TEXT: Final = b"\xff"
 _GROUP_DIGITS: Final = 9
 _MOST_SCALE: Final = 1 << 31
 _END_OF_GROUPS: Final = -1
-# Python does not print more digits than this, and no application means them.
+# Python does not print more digits than this, and no application uses them.
 _MOST_INTEGER_BYTES: Final = 1700
 
 
@@ -32,13 +32,13 @@ def text(fields: Fields) -> str | None:
 
 
 def character(fields: Fields) -> Json:
-    """A character; the number of one that is half of a pair."""
+    """A character; for a lone surrogate its code as a number."""
     number = fields.number(2, signed=False)
     return chr(number) if not 0xD800 <= number < 0xE000 else number
 
 
 def sortable_float(form: str, size: int) -> Callable[[Fields], Json]:
-    """A reader of floats: all bits of a negative one are flipped, of another one the sign alone."""
+    """A reader of sortable floats: all bits of a negative number are flipped, only the sign bit of others."""
 
     def read(fields: Fields) -> Json:
         bits, sign = fields.number(size, signed=False), 1 << (8 * size - 1)
@@ -50,13 +50,13 @@ def sortable_float(form: str, size: int) -> Callable[[Fields], Json]:
 
 
 def big_integer(fields: Fields) -> Json:
-    """An integer of any size: the number of its bytes, negative for a negative one, and these bytes, sortable."""
+    """An integer of any size: its length in bytes, negated for a negative integer, then its bytes in sortable form."""
     length = fields.sortable(2)
     if not length:
         raise FormatError("large integer", expected="a byte at least", found=plural(0, "byte"))
     size = abs(length)
     raw = fields.raw(size)
-    # The sign bit of its first byte is flipped, too.
+    # The sign bit of the integer's first byte is also flipped.
     raw = bytes((raw[0] ^ 0x80,)) + raw[1:]
     if size > _MOST_INTEGER_BYTES:
         return hexed(raw)
@@ -115,7 +115,7 @@ PRIMITIVES: Final = {
     "long": "FLong",
     "short": "FShort",
 }
-# Classes whose values are keys as they are.
+# Classes whose values are used directly as keys.
 SIMPLE_CLASSES: Final = PRIMITIVES | {
     "java.lang.Boolean": "FBool",
     "java.lang.Byte": "FByte",

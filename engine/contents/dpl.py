@@ -2,11 +2,11 @@
 
 Databases are called ``persist#STORE#CLASS`` and ``persist#STORE#CLASS#KEY`` (a secondary index); the catalog,
 ``persist#STORE#com.sleepycat.persist.formats``, has one record, a Java object with the list of formats. A record begins
-with the number of its format; then come the secondary keys and the other fields, each of the class above before those
-of the class itself, in the order of the format. What stands in a field depends on its declared type: primitives and
-texts as tuple bindings write them (``bindings``), other objects with the number of their own format before them, 0 for
-null, a negative number for an object that stands earlier in the record. A key has no numbers: it is a simple value, the
-ordinal of an enum, or the fields of a composite key in their order.
+with the number of its format; then come the secondary keys and then the other fields, in the order of the format; in
+each group, fields of the superclass come first. The content of a field depends on its declared type. Primitives and
+texts are written by tuple bindings (``bindings``). Other objects are preceded by the number of their format; 0 is null,
+and a negative number refers to an object earlier in the record. A key has no format numbers: it is a simple value, the
+ordinal of an enum, or the fields of a composite key in order.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _COMPOSITE: Final = "CompositeKeyFormat"
 _ENUM: Final = "EnumFormat"
 _KEY_KINDS: Final = (_COMPOSITE, _ENUM)
 _SEQUENCES: Final = "com.sleepycat.persist.sequences"
-# What is said again rather than referred to: a record must not grow by what is in it once.
+# Texts up to this length are repeated; longer ones become references, so that the output stays in proportion to the
+# record.
 _LONGEST_REPEATED: Final = 40
 
 
 class StoreDatabase(NamedTuple):
-    """The name of a database: the store, the class, the secondary key (None: the primary index)."""
+    """The parts of a database name: the store, the class, the secondary key (None: the primary index)."""
 
     store: str
     entity: str
@@ -55,14 +56,14 @@ class ClassFormat(NamedTuple):
 
     Attributes:
         kind: the class of the format, without its package.
-        name: the class that it is of.
-        keys, fields: secondary keys and other fields; of a composite key all its fields.
-        above: number of the format of the class above; None without one.
-        proxy: number of the format of the proxy; None without one.
-        names: of the constants of an enum.
+        name: the class that the format describes.
+        keys, fields: secondary keys and other fields; for a composite key, ``fields`` has all fields.
+        above: format number of the superclass; None without one.
+        proxy: format number of the proxy; None without one.
+        names: names of the constants of an enum.
         primary: field of the primary key; None where the class has none.
-        direct_texts: texts stand in fields without a number.
-        indexes: of an entity class, the secondary keys of it and the classes below it, as their indexes hold them.
+        direct_texts: whether fields hold texts without a format number.
+        indexes: secondary keys of an entity class and its subclasses, with the types that their indexes hold.
     """
 
     kind: str
@@ -83,7 +84,7 @@ class StoreFormats:
 
     Attributes:
         by_number: as records refer to them.
-        newest: of each class the newest version, which says what its keys are.
+        newest: the newest version of each class, which defines its keys.
     """
 
     by_number: Mapping[int, ClassFormat]
@@ -96,7 +97,7 @@ class StoreFormats:
 
 
 def store_database(name: str) -> StoreDatabase | None:
-    """The parts of a name; None for a database of no store."""
+    """The parts of a database name; None if the database belongs to no store."""
     parts = name.removeprefix(_PREFIX).split("#") if name.startswith(_PREFIX) else []
     return StoreDatabase(parts[0], parts[1], parts[2] if len(parts) == 3 else None) if len(parts) in (2, 3) else None
 
@@ -107,7 +108,7 @@ def formats_of(value: bytes) -> dict[int, ClassFormat]:
     data = reader.whole()
     try:
         return _formats(data, reader.objects)
-    # Objects of Java all right, and others than those of a catalog.
+    # These are valid Java objects, but not those of a catalog.
     except (AttributeError, KeyError, TypeError) as error:
         raise FormatError("a catalog of entity classes", expected="its objects", found=str(error)[:80]) from error
 
@@ -126,7 +127,7 @@ def _formats(data: Json, objects: Mapping[int, Json]) -> dict[int, ClassFormat]:
         return tuple(ClassField(str(one["name"]), str(one["className"])) for one in listed)
 
     def indexes(entity: Json) -> Iterator[ClassField]:
-        """What an entity class says of its secondary keys: the map of them is within one that cannot be changed."""
+        """The secondary keys of an entity class: their map may be wrapped in an unmodifiable map."""
         found = meant(entity["secondaryKeys"]) if isinstance(entity, dict) else None
         inner = meant(found.get("m")) if isinstance(found, dict) and "m" in found else found
         for name, key in inner["entries"] if isinstance(inner, dict) else ():
@@ -160,10 +161,10 @@ class _Reader:
     def __init__(self, data: bytes, formats: StoreFormats) -> None:
         self._fields = Fields(data)
         self._formats = formats
-        # A catalog can give a class names without end, and a composite key parts without bytes.
+        # A catalog can give a class very long names, and a composite key fields that take no bytes.
         self._allowance = Allowance(len(data))
         self._depth = 0
-        # What stands at which offset, and which of it something refers to.
+        # Objects by their offsets, and the offsets that something refers to.
         self._seen: dict[int, Json] = {}
         self._meant: set[int] = set()
 
@@ -174,7 +175,7 @@ class _Reader:
         return found
 
     def key(self, declared: str) -> Json:
-        """All of a key of a declared class."""
+        """A whole key of a declared class."""
         found = self._simple_key(declared)
         self._fields.finish()
         return found
@@ -201,7 +202,7 @@ class _Reader:
         return found
 
     def _object(self) -> Json:
-        """An object with the number of its format before it; ``ref`` is the ``at`` of what stands earlier."""
+        """An object preceded by its format number; a ``ref`` equals the ``at`` of an earlier object."""
         start = self._fields.at
         number = self._packed()
         if number == 0:
@@ -249,7 +250,7 @@ class _Reader:
             found = [read(self._fields) for _ in range(self._count())]
             return hexed(bytes(byte & 0xFF for byte in found)) if one.name == "[B" else found
         if one.kind == "ObjectArrayFormat":
-            # Texts need no number: nothing else can stand there.
+            # Elements of a text array need no format number: they are all texts.
             texts = one.name == _TEXT_ARRAY
             return [text(self._fields) if texts else self._object() for _ in range(self._count())]
         if one.kind == "ProxiedFormat":
@@ -264,7 +265,7 @@ class _Reader:
         return count
 
     def _proxied(self, one: ClassFormat) -> Json:
-        """An object of a class of Java's, by its proxy: that of a collection has elements, that of a map two lists."""
+        """An object of a JDK class, read through its proxy: for a collection its elements, for a map two lists."""
         if one.proxy is None:
             raise FormatError("record of an entity store", expected="a proxy", found=one.name)
         found = self._complex(self._format(one.proxy))
@@ -310,7 +311,7 @@ class _Reader:
 
 
 def _place(found: Json, start: int) -> None:
-    """Say where an object stands that something else refers to."""
+    """Record the offset of an object that another one refers to."""
     if isinstance(found, dict):
         found.setdefault("at", start)
 
@@ -380,11 +381,11 @@ class StoreContents:
     title = "entity store (Direct Persistence Layer)"
 
     def recognises(self, source: Source) -> bool:
-        """By a catalog of formats."""
+        """True if a store has a catalog of formats."""
         return any(place.entity == _CATALOG for name in source.names if (place := store_database(name)) is not None)
 
     def decoder(self, source: Source) -> StoreDecoder:
-        """With the formats of all stores; a catalog that cannot be read leaves its store as it is."""
+        """A decoder with the formats of all stores. Records of a store whose catalog cannot be read stay undecoded."""
         stores: dict[str, StoreFormats] = {}
         for name in source.names:
             place = store_database(name)
@@ -394,7 +395,7 @@ class StoreContents:
                 try:
                     stores[place.store] = StoreFormats.of(formats_of(value))
                 except (FormatError, ValueError, LookupError, TypeError, AttributeError):
-                    # Whatever is wrong with a catalog of others: its store is then not known.
+                    # A catalog may be damaged in any way; its store then counts as unknown.
                     continue
         return StoreDecoder(stores)
 

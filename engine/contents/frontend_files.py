@@ -1,6 +1,6 @@
 """Files beside the journals of a frontend: ``ROLE``, ``VERSION``, images (fe-journals.md 1).
 
-Pure: names and bytes in, facts out.
+The functions are pure: they take names and bytes and return facts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ VERSION_FILE: Final = "VERSION"
 
 
 class FrontendFiles(NamedTuple):
-    """What the metadata directory says.
+    """Facts from the metadata directory.
 
     Attributes:
-        role: FOLLOWER or OBSERVER; None when the file does not say it.
+        role: FOLLOWER or OBSERVER; None if the file does not name a role.
         node: name of the node.
         cluster: id of the cluster.
-        images: the ids up to which there are images, ascending.
+        images: the ids of the images, ascending; an image holds everything up to its id.
     """
 
     role: str | None
@@ -32,7 +32,7 @@ class FrontendFiles(NamedTuple):
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """The entries of a file of Java properties; without line continuations, which these files never have."""
+    """The entries of a Java properties file; line continuations, which these files never use, are not supported."""
     found = {}
     for line in data[:_LONGEST_FILE].decode("utf-8", "replace").splitlines():
         text = line.strip()
@@ -44,11 +44,11 @@ def properties(data: bytes) -> dict[str, str]:
 
 
 def image_ids(names: Iterable[str]) -> tuple[int, ...]:
-    """The ids of whole images; those under way have other names."""
+    """The ids of complete images; unfinished images have other names."""
     return tuple(sorted(int(found[1]) for name in names if (found := _IMAGE.fullmatch(name)) is not None))
 
 
 def frontend_files(role: bytes, version: bytes, names: Iterable[str]) -> FrontendFiles:
-    """What the files say; empty bytes for one that is not there."""
+    """Facts from the files. Pass empty bytes for a missing file."""
     said = properties(role)
     return FrontendFiles(said.get("role"), said.get("name"), properties(version).get("clusterId"), image_ids(names))

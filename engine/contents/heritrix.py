@@ -1,8 +1,8 @@
 """Heritrix: the queues of a crawl (embedders.md 4).
 
-A key of ``pending`` is the queue (its host, mostly), a zero byte, and eight bytes: directive, precedence, ordinal. A
-record without data stands at the head of its queue. The values are serialized objects of the crawler: only the URI is
-looked for in them.
+A key of ``pending`` is the name of the queue (usually a host), a zero byte, and eight bytes: directive, precedence,
+ordinal. Each queue begins with a record without data. The values are serialized objects of the crawler: only the URI is
+extracted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HeritrixDecoder:
     """Records of a crawl's environment."""
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A record of the queues; of other databases nothing is known."""
+        """Decode a record of the queues; records of other databases stay undecoded."""
         if database != PENDING:
             return unknown(key, data)
         place = queue_place(key)
@@ -35,7 +35,7 @@ class HeritrixDecoder:
 
 
 def queue_place(key: bytes) -> dict[str, Json]:
-    """Queue and place in it. FormatError, ValueError: it is no such key."""
+    """The queue of a key and its place in the queue. FormatError, ValueError: it is no such key."""
     fields = Fields(key)
     queue = fields.until(0).decode("utf-8")
     if not queue or fields.left not in (0, _ORDER_BYTES):
@@ -57,14 +57,14 @@ class HeritrixContents:
     title = "Heritrix crawl"
 
     def recognises(self, source: Source) -> bool:
-        """By the database of queues, if its keys are those of queues."""
+        """True if the database of queues is there and its first keys are valid queue keys."""
         if PENDING not in source.names:
             return False
         keys = [key for key, _ in source.records(PENDING, _LOOKED_AT)]
         return bool(keys) and all(len(queue_place(key)) > 0 for key in keys)
 
     def decoder(self, source: Source) -> HeritrixDecoder:  # noqa: ARG002 - the signature of Contents
-        """All is in the record."""
+        """A decoder; it needs nothing from other records."""
         return HeritrixDecoder()
 
 

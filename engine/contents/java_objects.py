@@ -1,9 +1,10 @@
-"""Objects as Java's serialization writes them (protocol 2), read without their classes.
+"""Objects written by Java serialization (protocol 2), read without their classes.
 
-In a stream of JE's ``SerialBinding`` a class is the id that the class catalog gave it, one byte of length before it; in
-any other stream its description stands there. Values come out as JSON has them: an object is its class, its fields, and
-what its class wrote by a method of its own (``extra``); wrappers of numbers are numbers, lists are lists. A reference
-to an object that was there before is ``{"ref": number}``, so that circles end and nothing grows.
+In a stream of JE's ``SerialBinding`` a class is given by its id in the class catalog, preceded by one byte of length;
+any other stream contains the description of the class. Values are returned for JSON: an object has its class, its
+fields, and the data written by the class's own ``writeObject`` (``extra``); wrappers of numbers become numbers, and
+lists become lists. A reference to an earlier object is ``{"ref": number}``, so that cycles end and nothing is printed
+twice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LONG_BLOCK, _LONG_STRING, _PROXY, _ENUM = 0x7A, 0x7C, 0x7D, 0x7E
 _FIRST_HANDLE: Final = 0x7E0000
 _WRITE_METHOD, _SERIALIZABLE, _EXTERNALIZABLE, _BLOCK_DATA = 1, 2, 4, 8
 _DEEPEST: Final = 60
-# References may repeat a text: the output is limited to this many times the input.
+# References may repeat a text, so the output is limited to this many times the input.
 _MOST_GROWTH: Final = 16
 _LEAST_TEXT: Final = 1 << 16
 _WRAPPERS: Final = frozenset(f"java.lang.{name}" for name in (
@@ -44,7 +45,7 @@ class JavaField(NamedTuple):
 
 
 class JavaClass(NamedTuple):
-    """What a stream says of a class; ``above`` is the class that it extends, None for none that is serialized."""
+    """The description of a class in a stream; ``above`` is its serializable superclass, or None."""
 
     name: str
     flags: int
@@ -52,7 +53,7 @@ class JavaClass(NamedTuple):
     above: JavaClass | None
 
     def chain(self) -> list[JavaClass]:
-        """The class and those above it, the lowest first. FormatError: there are more than a class of Java has."""
+        """The class and its superclasses, the class itself first. FormatError: the chain is too long."""
         found: list[JavaClass] = []
         one: JavaClass | None = self
         while one is not None:
@@ -64,20 +65,20 @@ class JavaClass(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Bytes that a class wrote by itself."""
+    """Block data that a class's own method wrote."""
 
     data: bytes
 
 
 class _Seen(NamedTuple):
-    """An object that was there before."""
+    """A reference to an earlier object."""
 
     number: int
 
 
 def _letter(fields: Fields) -> str:
     number = fields.number(2, signed=False)
-    # Half of a pair could not be printed.
+    # A lone surrogate cannot be printed.
     return chr(number) if not 0xD800 <= number < 0xE000 else f"\\u{number:04x}"
 
 
@@ -106,10 +107,10 @@ class JavaReader:
 
     Arguments:
         data: the stream, without its header.
-        classes: descriptions by the ids of a class catalog; None where the stream has them itself.
+        classes: descriptions by class catalog id; None if the stream contains them.
 
     Attributes:
-        objects: what each object has become, by the number that references to it have.
+        objects: the decoded value of each object, by its reference number.
     """
 
     def __init__(self, data: bytes, classes: Mapping[bytes, JavaClass] | None = None) -> None:
@@ -123,13 +124,13 @@ class JavaReader:
         self._text_left = _MOST_GROWTH * len(data) + _LEAST_TEXT
 
     def whole(self) -> Json:
-        """The one object of the stream. FormatError, ValueError: there is no object, or more than one."""
+        """The only object of the stream. FormatError, ValueError: there is no object, or more than one."""
         found = self._content()
         self._fields.finish()
         return found
 
     def description(self) -> JavaClass:
-        """The description of a class that is all of the stream; errors as ``whole``."""
+        """The class description that makes up the whole stream; errors as ``whole``."""
         found = self._class()
         self._fields.finish()
         if found is None:
@@ -240,7 +241,7 @@ class JavaReader:
         return found
 
     def _annotations(self) -> list[Json]:
-        """What a class wrote by itself, up to the mark of its end."""
+        """Data that the class's own method wrote, up to the end mark."""
         found: list[Json] = []
         while True:
             code = self._fields.number(1, signed=False)
@@ -263,7 +264,7 @@ class JavaReader:
         self._names.spend(len(described.name) + len(chain))
         found: dict[str, Json] = {}
         extra: list[Json] = []
-        # Fields of a class come after those of the class that it extends.
+        # Fields of a class come after those of its superclass.
         for level in reversed(chain):
             if level.flags & _EXTERNALIZABLE:
                 if not level.flags & _BLOCK_DATA:
@@ -302,7 +303,7 @@ class JavaReader:
         at = len(self._handles)
         self._handles.append(None)
         name = self._content()
-        # Said again, an enum is its name.
+        # A later reference to an enum constant is printed as its name.
         self._handles[at] = name
         return name
 
@@ -328,7 +329,9 @@ class JavaReader:
 
 
 def _plain(name: str, fields: dict[str, Json], extra: list[Json]) -> Json:
-    """An object as simply as can be said without losing anything that is not the class's own business."""
+    """The simplest JSON form of an object that loses none of its data; internals of wrappers, lists and maps are
+    dropped.
+    """
     items = [one for one in extra if not isinstance(one, _Block)]
     if name in _WRAPPERS and list(fields) == ["value"]:
         return fields["value"]

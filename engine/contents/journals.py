@@ -36,14 +36,14 @@ BYTES: Final = "hex"
 
 
 class JournalName(NamedTuple):
-    """The name of a journal database: the family (``FAMILIES``), and the id of its first journal."""
+    """The parts of a journal database's name: the family (``FAMILIES``), and the id of its first journal."""
 
     family: str
     first_id: int
 
 
 class OperationPayload(NamedTuple):
-    """What stands after the code of an operation.
+    """The decoded payload of a journal.
 
     Attributes:
         kind: ``JSON``, ``TEXT``, ``NUMBER``, ``FIELDS``, ``NOTHING`` or ``BYTES``.
@@ -66,7 +66,7 @@ class Journal(NamedTuple):
 
 
 def journal_name(name: str) -> JournalName | None:
-    """The first id in the name of a journal database; None for another one."""
+    """The first id in the name of a journal database; None for other databases."""
     family = STAR_MANAGER if name.startswith(STAR_MANAGER) else ""
     digits = name.removeprefix(family)
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NAME):
@@ -103,7 +103,7 @@ def decode_journal(value: bytes) -> Journal:
     if len(value) >= _HEAD.size:
         length = int.from_bytes(value[2:6], "big", signed=True)
         end = 6 + length
-        # Nine in ten are this: JSON with its length before it.
+        # Nine in ten payloads have this form: JSON with its length before it.
         if 0 < length <= len(value) - 6 and value[6] in b'{["':
             try:
                 return Journal(code, _with_rest(JSON, parse_json(value[6:end]), value, end))
@@ -118,13 +118,13 @@ def encode_json_journal(code: int, text: bytes, padding: int = 0) -> bytes:
 
 
 def timestamp_of(value: bytes) -> int | None:
-    """The time in a journal of the clock, ms since 1970; None when it is no such journal, or cannot be read."""
+    """The time (ms since 1970) in a clock journal; None for other journals, or if it cannot be read."""
     if len(value) < 2 or journal_code(value) not in TIMESTAMPS:
         return None
     payload = decode_journal(value).payload
     if payload.kind == NUMBER:
         return int(payload.value)
-    # Doris calls it so; StarRocks' class has one number, whatever its name.
+    # The class has exactly one number, whose name differs between Doris and StarRocks.
     if payload.kind == JSON and isinstance(payload.value, dict):
         times = [one for one in payload.value.values() if isinstance(one, int) and not isinstance(one, bool)]
         return times[0] if len(times) == 1 and 0 <= times[0] < _BIAS else None
@@ -132,7 +132,7 @@ def timestamp_of(value: bytes) -> int | None:
 
 
 def _with_rest(kind: str, value: Json, data: bytes, end: int, *, known: bool = True) -> OperationPayload:
-    """A payload that ends somewhere: zero bytes after it are padding, anything else is a second field."""
+    """A payload that ends before ``data`` does: zero bytes after it are padding, any others become ``rest``."""
     rest = data[end:]
     if not rest.strip(b"\0"):
         return OperationPayload(kind, value, known, len(rest))
@@ -153,7 +153,7 @@ def _other_payload(code: int, value: bytes) -> OperationPayload:
     try:
         fields = Fields(value, 2)
         text = fields.text(fields.number(4))
-        # An empty one could be any four zero bytes.
+        # Any four zero bytes would look like an empty text.
         if text and text.isprintable():
             return _with_rest(TEXT, text, value, fields.at)
     except (FormatError, ValueError):
@@ -162,7 +162,7 @@ def _other_payload(code: int, value: bytes) -> OperationPayload:
 
 
 def _with_names(data: bytes) -> Json:
-    """Bytes in hex, with what can be read in them: names and addresses often can."""
+    """Bytes in hex, with the readable texts in them, such as names and addresses."""
     runs, run = [], bytearray()
     for byte in data + b"\0":
         if 0x20 <= byte < 0x7F:
@@ -190,7 +190,7 @@ def _decimal(fields: Fields) -> _Raw:
 
 
 def _transaction(fields: Fields) -> _Raw:
-    """The old binary form: its first three fields are the same in all releases, what follows is not."""
+    """The old binary form: its first three fields are the same in all releases, the others are not."""
     found = {"transaction": fields.number(8), "label": fields.text(fields.number(4)), "db": fields.number(8)}
     return FIELDS, found, True
 
@@ -208,7 +208,7 @@ def _message(fields: Fields) -> _Raw:
     return FIELDS, {"message": hexed(fields.raw(fields.number(4)))}, False
 
 
-# Payloads of old releases that are no JSON (fe-journals.md 3.3).
+# Payloads of old releases that are not JSON (fe-journals.md 3.3).
 _RAW: Final[dict[int, Callable[[Fields], _Raw]]] = {
     **dict.fromkeys((0, 4, 15, 16, 72), _decimal),
     **dict.fromkeys((28, 29, 42, 43, 45), _longs),
@@ -224,13 +224,13 @@ class JournalDecoder:
     """Records of a frontend's environment.
 
     Attributes:
-        product: ``doris`` or ``starrocks``; None when that is not known.
+        product: ``doris`` or ``starrocks``; None if the product is not known.
     """
 
     product: str | None
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A journal, or a record of the epochs."""
+        """Decode a journal, or a record of ``epochDB``."""
         if database == EPOCHS:
             return DecodedRecord({"epoch": journal_id(key)}, None if data == b"\0" else hexed(data), data == b"\0")
         if journal_name(database) is None:
@@ -243,18 +243,18 @@ class JournalDecoder:
 
 @dataclass(frozen=True, slots=True)
 class FrontendContents:
-    """A kind of contents: frontends of one product, or of one that cannot be told."""
+    """A kind of contents: frontends of one product, or of an undetermined product."""
 
     name: str
     title: str
     product: str | None
 
     def recognises(self, source: Source) -> bool:
-        """By the names of journal databases beside ``epochDB``; the product by operations that only one of them has."""
+        """True if there are journal databases and ``epochDB``, and the operations identify this product."""
         return is_frontend(source.names) and product_of(source) == self.product
 
     def decoder(self, source: Source) -> JournalDecoder:  # noqa: ARG002 - the signature of Contents
-        """All is in the record itself."""
+        """A decoder; it needs nothing from other records."""
         return JournalDecoder(self.product)
 
 
@@ -265,13 +265,13 @@ def is_frontend(names: Iterable[str]) -> bool:
 
 
 def product_of(source: Source) -> str | None:
-    """The product whose frontend this is, by the operations of the first and the last journals."""
+    """The product of the frontend, determined by the operations of its first and last journals."""
     if any(name.startswith(STAR_MANAGER) for name in source.names):
         return STARROCKS
     named = [(found.first_id, name) for name in source.names if (found := journal_name(name)) is not None]
     if not named:
         return None
-    # The newest first: what an upgrade has left behind may have another meaning.
+    # Newest first: after an upgrade, older journals may have other meanings.
     for name, last in ((max(named)[1], True), (min(named)[1], False)):
         for _, value in source.records(name, _SAMPLE, last=last):
             product = product_of_code(journal_code(value)) if len(value) > 1 else None

@@ -1,9 +1,9 @@
-"""Names of an LDAP backend: databases, DNs in keys of ``dn2id``, and DNs as entries store them (embedders.md 1).
+"""Names in an LDAP backend: databases, DNs in keys of ``dn2id``, and DNs stored in entries (embedders.md 1).
 
-A key of ``dn2id`` has the RDNs from the suffix down, normalized by the schema of the server: 00 stands before each of
-them, 01 between the parts of one with several, 02 before any of the three in a value. What an entry stores is the DN as
-somebody wrote it. Without the schema the two are compared by what normalization leaves as it is: letters and digits,
-without regard to case, of the values alone, since an attribute may have several names.
+A key of ``dn2id`` has the RDNs from the suffix down, normalized by the schema of the server: 00 precedes each RDN, 01
+separates the parts of an RDN, and 02 escapes any of the three in a value. An entry stores the DN as the client wrote
+it. Without the schema, the two forms are compared by the parts that normalization does not change: letters and digits
+of the values, ignoring case. Attribute names are not compared, because an attribute may have several names.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _HASH_BYTES: Final = 8
 _NOTHING: Final = b"\xff" * _HASH_BYTES
 _PARENTS_KEPT: Final = 4096
 _TEXT: Final = 0x20
-# What may stand in a DN in several ways.
+# Characters that may be written in a DN in several ways.
 _WRITTEN_OTHERWISE: Final = frozenset('\\";')
 
 
 class IndexName(NamedTuple):
-    """The name of a database: the base DN (of old servers with ``_`` for what separates it), and the index."""
+    """The parts of a database's name: the base DN (old servers write ``_`` for its separators), and the index."""
 
     base: str
     tree: str
@@ -58,7 +58,7 @@ Rdn = tuple[RdnPart, ...]
 
 
 def index_name(name: str) -> IndexName | None:
-    """Base DN and index in the name of a database; None for another one."""
+    """Base DN and index in the name of a database; None if the name has another form."""
     if name.startswith("/"):
         base, slash, index = name[1:].rpartition("/")
         return IndexName(_plain_base(base), index) if slash and index else None
@@ -71,7 +71,7 @@ def index_name(name: str) -> IndexName | None:
 
 
 def _plain_base(base: str) -> str:
-    """A base DN whose values stand percent-encoded in the name of its databases."""
+    """A base DN, decoded from the percent-encoded form in database names."""
     if "%" not in base:
         return base
     parts = [part.partition("=") for part in base.split(",")]
@@ -86,21 +86,21 @@ def rdns_of(key: bytes) -> tuple[Rdn, ...]:
     """
     if not key:
         return ()
-    # A byte that no text begins with separates them; old releases have others than 00, or text.
+    # The separator is a byte that no text begins with. Old releases use another one than 00, or store text.
     if key[0] >= _TEXT:
         return parse_dn(key.decode("utf-8"))[::-1]
     return tuple(_rdn(part, escapes=key[0] == 0) for part in _split(key[1:], key[0], escapes=key[0] == 0))
 
 
 def parent_key(key: bytes) -> bytes:
-    """The key of the entry above; that of a base DN is empty, and its own parent."""
+    """The key of the parent entry; the key of a base DN is empty, and is its own parent."""
     if not key:
         return key
     return key[: len(key) - 1 - len(_split(key[1:], key[0], escapes=key[0] == 0)[-1])]
 
 
 def _split(data: bytes, separator: int, *, escapes: bool) -> list[bytes]:
-    """Parts with separators between them, which may be escaped."""
+    """Split at separators; escaped separators do not count."""
     if not escapes or _ESCAPE not in data:
         return data.split(bytes((separator,)))
     parts, start, at = [], 0, 0
@@ -134,7 +134,7 @@ def _text(value: bytes) -> str | bytes:
 
 
 def escaped(value: str) -> str:
-    """A value as it stands in a DN (RFC 4514)."""
+    """A value, escaped for a DN (RFC 4514)."""
     text = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in value)
     if text[:1] in ("#", " "):
         text = f"\\{text}"
@@ -142,7 +142,7 @@ def escaped(value: str) -> str:
 
 
 def rdn_text(rdn: Rdn) -> str:
-    """An RDN as text; a value that is not text in hex, each byte escaped."""
+    """An RDN as text; each byte of a value that is not text becomes a hex escape."""
     return "+".join(
         f"{part.name}={escaped(part.value) if isinstance(part.value, str) else _bytes_text(part.value)}" for part in rdn
     )
@@ -153,7 +153,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def _below(base: str, key: bytes) -> list[Rdn]:
-    """The RDNs of a key, but for those of the base: some releases begin with the suffix, others below it."""
+    """The RDNs of a key, without those of the base: keys of some releases begin with the suffix, others below it."""
     rdns = list(rdns_of(key))
     suffix = [part for part in base.lower().split(",") if part]
     if [rdn_text(rdn).lower() for rdn in rdns[: len(suffix)]] == suffix[::-1]:
@@ -162,7 +162,7 @@ def _below(base: str, key: bytes) -> list[Rdn]:
 
 
 def dn_of(base: str, key: bytes) -> str:
-    """The normalized DN that a key of ``dn2id`` stands for; errors as ``rdns_of``."""
+    """The normalized DN for a key of ``dn2id``; errors as ``rdns_of``."""
     return ",".join([*(rdn_text(rdn) for rdn in reversed(_below(base, key))), base])
 
 
@@ -183,7 +183,7 @@ def parse_dn(dn: str) -> tuple[Rdn, ...]:
 
 
 def _pieces(dn: str) -> Iterator[tuple[str, str | bytes, str]]:
-    """Name and value of each part, and what stands after it."""
+    """Name and value of each part, and the separator after it."""
     at = 0
     while at < len(dn):
         sign = dn.find("=", at)
@@ -199,9 +199,9 @@ def _pieces(dn: str) -> Iterator[tuple[str, str | bytes, str]]:
 
 
 def _value(dn: str, at: int) -> tuple[str | bytes, int]:
-    """A value, unescaped, and where it ends."""
+    """An unescaped value, and the index of its end."""
     found = bytearray()
-    # How much of it counts: spaces at either end do not, unless they are escaped.
+    # ``whole`` is the length without unescaped trailing spaces.
     whole, quoted = 0, False
     while at < len(dn):
         letter = dn[at]
@@ -225,13 +225,13 @@ def _value(dn: str, at: int) -> tuple[str | bytes, int]:
 
 
 def loose_hash(rdns: Iterable[Rdn], above: bytes = _NOTHING) -> bytes:
-    """What two DNs have in common when they can be the same; empty for one that cannot be compared.
+    """A hash that is equal for two DNs that may be the same; empty for a DN that cannot be compared.
 
-    It can not where a value is no text, or is given in hex.
+    A DN cannot be compared if a value is not text, or is given in hex.
 
     Arguments:
-        rdns: the entry's own first.
-        above: of the DN that they stand below.
+        rdns: of the DN, the entry's own first.
+        above: the hash of the DN above them.
     """
     for rdn in reversed(list(rdns)):
         loose = [_loose(part.value) for part in rdn if isinstance(part.value, str) and part.value[:1] != "#"]
@@ -247,9 +247,9 @@ def _loose(value: str) -> str:
 
 
 class LooseNames:
-    """Numbers for the DNs of one base: two that differ are different DNs.
+    """Numbers for the DNs of one base: different numbers mean different DNs.
 
-    Of old servers, whose base DN the names of databases do not tell, the last RDN alone is looked at.
+    If the base DN cannot be derived from the database names (old servers), only the entry's own RDN is compared.
 
     Arguments:
         base: the base DN.
@@ -262,23 +262,23 @@ class LooseNames:
         except FormatError:
             self._suffix = 0
         self._leaf_alone = not self._suffix
-        # Many entries have one parent.
+        # Many entries share a parent.
         self._above_key = lru_cache(_PARENTS_KEPT)(self._of_whole_key)
         self._above_dn = lru_cache(_PARENTS_KEPT)(_of_dn)
 
     def of_key(self, key: bytes) -> int:
-        """The number of a key of ``dn2id``; 0 where it cannot be told. Errors as ``rdns_of``."""
+        """The number of a key of ``dn2id``; 0 if it cannot be compared. Errors as ``rdns_of``."""
         if self._leaf_alone:
             return _number(loose_hash(_below(self._base, key)[-1:]) if key else b"")
         above = parent_key(key)
-        # A short key may be one of the suffix itself.
+        # A short key may belong to the suffix itself.
         if above and above[0] < _TEXT and len(rdns_of(above)) >= self._suffix:
             leaf = _rdn(key[len(above) + 1 :], escapes=key[0] == 0)
             return _number(loose_hash([leaf], self._above_key(above)))
         return _number(self._of_whole_key(key))
 
     def of_entry(self, dn: str) -> int:
-        """The number of the DN that an entry stores; 0 where it cannot be told."""
+        """The number of the DN that an entry stores; 0 if it cannot be compared."""
         try:
             if self._leaf_alone:
                 return _number(loose_hash(parse_dn(dn)[:1]))

@@ -1,7 +1,7 @@
 """Oracle NoSQL: keys of partitions, headers of values (embedders.md 2).
 
-What a value holds beyond its header needs the metadata of its table, so it stays bytes. The order of the keys is that
-of ``oracle.kv.Key$BytesComparator``, which ``engine.tree.comparators`` knows.
+Decoding a value beyond its header would need the metadata of its table, so the rest stays bytes. Keys are ordered by
+``oracle.kv.Key$BytesComparator``, which ``engine.tree.comparators`` implements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MINOR: Final = b"\xff"
 
 
 def components(key: bytes) -> tuple[list[str], list[str]]:
-    """The major and the minor path of a key. ValueError: a component is no text."""
+    """The major and the minor path of a key. ValueError: a component is not text."""
     major, _, minor = key.partition(_MINOR)
     return _path(major), _path(minor)
 
@@ -52,10 +52,10 @@ def table_id(component: str) -> int:
 
 
 class NoSqlDecoder:
-    """Records of a shard or an administration environment."""
+    """Decodes records of a shard or an administration environment."""
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A record of a partition; of others nothing is known."""
+        """Decode a record of a partition; records of other databases stay undecoded."""
         if _PARTITION.fullmatch(database) is None:
             return unknown(key, data)
         major, minor = components(key)
@@ -70,7 +70,7 @@ class NoSqlDecoder:
 
 
 def _value(form: int, fields: Fields) -> Json:
-    """The header of a value; its fields are bytes without the metadata of the table."""
+    """The header of a value; the fields stay bytes, because decoding them needs the metadata of the table."""
     if form < 0:
         return {"format": "avro", "rest": hexed(fields.data)}
     if form not in _TABLE_FORMATS:
@@ -80,7 +80,7 @@ def _value(form: int, fields: Fields) -> Json:
     if flags & _HAS_REGION:
         found["region"] = _region(fields)
     if flags & _HAS_METADATA:
-        # How long it is depends on the release.
+        # Its length depends on the release.
         found["with_metadata"] = True
     else:
         found["table_version"] = fields.number(1, signed=False)
@@ -103,14 +103,14 @@ class NoSqlContents:
     title = "Oracle NoSQL"
 
     def recognises(self, source: Source) -> bool:
-        """By partitions that are in its order, or databases that only it has."""
+        """True if partitions use its comparator, or if there are databases that only Oracle NoSQL has."""
         orders = source.comparators()
         if any(_PARTITION.fullmatch(name) and orders.get(name) == _COMPARATOR for name in source.names):
             return True
         return len(_OWN & set(source.names)) > 1 or "AdminSchemaVersion" in source.names
 
     def decoder(self, source: Source) -> NoSqlDecoder:  # noqa: ARG002 - the signature of Contents
-        """All that can be known is in the record."""
+        """A decoder; it needs nothing from other records."""
         return NoSqlDecoder()
 
 

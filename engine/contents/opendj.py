@@ -1,8 +1,8 @@
 """LDAP backends of the OpenDJ family: entries, DNs, indexes (embedders.md 1).
 
-A backend is one environment. Of each base DN there is a database for every index, ``/dc=example,dc=com/id2entry`` and
-so on; servers before 4.x call it ``dc_example_dc_com_id2entry``. Names of attributes and sets of object classes are
-tokens where the server compresses its schema; what they stand for is in two databases of their own.
+A backend is one environment. Each base DN has a database for every index, such as ``/dc=example,dc=com/id2entry``;
+servers before 4.x name it ``dc_example_dc_com_id2entry``. A server that compresses its schema replaces names of
+attributes and sets of object classes by tokens; two databases hold their meanings.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from engine.errors import FormatError, plural
 ATTRIBUTES: Final = "compressed_schema/compressed_attributes"
 CLASSES: Final = "compressed_schema/compressed_object_classes"
 _MOST_TOKENS: Final = 100_000
-# No entry of a directory is larger; a length in damaged bytes may claim anything.
+# No directory entry is larger; a length in damaged bytes may be anything.
 _LARGEST_ENTRY: Final = 64 << 20
-# Attributes, values and object classes for each byte of a record: a deflated group of a million members has 1 in 5.
+# Attributes, values and object classes allowed per byte of a record; a deflated group of a million members needs 1 per
+# 5 bytes.
 _MOST_ITEMS: Final = 4
 _DEFLATED: Final = 1
 _ENCRYPTED: Final = 2
@@ -62,14 +63,14 @@ class LdapEntry(NamedTuple):
 
 
 class EncryptedEntry(NamedTuple):
-    """An entry that is encrypted: how long it is."""
+    """The length of an encrypted entry."""
 
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedSchema:
-    """What tokens stand for: descriptions of attributes, and sets of object classes."""
+    """Meanings of tokens: descriptions of attributes, and sets of object classes."""
 
     attributes: Mapping[bytes, str]
     classes: Mapping[bytes, tuple[str, ...]]
@@ -87,7 +88,7 @@ def read_ber_length(fields: Fields) -> int:
 
 
 def ber_length(value: int) -> bytes:
-    """A BER length, as short as can be."""
+    """Encode a BER length in its shortest form."""
     if value < 0x80:
         return bytes((value,))
     size = (value.bit_length() + 7) // 8
@@ -95,7 +96,7 @@ def ber_length(value: int) -> bytes:
 
 
 def read_compact(fields: Fields) -> int:
-    """A compact number: as many ones in front as there are bytes after the first, then 7 bits for each byte."""
+    """A compact number: the leading one bits of the first byte count the bytes after it; each byte adds 7 bits."""
     first = fields.number(1, signed=False)
     more = next((count for count in range(8) if not first & 0x80 >> count), -1)
     if more < 0:
@@ -104,7 +105,7 @@ def read_compact(fields: Fields) -> int:
 
 
 def compact(value: int) -> bytes:
-    """A compact number, as short as can be."""
+    """Encode a compact number in its shortest form."""
     size = max((value.bit_length() + 6) // 7, 1)
     return (((0xFF << (9 - size)) & 0xFF) << 8 * (size - 1) | value).to_bytes(size, "big")
 
@@ -113,7 +114,7 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
     """An entry of ``id2entry``.
 
     Raises:
-        FormatError: it is not an entry, or has an unknown token. ValueError: a text of it is no UTF-8.
+        FormatError: it is not an entry, or has an unknown token. ValueError: a text of it is not UTF-8.
     """
     fields = Fields(value)
     version, items = fields.number(1), Allowance(len(value), _MOST_ITEMS)
@@ -129,7 +130,7 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
 
 
 def _old_form(fields: Fields) -> bytes:
-    """Of ASN.1: the length that it had before it was deflated, 0 when it was not, and the bytes."""
+    """Two ASN.1 fields: the length before compression (0 if not compressed), and the bytes."""
     _expect(fields, _ASN1_TREE_ENTRY)
     _expect(fields, _ASN1_INTEGER, whole=False)
     size = fields.number(read_ber_length(fields), signed=False)
@@ -150,7 +151,7 @@ def _inflated(data: bytes, length: int) -> bytes:
     if length > _LARGEST_ENTRY:
         raise FormatError("LDAP entry", expected=f"{_LARGEST_ENTRY} bytes at most", found=str(length))
     try:
-        # One byte more than it says would be one too many: a small value must not grow without end.
+        # Inflate at most one byte more than the stated length: a small value must not expand without limit.
         found = zlib.decompressobj().decompress(data, length + 1)
     except zlib.error as error:
         raise FormatError("deflated LDAP entry", expected="zlib", found=str(error)) from error
@@ -206,7 +207,7 @@ def _counted(fields: Fields, items: Allowance) -> int:
 
 
 def encode_entry(entry: LdapEntry, *, deflate: bool = False) -> bytes:
-    """The value of an entry whose names are written out, as newer servers store it; for tests and examples."""
+    """Encode an entry with names instead of tokens, in the form of newer servers; for tests and examples."""
     body = bytearray(b"\x03\x01" + bytes((_WITHOUT_DN if entry.dn is None else 0,)))
     if entry.dn is not None:
         body += _octets(entry.dn.encode())
@@ -224,10 +225,10 @@ def _octets(data: bytes) -> bytes:
 
 
 def decode_ids(value: bytes) -> list[int] | None:
-    """The ids of an index entry; None where it is over its limit.
+    """The ids of an index entry; None if the index gave up listing them (over its limit).
 
-    The two forms cannot always be told apart: 8 bytes for each id (the first bit set: over the limit), or a compact
-    count and compact differences. A whole reading of the newer form is taken for it.
+    The two forms cannot always be distinguished: 8 bytes for each id (the first bit set: over the limit), or a compact
+    count and compact differences. Bytes that are valid in the newer form are read as that form.
 
     Raises:
         FormatError: it is neither.
@@ -305,7 +306,7 @@ class LdapDecoder:
     schema: CompressedSchema
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A record of any of its databases."""
+        """Decode a record of any database of the backend."""
         name = index_name(database)
         if name is None:
             return unknown(key, data)
@@ -351,7 +352,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _readable(data: bytes) -> Json:
-    """Text where it is one; other values, such as photographs, in base64 as LDIF has them."""
+    """A text as it is; other values, such as photographs, in base64 as in LDIF."""
     return data.decode("utf-8") if _is_text(data) else {"base64": base64.b64encode(data).decode("ascii")}
 
 
@@ -373,7 +374,7 @@ def encode_texts(texts: Iterable[str]) -> bytes:
 
 
 def schema_of(source: Source) -> CompressedSchema:
-    """What the tokens of a backend stand for; those that cannot be read are left out."""
+    """The meanings of a backend's tokens; unreadable ones are left out."""
     attributes: dict[bytes, str] = {}
     classes: dict[bytes, tuple[str, ...]] = {}
     for name in source.names:
@@ -400,12 +401,12 @@ class LdapContents:
     title = "LDAP backend (OpenDJ family)"
 
     def recognises(self, source: Source) -> bool:
-        """By the databases that every base DN has."""
+        """True if the databases that every base DN has are there."""
         found = {name for one in source.names if (name := index_name(one)) is not None}
         return any(IndexName(name.base, DN2ID) in found for name in found if name.tree == ID2ENTRY)
 
     def decoder(self, source: Source) -> LdapDecoder:
-        """With the tokens of the backend."""
+        """A decoder with the tokens of the backend."""
         return LdapDecoder(schema_of(source))
 
 

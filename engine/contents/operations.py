@@ -1,7 +1,7 @@
 """Operation codes of journals, by product (fe-journals.md 4).
 
-Up to about 99 a code means the same in both products; after that they diverge. A code that is not here has no name, and
-gets none. A name that stands for several codes is that of their group: which is which was not verified.
+Up to about 99 a code means the same in both products; after that they diverge. A code that is not listed here has no
+name. A name that several codes share is the name of their group: the individual names were not verified.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
-# The approximate releases whose sources the tables were made from (fe-journals.md 4). No source says in which release
-# a code appeared: the tables have some operations of later releases and lack some of these releases.
+# The approximate releases whose sources the tables were made from (fe-journals.md 4). No source says in which release a
+# code appeared: the tables include some operations of later releases and lack some of the stated ones.
 SOURCE_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """
@@ -111,14 +111,15 @@ _STARROCKS: Final = """
 13512 ADD_KEY 13513 CLUSTER_SNAPSHOT_LOG 13520 ADD_SQL_QUERY_BLACK_LIST 13521 DELETE_SQL_QUERY_BLACK_LIST
 13530 CREATE_GROUP_PROVIDER 13531 DROP_GROUP_PROVIDER
 """
-# What StarRocks never skips when a replay fails (fe-journals.md 3.3). Where releases differ the code is here.
+# Operations that StarRocks never skips when their replay fails (fe-journals.md 3.3). Codes on which releases differ are
+# included.
 _NEVER_SKIPPED: Final = frozenset((
     0, 1, 5, 10, 12, 17, 18, 20, 21, 23, 25, 26, 27, 40, 41, 42, 44, 45, 46, 47, 50, 53, 54, 55, 56, 62, 71, 72, 74,
     75, 76, 77, 78, 79, 80, 82, 83, 88, 100, 102, 103, 104, 105, 107, 117, 118, 121, 210, 10000, 10002, 10095, 10096,
     10098, 10101, 10221, 10222, 10241, 10242, 10243, 10244, 10261, 10264, 11000, 12001, 12003, 12110, 12111, 12112,
     12151, 13000, 13002, 13003, 13020, 13022, 13023, 13024, 13027, 13028, 13030, 13037, 13041, 13060,
 ))  # fmt: skip
-# What tells the products apart (fe-journals.md 4): from here on codes are StarRocks', but for Doris' old 10325.
+# Distinguishes the products (fe-journals.md 4): codes from here on are StarRocks', except Doris' old 10325.
 _STARROCKS_FROM: Final = 10_000
 _OLD_CLOUD_CODE: Final = 10_325
 _DORIS_ALONE: Final = frozenset((126, 127, 128, 143, 212, 220, 221, *range(300, 476), 1000, 1001, 1002))
@@ -145,13 +146,13 @@ def operation_name(product: str | None, code: int) -> str | None:
 
 
 def source_releases(product: str | None) -> str:
-    """The releases that the table of operations was made from, in words; of both products without one."""
+    """The releases that the table of operations was made from, in words; without a product, those of both."""
     named = PRODUCTS if product is None else {product: PRODUCTS[product]}
     return " and ".join(f"{title} {SOURCE_RELEASES[key]}" for key, title in named.items())
 
 
 def codes_of(product: str | None, name: str) -> frozenset[int]:
-    """The codes that a name, with or without ``OP_``, or a number stands for; empty for an unknown name."""
+    """The codes for a name (with or without ``OP_``) or a number; empty for an unknown name."""
     if name.removeprefix("-").isdigit() and len(name) < 7:
         return frozenset((int(name),))
     wanted = name.upper().removeprefix("OP_")
@@ -160,17 +161,17 @@ def codes_of(product: str | None, name: str) -> frozenset[int]:
 
 
 def product_of_code(code: int) -> str | None:
-    """The product that alone has a code; None for one that both have, or neither."""
+    """The only product that uses a code; None if both or neither use it."""
     if code in _DORIS_ALONE or code == _OLD_CLOUD_CODE:
         return DORIS
     return STARROCKS if code in NAMES[STARROCKS] and code >= _STARROCKS_FROM else None
 
 
 def may_skip(product: str | None, code: int) -> bool | None:
-    """Whether a product passes over a journal of this operation when its replay fails, if it is told to.
+    """Whether a product can be configured to skip a journal of this operation when its replay fails.
 
     Returns:
-        None when that is not known: another product than StarRocks, or an operation without a name.
+        None if that is unknown: the product is not StarRocks, or the operation has no name.
     """
     if product != STARROCKS or code not in NAMES[STARROCKS]:
         return None

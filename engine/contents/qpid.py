@@ -1,4 +1,4 @@
-"""Qpid Broker-J: messages, and which queues have them (embedders.md 3)."""
+"""Qpid Broker-J: messages, and the queues that hold them (embedders.md 3)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _NULL_TEXT: Final = b"\xff"
 
 
 class QpidDecoder:
-    """Records of a broker's message store."""
+    """Decodes records of a broker's message store."""
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A record of one of the databases whose form is known."""
+        """Decode a record of a database whose format is known."""
         fields, value = Fields(key), Fields(data)
         known = True
         if database == METADATA:
             found: Json = {"message": fields.sortable(8)}
             length = value.sortable(4)
-            # One byte is the kind of message, the others its header.
+            # The first byte is the kind of message, the others are its header.
             kind = value.number(1)
             what: Json = {"type": kind, "header": hexed(value.raw(length - 1))}
             known = False
@@ -72,11 +72,11 @@ class QpidContents:
     title = "Qpid Broker-J message store"
 
     def recognises(self, source: Source) -> bool:
-        """By the databases of messages."""
+        """True if the message databases are there."""
         return {METADATA, CONTENT} <= set(source.names)
 
     def decoder(self, source: Source) -> QpidDecoder:  # noqa: ARG002 - the signature of Contents
-        """All is in the record."""
+        """A decoder; it needs nothing from other records."""
         return QpidDecoder()
 
 

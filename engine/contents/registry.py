@@ -1,12 +1,12 @@
-"""The kinds of contents by name: those of this project, and those that other packages add.
+"""The kinds of contents by name: kinds of this project, and kinds that other packages add.
 
 A package adds one by an entry point of the group ``jetool.contents``::
 
     [project.entry-points."jetool.contents"]
     orders = "my_package.orders:CONTENTS"
 
-where ``CONTENTS`` has what ``engine.contents.base.Contents`` asks for. It is loaded when it is named, or when
-environments are to be recognised; one that cannot be loaded is an error where it was named, and passed over otherwise.
+where ``CONTENTS`` implements ``engine.contents.base.Contents``. An entry point is loaded when it is named, or when an
+environment is to be recognised. If it cannot be loaded, that is an error when it was named; otherwise it is skipped.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ OWN: Final = {one.name: one for one in _ALL}
 
 @cache
 def others() -> dict[str, EntryPoint]:
-    """The entry points of other packages, by name; asked for once."""
-    # Most commands decode nothing, and reading what is installed takes its time.
+    """The entry points of other packages, by name; looked up once."""
+    # Most commands decode nothing, and listing the installed packages takes time.
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=GROUP) if point.name not in OWN}
@@ -48,7 +48,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Contents:
-    """The kind of a name.
+    """The kind with a name.
 
     Raises:
         UsageError: no decoder has this name, or the package that adds it cannot be loaded.
@@ -61,7 +61,7 @@ def find(name: str) -> Contents:
     try:
         found: Contents = point.load()
     except Exception as error:
-        # A package of others: whatever it raises, the user has to hear which one it was.
+        # A foreign package may raise anything; the error must name the package.
         raise UsageError(f"the decoder {name!r} cannot be loaded", found=f"{type(error).__name__}: {error}") from error
     return found
 
@@ -74,13 +74,13 @@ def recognise(source: Source) -> Contents | None:
             if kind.recognises(source):
                 return kind
         except (FormatError, UsageError, ValueError, LookupError):
-            # One that cannot be loaded, or that damaged records upset, does not know it.
+            # A kind that cannot be loaded, or that fails on damaged records, does not recognise the environment.
             continue
     return None
 
 
 def decode(decoder: Decoder, database: str, key: bytes, data: bytes) -> DecodedRecord:
-    """A record; as bytes when its decoder does not know it."""
+    """A decoded record; as bytes if the decoder cannot decode it."""
     try:
         return decoder.decode(database, key, data)
     except (FormatError, ValueError, LookupError, RecursionError, OverflowError):

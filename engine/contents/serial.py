@@ -1,9 +1,9 @@
-"""Records of JE's ``SerialBinding``: Java objects whose classes stand in a class catalog (``StoredClassCatalog``).
+"""Records of JE's ``SerialBinding``: Java objects whose classes are in a class catalog (``StoredClassCatalog``).
 
-A catalog is a database: key 00 has the last class id; key 01 and an id has the description of a class, as Java's
-serialization writes it; key 02 and a name has the id of the newest version of a class. What a record holds comes
-without the header of the stream, and names its classes by these ids. Keys are mostly of tuple bindings, which say
-nothing of themselves: ``--key-format`` shows them.
+A catalog is a database: key 00 holds the last class id; key 01 with an id holds a class description written by Java
+serialization; key 02 with a name holds the id of the newest version of a class. A record is a stream without its header
+that refers to its classes by these ids. Most keys are written by tuple bindings, which do not record their types: use
+``--key-format`` to show them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MOST_CLASSES: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SerialDecoder:
-    """Records of an environment with a class catalog.
+    """Decodes records of an environment with a class catalog.
 
     Attributes:
-        catalogs: names of the databases that are one.
+        catalogs: names of the databases that are class catalogs.
         classes: by id.
     """
 
@@ -36,7 +36,7 @@ class SerialDecoder:
     classes: Mapping[bytes, JavaClass]
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
-        """A record of the catalog, or an object."""
+        """Decode a record of the catalog, or an object."""
         if database in self.catalogs:
             return self._class(key, data)
         return DecodedRecord(hexed(key), JavaReader(data, self.classes).whole(), False)
@@ -58,7 +58,7 @@ class SerialDecoder:
 
 
 def is_catalog(source: Source, name: str) -> bool:
-    """Whether a database is a class catalog: its first records are."""
+    """Whether a database is a class catalog, judged by its first records."""
     found = list(source.records(name, 2))
     if len(found) != 2 or found[0][0] != _LAST_ID:
         return False
@@ -77,7 +77,7 @@ class SerialContents:
         return any(is_catalog(source, name) for name in source.names)
 
     def decoder(self, source: Source) -> SerialDecoder:
-        """With all classes of the catalogs; those that cannot be read are left out."""
+        """A decoder with all classes of the catalogs; unreadable ones are left out."""
         catalogs = frozenset(name for name in source.names if is_catalog(source, name))
         classes: dict[bytes, JavaClass] = {}
         for name in sorted(catalogs):

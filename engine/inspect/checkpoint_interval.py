@@ -1,11 +1,11 @@
-"""The log from a checkpoint on: what follows its CkptEnd, and what recovery would read.
+"""The log from a checkpoint on: the entries after its CkptEnd, and the work that recovery would do.
 
-``LogAfterCheckpoint`` finds the last CkptEnd of the log and the root in force after it. It also says whether the
-entries after the CkptEnd are only what a closing JE writes for itself. ``RecoveryWorkCounter`` counts the entries from
+``LogAfterCheckpoint`` finds the last CkptEnd of the log and the root in force after it. It also determines whether all
+entries after the CkptEnd are housekeeping records of a closing JE. ``RecoveryWorkCounter`` counts the entries from
 firstActive to the end of the log, and keeps the transactions and rollbacks that are open there.
 
 Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711: the counter starts at
-0x0/0x5d5 and counts what stands between.
+0x0/0x5d5 and counts up to the end of the log.
 """
 
 from __future__ import annotations
@@ -49,15 +49,16 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.scan import LogScan
 
 T = TypeVar("T")
-# JE has nine databases of its own.
+# JE has nine internal databases.
 _MOST_OWN_DBS: Final = 9
 
-# What the walk keeps that looks for what follows the last CkptEnd, and of what it only notes that it is there.
+# For the walk after the last CkptEnd: the types that it keeps, and the types that it only counts.
 _AFTER_CKPT: Final = [
     0 if number in OWN_ENTRIES else KEEP if number in PLAIN_LNS or number in CKPT_ENTRIES else COUNT
     for number in range(TYPES)
 ] * TYPES
-# What the count of the work keeps, for the ids of transactions and for reserved files; it counts all.
+# For the count of recovery work: all entries are counted; entries with transaction ids and of reserved files are also
+# kept.
 _WORK: Final = [
     COUNT | KEEP if number in TRANSACTIONAL | RESERVED_FILE_LNS else COUNT for number in range(TYPES)
 ] * TYPES
@@ -78,15 +79,15 @@ class OpenRollback(NamedTuple):
 
 
 class RecoveryWork(NamedTuple):
-    """What lies between the start of recovery and the end of the log.
+    """Counts of the entries between the start of recovery and the end of the log.
 
     Attributes:
         from_lsn: firstActive of the last checkpoint, or the first entry of the log.
-        entries, log_bytes: in all.
+        entries, log_bytes: totals.
         lns, nodes: LNs and IN-type entries among them.
         commits, aborts: transactions that ended.
-        open_txns: ids of transactions with LNs and no end.
-        prepared_txns: ids of transactions prepared and not decided.
+        open_txns: ids of transactions with LNs and without an end.
+        prepared_txns: ids of transactions that are prepared and not yet decided.
     """
 
     from_lsn: int
@@ -101,13 +102,13 @@ class RecoveryWork(NamedTuple):
 
 
 class LogAfterCheckpoint:
-    """What a part of the log holds after its last CkptEnd that can be read, and that CkptEnd.
+    """The last readable CkptEnd in a part of the log, and what follows it there.
 
     Attributes:
         checkpoint: None when no CkptEnd can be read.
         partial: the first CkptStart; NULL_LSN without one.
-        root_lsn, root: the last DbTree that can be read; without one the first that cannot.
-        damages: damage that was met.
+        root_lsn, root: the last readable DbTree; if none is readable, the LSN of the first one, and None.
+        damages: the damage found.
     """
 
     def __init__(self) -> None:
@@ -122,19 +123,19 @@ class LogAfterCheckpoint:
         self._dbs: set[int] = set()
 
     def add(self, item: Stretch | LogEntry | Damage) -> None:
-        """The next part of the log."""
+        """Add the next part of the log."""
         if isinstance(item, Stretch):
             self._take(item)
         elif isinstance(item, Damage):
             self.damages.append(item)
         elif item.type_number == CKPT_END and (record := decoded_as(item, CkptEnd)) is not None:
-            # Whatever came before it is of no interest, damage neither.
+            # Nothing before the last CkptEnd matters, not even damage.
             self._restart(CheckpointSurvey(item.lsn, record))
         else:
             self._add(item)
 
     def join_earlier(self, earlier: LogAfterCheckpoint) -> None:
-        """Put the part before this one in front."""
+        """Combine with the part of the log directly before this one."""
         self.checkpoint = earlier.checkpoint
         if earlier.partial != NULL_LSN:
             self.partial = earlier.partial
@@ -169,7 +170,7 @@ class LogAfterCheckpoint:
             self._dbs.add(db)
 
     def is_housekeeping(self, log: LogScan, root: DbTree) -> bool:
-        """Whether all of it is what a closing JE writes for itself: records of databases whose names begin with _je."""
+        """Whether all entries after the CkptEnd are records that a closing JE writes: in databases named _je*."""
         if self._other or len(self._dbs) > _MOST_OWN_DBS:
             return False
         return all((database_name(log, root, db) or "").startswith("_je") for db in self._dbs)
@@ -182,7 +183,7 @@ class RecoveryWorkCounter:
         start: where it begins.
 
     Attributes:
-        reserved: numbers of files, and whether the last record of each says that it is reserved.
+        reserved: by file number, whether the latest record marks the file as reserved.
     """
 
     def __init__(self, start: int) -> None:
@@ -215,7 +216,7 @@ class RecoveryWorkCounter:
                 self._rollbacks.pop(finished.rollback_start_lsn, None)
 
     def _note(self, item: LogEntry) -> None:
-        """What an entry of a transaction says of it, and what becomes of a reserved file."""
+        """Update the transaction of an entry, or the state of a reserved file."""
         if item.type_number in RESERVED_FILE_LNS:
             record = decoded_as(item, LN)
             if record is not None and len(record.key) == tuples.LONG_KEY_BYTES:
@@ -229,7 +230,7 @@ class RecoveryWorkCounter:
             prepared = decoded_as(item, Prepare)
             if prepared is not None:
                 self._prepared[prepared.id] = None
-        # What was rolled back leaves no transaction open.
+        # A rolled-back LN leaves no transaction open.
         elif not item.invisible:
             record = decoded_as(item, LN)
             if record is not None and record.txn_id is not None:
@@ -251,7 +252,7 @@ class RecoveryWorkCounter:
                 if number in self._ended:
                     self._ended[number] += entries
         at = 0
-        # Ids are noted from the bytes; what is not of the usual form is decoded.
+        # Ids are read from the bytes; entries of unusual form are decoded.
         while (at := note_transactions(data, found, at, lengths, version, self._active, self._prepared)) < len(found):
             self._note(stretch.entry_at(found[at]))
             at += 1

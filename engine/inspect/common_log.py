@@ -1,8 +1,8 @@
-"""How far two logs are the same, byte for byte: what two copies of one environment have in common.
+"""The part of two logs that is equal byte for byte, for copies of one environment.
 
-Files are compared by number, from the first number that both have on; a file in between that only one still has was
-deleted by the cleaner of the other, and is passed over. The result names the entry at which the logs part. Logs of
-different environments part at the header of their first file, which holds the time at which it was made.
+Files are compared by number, beginning with the first number that both logs have. A file in between that only one log
+has was deleted by the other's cleaner, and is skipped. The result names the first entry at which the logs differ. Logs
+of different environments differ in the header of their first file, which holds its creation time.
 
 Example: A ends at 0x3/0x120; B is a copy that went on. All bytes of A are in B: A is a prefix of B, which differs from
 it at 0x3/0x120.
@@ -33,13 +33,13 @@ _BEYOND: Final = 1 << 64
 
 
 class CommonLog(NamedTuple):
-    """What two logs have in common.
+    """The common part of two logs.
 
     Attributes:
         relation: one of ``RELATIONS``.
-        first_difference: the LSN of the first entry that is not the same in both, or that only one has; NULL_LSN for
-            identical logs and for logs without anything in common.
-        equal_bytes: bytes that were compared and are the same.
+        first_difference: the LSN of the first entry that differs, or that only one log has; NULL_LSN for identical logs
+            and for logs that have nothing in common.
+        equal_bytes: number of compared bytes that are equal.
     """
 
     relation: str
@@ -48,7 +48,7 @@ class CommonLog(NamedTuple):
 
 
 class SharedLog(NamedTuple):
-    """The part of two logs that is the same byte for byte.
+    """The part of two logs that is equal byte for byte.
 
     Attributes:
         end_lsn: where it ends.
@@ -71,7 +71,7 @@ def common_log(
     Arguments:
         one, files: the first environment and its log files.
         other, other_files: the second.
-        listener: hears the bytes that were compared.
+        listener: receives the number of compared bytes.
 
     Raises:
         StorageError: a file cannot be read.
@@ -87,14 +87,14 @@ def common_log(
         equal += same
         if same == here.size_bytes == there.size_bytes:
             continue
-        # The first log ends in this file, and all of it is in the second.
+        # The first log ends in this file, and the second contains all of it.
         if same == here.size_bytes and number == ends[0]:
             return CommonLog(FIRST_IS_PREFIX, make_lsn(number, same), equal)
         if same == there.size_bytes and number == ends[1]:
             return CommonLog(SECOND_IS_PREFIX, make_lsn(number, same), equal)
-        # Logs part at an entry, not at the byte that happens to differ.
+        # Report the entry, not the byte that differs.
         parts = _entry_at(one, here, same)
-        # The header of the first file has the time of its making: another environment has another.
+        # The header of the first file holds its creation time, which differs between environments.
         if number == both[0] and not parts:
             return CommonLog(UNRELATED, NULL_LSN, 0)
         return CommonLog(PARTED, make_lsn(number, parts), equal)
@@ -114,14 +114,14 @@ def shared_log(
     jobs: int = 1,
     listener: Listener = SILENT,
 ) -> SharedLog | None:
-    """What is the same in both of two logs that were compared; None for nothing, or where it is damaged.
+    """The part that is equal in two logs; None without a common part, or if it is damaged.
 
     Arguments:
         found: the comparison.
-        storage, files: the first environment; its part is checked, and the other's is the same.
+        storage, files: the first environment; the common part is checked only here.
         other_files: the second.
         jobs: processes that check.
-        listener: hears the files that were checked.
+        listener: receives the number of checked files.
     """
     if found.relation == UNRELATED:
         return None
@@ -130,20 +130,20 @@ def shared_log(
     both = [file for file in files.files if file.number in others]
     for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
         listener.step("check logs", done, len(both))
-        # The reader of a record reports that it cannot be read.
+        # Reading a record of this file will report the error.
         if met != NULL_LSN and met < end_lsn:
             return None
     return SharedLog(end_lsn, frozenset(file.number for file in both))
 
 
 def _first_damage(storage: Storage, end_file: int, file: LogFile) -> int:
-    """Where the first damage of a file begins that is no torn tail; NULL_LSN for none."""
+    """The LSN of the first damage of a file, torn tails excepted; NULL_LSN for none."""
     damages = scan_file(storage, file, is_last=file.number >= end_file).check(with_sizes=False).damages
     return next((seen.damage.lsn for seen in damages if not seen.damage.is_tail), NULL_LSN)
 
 
 def _same_bytes(one: Storage, here: LogFile, other: Storage, there: LogFile) -> int:
-    """How many bytes at the beginning of two files are the same."""
+    """The length of the common beginning of two files."""
     first = one.open(here.path)
     try:
         second = other.open(there.path)
@@ -161,7 +161,7 @@ def _same_bytes(one: Storage, here: LogFile, other: Storage, there: LogFile) -> 
 
 
 def _same_prefix(left: bytes, right: bytes) -> int:
-    """Length of the common prefix; halves the stretch, so that comparing stays in C."""
+    """Length of the common prefix, by bisection, so that bytes are compared in C."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high
@@ -175,7 +175,7 @@ def _same_prefix(left: bytes, right: bytes) -> int:
 
 
 def _entry_at(storage: Storage, file: LogFile, offset: int) -> int:
-    """Offset of the entry, or of the damage, that holds a byte of a file; the byte itself after all of them."""
+    """Offset of the entry or damage that contains a byte of a file; the byte's own offset after the last of them."""
     begins = 0
     for item in scan_file(storage, file, is_last=True).entries():
         at = offset_of(item.lsn)

@@ -1,4 +1,4 @@
-"""An environment as kinds of contents look at it (``engine.contents.base.Source``), and its records decoded."""
+"""Sources for kinds of contents (``engine.contents.base.Source``), and decoding the records of an environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.scan import LogScan
 
-# Of the last log file, to see what is in an environment without recovering it.
+# Entries sampled from the last log file, to identify an environment without recovering it.
 _MOST_ENTRIES: Final = 3000
 
 
@@ -27,7 +27,7 @@ class EnvironmentSource:
     """An open environment.
 
     Arguments:
-        env: the environment; it stays the caller's.
+        env: the environment; the caller closes it.
     """
 
     def __init__(self, env: Environment) -> None:
@@ -36,11 +36,11 @@ class EnvironmentSource:
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the databases, but for JE's own."""
+        """Names of the databases, without JE's own."""
         return self._names
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Records of a database, at most ``count``, from either end; what damage hides is left out."""
+        """At most ``limit`` records from the start, or with ``last`` the end, of a database; stops at damage."""
         try:
             with self._env.open_database(name) as db:
                 yield from islice(db.items(reverse=last), limit)
@@ -48,7 +48,7 @@ class EnvironmentSource:
             return
 
     def comparators(self) -> Mapping[str, str]:
-        """By database, the Java class that orders its keys, where there is one."""
+        """The Java comparator class of each database that has one, by database name."""
         found = {}
         for name in self._names:
             with self._env.open_database(name) as db:
@@ -58,7 +58,7 @@ class EnvironmentSource:
 
 
 class NamesOnly:
-    """An environment by the names of its databases alone; no record is read.
+    """A source with the names of databases only; it has no records.
 
     Arguments:
         names: names of its databases.
@@ -77,7 +77,7 @@ class NamesOnly:
 
 
 class LogSample(NamesOnly):
-    """An environment of whose records the newest are known: those that stand last in its log, in no order.
+    """A source with the records of the last log file, in log order, not in key order.
 
     Arguments:
         names: names of its databases.
@@ -89,13 +89,13 @@ class LogSample(NamesOnly):
         self._records = records
 
     def records(self, name: str, limit: int, *, last: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Some of them, where it has some."""
+        """The sampled records of a database."""
         found = self._records.get(name, ())
         return islice(reversed(found) if last else iter(found), limit)
 
 
 def sample_log(log: LogScan, files: LogFiles, root: DbTree) -> LogSample:
-    """The names of databases as the last checkpoint left them, and records of the last log file.
+    """A source with the database names of the last checkpoint, and records of the last log file.
 
     Arguments:
         log: the environment.
@@ -122,13 +122,13 @@ def sample_log(log: LogScan, files: LogFiles, root: DbTree) -> LogSample:
 
 
 class DecodingPlan(NamedTuple):
-    """How the records of one environment are decoded; plain data, for other processes too.
+    """How to decode the records of one environment; plain data that can be sent to other processes.
 
     Attributes:
         title: what the environment belongs to.
-        decoder: knows the records.
-        databases: names of databases by id, but for JE's own.
-        duplicates: ids of those with sorted duplicates.
+        decoder: decodes the records.
+        databases: names of databases by id, without JE's own.
+        duplicates: ids of the databases with sorted duplicates.
     """
 
     title: str
@@ -137,15 +137,15 @@ class DecodingPlan(NamedTuple):
     duplicates: frozenset[int]
 
     def record(self, database: str, key: bytes, data: bytes | None) -> DecodedRecord:
-        """A record, of a deletion the key alone."""
+        """Decode a record; for a deletion only the key."""
         found = decode(self.decoder, database, key, b"" if data is None else data)
         return found if data is not None else found._replace(data=None)
 
     def logged(self, db_id: int, key: bytes, data: bytes | None) -> DecodedRecord | None:
-        """A record as the log has it: with sorted duplicates its key is key and data item in one.
+        """Decode a record of the log. With sorted duplicates its key contains both the key and the data item.
 
         Returns:
-            None for a record of JE's own, or of a database that is gone.
+            None for a record of an internal or removed database.
         """
         name = self.databases.get(db_id)
         if name is None:
@@ -162,13 +162,13 @@ def decoding_of(env: Environment, name: str) -> DecodingPlan | None:
     """How to decode the records of an open environment.
 
     Arguments:
-        name: of a kind of contents, or ``AUTO``.
+        name: name of a kind of contents, or ``AUTO``.
 
     Returns:
         None for an environment of an unknown application.
 
     Raises:
-        UsageError: there is no kind of that name.
+        UsageError: no kind has that name.
     """
     source = EnvironmentSource(env)
     kind = recognise(source) if name == AUTO else find(name)

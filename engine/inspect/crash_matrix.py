@@ -1,11 +1,11 @@
 """The crash matrix: crash at many points of a log, recover, compare with a model.
 
-The model is the log itself, read without trees: a record is what its last committed entry says. It holds while the log
-is whole from its first file on; where it is not, where records expire or duplicates are of the old form, recovery is
-only compared with its own repetition.
+The model is the log itself, read without trees: a record is what its last committed entry says. The model needs a log
+that is complete from its first file on. If files are missing, records expire, or duplicates have the old form, a
+recovery is only compared with a second one.
 
 A case passes when recovery succeeds, leaves exactly the records of the model, and a second recovery changes nothing.
-The files are never touched: each case runs on a view whose changes stay in memory.
+The files are never changed: each case runs on a view whose changes stay in memory.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class CrashCase(NamedTuple):
 
     Attributes:
         point: where.
-        passed: whether recovery left what was committed.
-        compared: whether there was a model to compare with.
+        passed: whether recovery left exactly the committed records.
+        compared: whether the result was compared with a model.
         problem: what is wrong; empty when it passed.
         records: records afterwards.
     """
@@ -56,7 +56,7 @@ class CrashCase(NamedTuple):
 
 
 class _ModelChange(NamedTuple):
-    """An entry that changes the model: a record of a transaction (0: of none), or its end."""
+    """An entry that changes the model: a record with its transaction (0: none), or the end of a transaction."""
 
     lsn: int
     kind: int
@@ -67,14 +67,14 @@ class _ModelChange(NamedTuple):
 
 
 class CommittedModel:
-    """What is committed at each place of a log.
+    """The committed records at each place of a log.
 
     Arguments:
         storage, files: the log.
 
     Attributes:
-        has_gaps: files are missing that were there once.
-        usable: whether it can be compared with.
+        has_gaps: log files have been deleted.
+        usable: whether the model is complete enough to compare with.
     """
 
     def __init__(self, storage: Storage, files: LogFiles) -> None:
@@ -116,7 +116,7 @@ class CommittedModel:
         elif entry.type_number in LNS:
             record = entry.record()
             if isinstance(record, LN) and record.content is None:
-                # Whether such a record is there afterwards is a question of the clock.
+                # Whether an expiring record still exists after recovery depends on the clock.
                 self.usable = self.usable and not record.expiration
                 self._steps.append(
                     _ModelChange(entry.lsn, 0, record.txn_id or 0, record.db_id, record.key, record.data)
@@ -124,10 +124,10 @@ class CommittedModel:
 
 
 def eligible_points(points: list[CrashPoint], model: CommittedModel, mode: str) -> list[CrashPoint]:
-    """The points at which a crash can really have happened, given what the log still holds.
+    """The points at which a crash could really have happened, given the files that the log still has.
 
-    Before its first root an environment is still being made. Where files are missing, a crash cannot have happened
-    before the checkpoint that let them go; no-fsync needs a checkpoint before the point.
+    Before its first root, an environment is still being created. If files are missing, the crash must come after the
+    checkpoint that allowed their deletion. Mode no-fsync needs a checkpoint before the point.
     """
     roots = [point.lsn for point in points if point.type_name == type_name(DB_TREE)]
     found = [point for point in points if roots and point.lsn > roots[0]]

@@ -1,4 +1,4 @@
-"""Crash drills on a log that exists: what a crash, or a failing disk, would leave of it.
+"""Crash drills on an existing log: the state that a crash or a failing disk would leave.
 
 =============  ======================================================================================
 lost-tail      the entry and everything after it is gone
@@ -35,7 +35,7 @@ class CrashPoint(NamedTuple):
     """The entry that a crash hits.
 
     Attributes:
-        lsn, type_name, size: of the entry; the size with its header, in bytes.
+        lsn, type_name, size: LSN, type and size of the entry; the size is in bytes and includes the header.
         synced_lsn: the end of the last CkptEnd before it; NULL_LSN without a CkptEnd.
     """
 
@@ -46,12 +46,12 @@ class CrashPoint(NamedTuple):
 
 
 class CrashEffect(NamedTuple):
-    """What was done to the files.
+    """The changes made to the files.
 
     Attributes:
-        cut_bytes: bytes that were cut off or went with files.
+        cut_bytes: bytes that were cut off or removed with files.
         changed_bytes: bytes that were overwritten.
-        removed: files that are gone.
+        removed: removed files.
         end_lsn: where the log was cut; NULL_LSN when it was not.
     """
 
@@ -75,7 +75,7 @@ def crash_points(storage: Storage, files: LogFiles) -> list[CrashPoint]:
 
 
 def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str, seed: int) -> CrashEffect:
-    """Change the files as a crash at a point would.
+    """Change the files as a crash at the point would.
 
     Arguments:
         storage: a copy, or a view.
@@ -85,7 +85,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
         seed: chooses the torn length and the flipped bit.
 
     Raises:
-        UsageError: nothing would be left of the log.
+        UsageError: the whole log would be lost.
         NotFoundError: no-fsync without a checkpoint before the point.
     """
     chosen = random.Random(seed)
@@ -93,7 +93,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
     if mode == "missing-file":
         return _remove(storage, files, path)
     if mode == "bit-flip":
-        # In the body if there is one, where only the checksum can find it.
+        # Flip a bit in the body if there is one, where only the checksum detects it.
         start = min(HEADER_BYTES, point.size - 1) if point.size > HEADER_BYTES else 0
         return _flip(storage, path, offset_of(point.lsn) + chosen.randrange(start, point.size), chosen.randrange(8))
     if mode == "zero-page":
@@ -109,17 +109,17 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
 
 
 def cut_log(storage: Storage, files: LogFiles, lsn: int) -> CrashEffect:
-    """Let a log end before an LSN.
+    """Truncate a log before an LSN.
 
     Raises:
-        UsageError: nothing would be left of the log.
+        UsageError: the whole log would be lost.
     """
     number, offset = file_of(lsn), offset_of(lsn)
     gone = [file for file in files.files if file.number > number or (file.number == number and offset == 0)]
     if len(gone) == len(files.files):
         raise UsageError("nothing would be left of the log", found=format_lsn(lsn), hint="choose a later place")
     cut = sum(file.size_bytes for file in gone)
-    # The last one first, as a program would, so that no step leaves a hole.
+    # Remove the last file first, so that no step leaves a gap.
     for file in reversed(gone):
         storage.remove(file.path)
     for file in files.files:

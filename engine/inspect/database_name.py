@@ -1,8 +1,8 @@
-"""Names of databases, and reserved files, looked up in the trees as a checkpoint left them.
+"""Names of databases, and reserved files, looked up in the trees of a checkpoint.
 
 The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
-in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries;
-what follows the checkpoint is not applied, so that this serves where nothing can have changed since.
+in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries.
+Changes after the checkpoint are not applied, so use it only where nothing can have changed since.
 
 Example: DbTree 0xb/0x366f -> IN 0xb/0x3642 -> BIN 0xb/0x35eb -> slot "4" -> MapLN with the name ``_jeExpiration``.
 """
@@ -22,16 +22,16 @@ from engine.format.entry_types import BINS, DELTA_TYPE
 from engine.format.lsn import NULL_LSN
 from engine.log.scan import LogScan
 
-# Levels of a tree, with a BIN-delta to step over; a damaged tree must not lead in circles.
+# The most levels of a tree, plus one for a BIN-delta; ends the descent in a damaged tree with a cycle.
 _MOST_STEPS: Final = 12
-# Of the naming tree: a million names have fewer nodes.
+# The most nodes read of the naming tree; a million names need fewer.
 _MOST_NODES: Final = 10_000
 _OWN: Final = "_je"
 _RESERVED_FILES: Final = "_jeReservedFilesDb"
 
 
 def database_name(log: LogScan, root: DbTree, db_id: int) -> str | None:
-    """The name of a database, None when it cannot be found.
+    """The name of a database; None if it is not found.
 
     Arguments:
         log: the environment.
@@ -46,7 +46,7 @@ def database_name(log: LogScan, root: DbTree, db_id: int) -> str | None:
 
 
 def reserved_files(log: LogScan, root: DbTree) -> set[int]:
-    """The files that the cleaner has given up, by the records of the checkpoint, whether they are there or not.
+    """The files that are reserved for deletion at the checkpoint, whether or not they still exist.
 
     Raises:
         StorageError: a file cannot be read.
@@ -68,14 +68,15 @@ def reserved_files(log: LogScan, root: DbTree) -> set[int]:
 
 
 def database_names(log: LogScan, root: DbTree) -> list[str]:
-    """The names of all databases but JE's own, from the naming tree as the checkpoint left it; those that can be read.
+    """The readable names of all databases except JE's own, from the naming tree of the checkpoint.
 
     Raises:
         StorageError: a file cannot be read.
     """
     found: set[str] = set()
     for number, node in _nodes(log, root.naming_db.root_lsn):
-        # A name that only the full version has may have been removed since: to recognise an application that is enough.
+        # A name that only the full version has may have been removed since; that is good enough to recognise an
+        # application.
         if number in BINS:
             found |= {
                 node.full_key(slot).decode("utf-8", "replace") for slot in node.slots if not slot.state & KNOWN_DELETED
@@ -84,7 +85,7 @@ def database_names(log: LogScan, root: DbTree) -> list[str]:
 
 
 def _find(log: LogScan, root_lsn: int, key: bytes) -> LN | None:
-    """The record of a key in a tree; None when it cannot be found."""
+    """The record of a key in a tree; None if it is not found."""
     lsn = root_lsn
     for _ in range(_MOST_STEPS):
         entry = log.entry_at(lsn)
@@ -96,14 +97,14 @@ def _find(log: LogScan, root_lsn: int, key: bytes) -> LN | None:
             return record if isinstance(record, LN) else None
         is_bin = entry.type_number in BINS
         lsn = _bin_slot(record, key) if is_bin else _child(record, key)
-        # A delta has only what was changed; the other slots are in its full version.
+        # A delta holds only changed slots; the others are in its full version.
         if lsn == NULL_LSN and entry.type_number == DELTA_TYPE:
             lsn = record.prev_full_lsn
     return None
 
 
 def _nodes(log: LogScan, root_lsn: int) -> Iterator[tuple[int, NodeRecord]]:
-    """Type and record of every node of a tree that can be read, the full version of a delta after it."""
+    """Type and record of every readable node of a tree; the full version of a delta comes after the delta."""
     waiting, seen = [root_lsn], 0
     while waiting and seen < _MOST_NODES:
         seen += 1

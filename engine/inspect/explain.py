@@ -1,7 +1,7 @@
 """Why recovery applies or ignores each entry of a log.
 
-Recovery itself is run, in memory, and listened to: which LNs it redoes and undoes is what it did, not what a second
-program thinks it should do. The clauses follow the rules that decide (R-REC-12, 24, 43, 50, R-RB-30).
+The real recovery runs in memory with hooks, so the explanation shows the LNs that it did redo and undo, not the
+prediction of a second implementation. The clauses name the rules that decide (R-REC-12, 24, 43, 50, R-RB-30).
 
 ===============  ====================================================================================================
 action           meaning
@@ -78,7 +78,7 @@ _ENDS = {COMMIT: "committed", ABORT: "aborted", PREPARE: "prepared"}
 
 
 class EntryExplanation(NamedTuple):
-    """What recovery does with one entry; ``why`` is a clause for a person."""
+    """What recovery does with one entry; ``why`` is a clause of English."""
 
     action: str
     why: str
@@ -90,10 +90,10 @@ class Explainer:
     Arguments:
         storage, files: the environment.
         comparators: sort keys by Java class name.
-        listener: hears the phases.
+        listener: receives the phases of recovery.
 
     Raises:
-        JetoolError: as recovery: where it fails there is nothing to explain.
+        JetoolError: recovery failed, so there is nothing to explain.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Explainer:
             return EntryExplanation(
                 IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed"
             )
-        # This flag first: it overrides the other one (R-REC-24).
+        # Test this flag first: it overrides the other one (R-REC-24).
         if entry.flags & PROVISIONAL:
             return EntryExplanation(
                 PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later"
@@ -197,7 +197,7 @@ class Explainer:
             return EntryExplanation(
                 UNDO, f"transaction {record.txn_id} {self._end_of(record.txn_id)}: {_before(record)}"
             )
-        # MapLNs have a pass of their own, which does not call the hook.
+        # MapLNs have their own pass, which does not call the hook.
         if lsn in self._heard.redone_lsns or (entry.type_number in MAP_LNS and lsn >= result.ckpt_start_lsn):
             return EntryExplanation(
                 REDO, f"{self._end_of(record.txn_id)}: its slot takes it, unless a later one is there"
@@ -207,7 +207,7 @@ class Explainer:
         return self._left(entry, record)
 
     def _left(self, entry: LogEntry, record: LN) -> EntryExplanation:
-        """An LN that was neither redone nor undone."""
+        """Explain an LN that was neither redone nor undone."""
         result, start = self._result, self._result.ckpt_start_lsn
         # LNs are provisional in temporary databases only (R-REC-26).
         if entry.flags & PROVISIONAL:
@@ -249,7 +249,7 @@ class Explainer:
 
 
 class _Recorder:
-    """Hears what recovery does with LNs."""
+    """Hooks that record what recovery does with LNs."""
 
     def __init__(self) -> None:
         self.redone_lsns: set[int] = set()
@@ -270,7 +270,7 @@ class _Recorder:
         """Nothing to note."""
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:  # noqa: ARG002
-        """An LN is done again."""
+        """Record a redone LN."""
         self.redone_lsns.add(raw.lsn)
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:  # noqa: ARG002
@@ -281,7 +281,7 @@ class _Recorder:
         """Nothing to note."""
 
     def undone(self, raw: RawEntry, record: LN, db: DatabaseState | None) -> None:  # noqa: ARG002
-        """An LN is taken back."""
+        """Record an undone LN."""
         self.undone_lsns.add(raw.lsn)
 
 

@@ -1,17 +1,17 @@
-"""What became of every transaction in the log, and of every version of a record.
+"""The fate of every transaction in the log, and of every version of a record.
 
-One forward pass over the whole log, also past damage; entries are read from their bytes where they are of the usual
-form. A transaction is
+One forward pass reads the whole log and continues after damage. Entries of the usual form are read from their bytes,
+without decoding. A transaction is
 
-* *committed* or *aborted* by its Commit or Abort; a rolled-back one (invisible) does not count;
-* *rolled back* when a RollbackStart lists it and nothing ended it otherwise;
-* *prepared* when a Prepare decided nothing yet;
-* *open* when nothing of all that is in the log: recovery undoes it.
+* *committed* or *aborted* by its Commit or Abort; a rolled-back (invisible) end does not count;
+* *rolled back* when a RollbackStart lists it and no Commit or Abort ended it;
+* *prepared* when it has a Prepare and is not yet decided;
+* *open* otherwise: recovery undoes it.
 
-A version that was rolled back stays so when its transaction goes on: the period that encloses it and names its
+A rolled-back version stays rolled back even if its transaction continues: the enclosing period that lists the
 transaction decides (R-RB-4).
 
-What follows the first bad entry of the last file is after the end of the log: recovery never sees it.
+The log ends at the first bad entry of the last file; recovery never reads beyond it.
 
 Example: ``100 INS K T1 | 200 Commit T1 | 300 UPD K T2 | 400 INS L T3 | 500 Abort T3``: T1 is committed, T2 open, T3
 aborted.
@@ -57,15 +57,15 @@ class Fate(NamedTuple):
     """One transaction.
 
     Attributes:
-        txn_id: its id; that of a replicated transaction is negative.
+        txn_id: its id; negative for a replicated transaction.
         fate: one of ``FATES``.
         first_lsn, last_lsn: its first and its last record.
         end_lsn: its Commit, Abort or Prepare; NULL_LSN while it is open.
-        time_ms: the time that entry carries; None without one.
-        lns, bytes: its records, with headers.
-        rolled_back_lns: those of them that a rollback period covers.
+        time_ms: the time in the end entry; None without one.
+        lns, bytes: number of its records, and their size with headers.
+        rolled_back_lns: number of its records that a rollback period covers.
         dbs: ids of the databases that it wrote to.
-        after_end: its end stands after the end of the log.
+        after_end: its end entry is after the end of the log.
         prepare: its Prepare, or None.
     """
 
@@ -84,7 +84,7 @@ class Fate(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """A stretch of log, both ends excluded, and the transactions that were rolled back in it."""
+    """A rollback period: a range of the log, both ends excluded, and the transactions that were rolled back in it."""
 
     matchpoint_lsn: int
     start_lsn: int
@@ -116,7 +116,7 @@ class Transactions:
         return self.at(row)
 
     def get(self, txn_id: int) -> Fate | None:
-        """A transaction; None when the log knows nothing of it."""
+        """A transaction; None if the log has no entry of it."""
         row = self.table.row_of(txn_id)
         return None if row < 0 else self.at(row)
 
@@ -125,7 +125,7 @@ class Transactions:
         return map(self.at, range(len(self)))
 
     def at(self, row: int) -> Fate:
-        """The transaction of a row."""
+        """The transaction in a row of the table."""
         table = self.table
         txn_id, lns = table.ids.get(row), table.lns.get(row)
         return Fate(
@@ -144,11 +144,11 @@ class Transactions:
         )
 
     def time_at(self, row: int) -> int | None:
-        """When the transaction of a row ended; None when it did not."""
+        """When the transaction in a row ended; None if it did not."""
         return self.table.times.get(row) if self.table.states[row] & HAS_END else None
 
     def counts(self) -> dict[str, int]:
-        """How many transactions have which fate."""
+        """The number of transactions by fate."""
         found = dict.fromkeys(FATES, 0)
         for state, count in Counter(self.table.states).items():
             found[_fate_of(state, is_prepared=False)] += count
@@ -156,13 +156,13 @@ class Transactions:
         return found | {OPEN: found[OPEN] - prepared, PREPARED: prepared}
 
     def after_end(self) -> int:
-        """How many transactions ended after the end of the log."""
+        """The number of transactions whose end entry is after the end of the log."""
         return sum(count for state, count in Counter(self.table.states).items() if state & AFTER_END)
 
     def fate_at(self, row: int) -> str:
-        """The fate of the transaction of a row."""
+        """The fate of the transaction in a row."""
         state = self.table.states[row]
-        # Most are decided, and need no look at what was prepared.
+        # Most transactions are decided; only others need the lookup of a Prepare.
         return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
 
 
@@ -175,14 +175,14 @@ def _fate_of(state: int, *, is_prepared: bool) -> str:
 
 
 class LogFates:
-    """What one pass over the log found.
+    """The result of one pass over the log.
 
     Attributes:
         txns: by id, in the order of their first entries.
         rollbacks: rollback entries in log order.
-        periods: the stretches that they name.
-        damages: damage that was stepped over.
-        end_lsn: where the first bad entry of the last file begins; NULL_LSN when all are good.
+        periods: the rollback periods that they define.
+        damages: damage that was skipped.
+        end_lsn: LSN of the first bad entry of the last file; NULL_LSN if all are good.
         entries: good entries.
     """
 
@@ -199,7 +199,7 @@ class LogFates:
         return any(p.matchpoint_lsn < lsn < p.start_lsn and txn_id in p.txn_ids for p in self.periods)
 
     def fate_of(self, entry: LogEntry, record: LN) -> str:
-        """What became of one version: a fate, or ``none`` for one that was written without a transaction."""
+        """The fate of one version; ``none`` if it was written outside transactions."""
         if record.txn_id is None:
             return NON_TRANSACTIONAL
         if entry.invisible or self.is_rolled_back(entry.lsn, record.txn_id):
@@ -208,13 +208,13 @@ class LogFates:
         return found.fate if found is not None else OPEN
 
     def add_damage(self, damage: Damage, *, in_last_file: bool) -> None:
-        """Damage; the log ends at the first bad entry of its last file (R-LOG-31)."""
+        """Note damage; the log ends at the first bad entry of its last file (R-LOG-31)."""
         self.damages.append(damage)
         if in_last_file and damage.length and self.end_lsn == NULL_LSN:
             self.end_lsn = damage.lsn
 
     def add(self, entry: LogEntry) -> None:
-        """One entry, the general way."""
+        """Add one entry by decoding it."""
         table = self.txns.table
         record = record_of(entry)
         if isinstance(record, (RollbackStart, RollbackEnd)):
@@ -227,7 +227,7 @@ class LogFates:
         elif isinstance(record, LN) and record.txn_id is not None:
             table.add_ln(entry.lsn, record.txn_id, record.db_id, entry.total_bytes)
         elif isinstance(record, (TxnEnd, Prepare)) and not entry.invisible:
-            # Recovery never sees an end that stands after the end of the log.
+            # Recovery never reads an end entry after the end of the log.
             after_end = NULL_LSN != self.end_lsn < entry.lsn
             table.add_end(entry.lsn, entry.type_number, record.id, record.time, after_end=after_end)
             if isinstance(record, Prepare):
@@ -238,11 +238,11 @@ _WITH_FATE: Final = TRANSACTIONAL | ROLLBACKS
 
 
 def read_fates(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> LogFates:
-    """Read the log once; where a rollback took records back, the stretch around them once more.
+    """Read the log once; if there are rollbacks, read their range once more.
 
     Arguments:
         storage, files: the environment.
-        listener: hears ``read`` with the bytes of the log.
+        listener: receives ``read`` steps in bytes of the log.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
@@ -279,7 +279,7 @@ def _take_stretch(found: LogFates, stretch: Stretch, actions: list[int]) -> None
 
 
 def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> None:
-    """Only now: a RollbackStart stands after the records that it takes back, and most logs have none."""
+    """Count rolled-back records in a second pass: a RollbackStart comes after its records, and most logs have none."""
     low, high = min(p.matchpoint_lsn for p in found.periods), max(p.start_lsn for p in found.periods)
     counts = found.txns.rolled_back
     scan = scan_log(storage, files, types=LNS & TRANSACTIONAL, start=low & ~0xFFFFFFFF, end=high)
@@ -291,12 +291,12 @@ def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> No
 
 
 class KeyHistory(NamedTuple):
-    """What the log knows of one key.
+    """All that the log holds about one key.
 
     Attributes:
-        versions: every record entry of the key, in log order, rolled-back ones too; with sorted duplicates those that
-            have it as the first part of theirs.
-        fates: how their transactions ended; their records are not counted.
+        versions: every record entry of the key, in log order, including rolled-back ones; with sorted duplicates, the
+            entries whose stored key begins with it.
+        fates: how their transactions ended; the counts of records are not filled in.
     """
 
     versions: list[tuple[LogEntry, LN]]
@@ -311,13 +311,13 @@ def read_history(
     jobs: int = 1,
     listener: Listener = SILENT,
 ) -> KeyHistory:
-    """Read the log once for a key, and what follows its versions for how their transactions ended.
+    """Read the log once for a key, then read on from its versions to the ends of their transactions.
 
     Arguments:
         storage, files: the environment.
         databases: names and ids.
         jobs: processes that read.
-        listener: hears ``read`` with the number of files.
+        listener: receives ``read`` steps in files.
 
     Raises:
         NotFoundError: no database ever had one of the names.
@@ -350,9 +350,9 @@ def read_history(
 def _find_ends(
     storage: Storage, files: LogFiles, fates: LogFates, versions: list[tuple[LogEntry, LN]], jobs: int
 ) -> None:
-    """Look for the ends of transactions from their versions on: most are near."""
+    """Look for the ends of transactions after their versions; most are near."""
     index = {file.number: at for at, file in enumerate(files.files)}
-    # A rollback may be followed by another end of a transaction: then all that follows is read.
+    # After a rollback a transaction may end a second time, so then the rest of the log is read.
     is_final = not fates.rollbacks
     following: dict[int, int] = {}
     for entry, record in reversed(versions):
@@ -372,19 +372,19 @@ def _find_ends(
                 del following[txn_id]
             else:
                 following[txn_id] = first + step
-        # What has not ended nearby may not have ended at all.
+        # A transaction without an end nearby may have none at all, so widen the search quickly.
         step *= 2
 
 
 class _FilePart(NamedTuple):
-    """What one file holds of what was asked for."""
+    """The wanted entries of one file."""
 
     entries: int
     items: list[LogEntry | Damage]
 
 
 def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) -> _FilePart:
-    """What a file holds of a key in any database, names of databases, and what concerns the whole log."""
+    """Entries of a file: records of the key in any database, NameLNs, rollbacks, and damage."""
     entries = 0
     items: list[LogEntry | Damage] = []
     # With sorted duplicates the key is the first part of the record's.
@@ -393,7 +393,7 @@ def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) 
     for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
         if isinstance(item, Stretch):
             entries += item.entries
-            # Records hold their keys as they are.
+            # Record entries contain the key unencoded, so a search for its bytes excludes most stretches.
             positions = item.positions(records if sieve.may_hold(item.data) else names)
             lengths = header_lengths(item.version)
             items += map(item.entry_at, sieve.sieved(item.data, positions, lengths, item.version))
@@ -420,7 +420,7 @@ def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: Log
 
 
 def _has_key(record: LN, key: bytes) -> bool:
-    """Whether a record has the key, or, with sorted duplicates, has it as the first part of its own."""
+    """Whether a record has the key, or with sorted duplicates has it as the first part of its stored key."""
     if record.key == key:
         return True
     if not record.key.startswith(key):
@@ -432,7 +432,7 @@ def _has_key(record: LN, key: bytes) -> bool:
 
 
 def record_of(entry: LogEntry) -> object:
-    """The record of an entry; None for one that cannot be decoded."""
+    """The record of an entry; None if it cannot be decoded."""
     try:
         return entry.record()
     except (FormatError, IndexError, ValueError):

@@ -1,7 +1,8 @@
 """Following a log while another process writes it (``dump-log --follow``).
 
-The last file grows, and then a new one appears. Bytes at the end that are no entry yet are an entry being written: they
-are looked at again after a pause, and count as damage only when a later file shows that the writer has gone on.
+The last file grows, and then a new one appears. Bytes at the end that are not a whole entry belong to an entry that is
+still being written. They are read again after a pause, and count as damage only when a later file shows that the writer
+has moved on.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ PAUSE_S: Final = 0.25
 def follow(
     storage: Storage, start: int = NULL_LSN, pause: Callable[[], None] = lambda: time.sleep(PAUSE_S)
 ) -> Iterator[LogEntry | Damage | None]:
-    """Entries from ``start`` on, and then those that are appended, until the caller stops.
+    """Yield the entries from ``start`` on, then newly appended entries, until the caller stops.
 
     Arguments:
         storage: the environment.
-        start: an entry; NULL_LSN begins at the end of the log as it is now.
-        pause: waits between two looks at the files.
+        start: LSN of an entry; NULL_LSN begins at the current end of the log.
+        pause: called to wait between two reads of the files.
 
     Yields:
-        Entries and damage; None before each pause, so that the caller can hand on what it has.
+        Entries and damage; None before each pause, so that the caller can flush its output.
     """
     position = start if start != NULL_LSN else _end(storage)
     prev = -1
@@ -41,7 +42,7 @@ def follow(
             yield item
             position, prev, moved = after, last, True
         following = next((file for file in files.files if file.number > file_of(position)), None)
-        # A later file is there, and nothing more has come: this one is finished.
+        # A later file exists, and this one has no more entries: it is finished.
         if not moved and following is not None:
             position, prev = make_lsn(following.number, 0), -1
         elif not moved:
@@ -52,7 +53,9 @@ def follow(
 def _new_items(
     storage: Storage, files: LogFiles, position: int, prev: int
 ) -> Iterator[tuple[LogEntry | Damage, int, int]]:
-    """What stands at and after a position in its file; with the position and the last entry after each item."""
+    """The items from a position to the end of its file, each with the next position and the offset of the
+    last entry.
+    """
     file = files.find(file_of(position))
     if file is None or offset_of(position) >= file.size_bytes:
         return
@@ -60,7 +63,7 @@ def _new_items(
     with FileReader(storage, file, is_last=newest) as reader:
         for item in reader.entries(offset_of(position), None, prev):
             if isinstance(item, Damage):
-                # It may be an entry that is being written: only a later file will tell.
+                # It may be an entry that is still being written; a later file will show whether it is.
                 if newest and not item.has_next:
                     return
                 yield item, item.end_lsn, -1
@@ -70,7 +73,7 @@ def _new_items(
 
 
 def end_of_last(storage: Storage, last: LogFile, at: int) -> int:
-    """Where the whole entries of the last file end, from an entry boundary on."""
+    """The end of the last whole entry in the last file; ``at`` is an entry boundary."""
     with FileReader(storage, last, is_last=True) as reader:
         for item in reader.entries(at):
             if isinstance(item, LogEntry):

@@ -1,7 +1,7 @@
-"""The replication group that a log belongs to, by the record of ``_jeRepGroupDB`` in it.
+"""The replication group that a log belongs to, read from the record of ``_jeRepGroupDB``.
 
-The record is found by its key, ``$$GROUP_KEY$$``, in the bytes of replicated LNs: that costs a search of some hundred
-bytes for an entry, and spares knowing the database's id, which stands somewhere else in the log.
+The record is found by searching the bytes of replicated LNs for its key, ``$$GROUP_KEY$$``. That costs a search of some
+hundred bytes per entry, but the id of the database, which is elsewhere in the log, is not needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.format.header import REPLICATED
 from engine.log.entry import LogEntry, Stretch
 
 GROUP_KEY_BYTES: Final = GROUP_KEY.encode()
-# The record is a few names and numbers.
+# The record is small: a few names and numbers.
 _MOST_BYTES: Final = 4096
 _MASK: Final = (1 << 64) - 1
 UNKNOWN_UUID: Final = "0" * 32
@@ -30,7 +30,7 @@ class GroupName(NamedTuple):
 
 
 def group_of(item: LogEntry) -> GroupName | None:
-    """The group that an LN names, or None when it is not the group's record.
+    """The group in an LN, or None if the LN is not the group record.
 
     Arguments:
         item: an entry of one of ``STREAM_LNS``.
@@ -48,10 +48,10 @@ def group_of(item: LogEntry) -> GroupName | None:
 
 
 def are_strangers(one: GroupName | None, other: GroupName | None) -> bool:
-    """Whether two nodes belong to different groups; False when it is not known of one of them.
+    """Whether two nodes belong to different groups; False if the group of either is unknown.
 
-    As the handshake of a replica and its feeder: the names must be the same, and the UUIDs as well. A node that has
-    never met its group has no UUID yet.
+    The rule is that of the handshake between replica and feeder: both names and UUIDs must be equal. A node that has
+    never joined its group has no UUID yet.
     """
     if one is None or other is None:
         return False
@@ -59,12 +59,12 @@ def are_strangers(one: GroupName | None, other: GroupName | None) -> bool:
 
 
 def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
-    """The group that the latest group record of a stretch names; None without one.
+    """The group in the latest group record of a stretch; None without one.
 
     Arguments:
         actions: for ``Stretch.positions``; keeps the replicated entries.
     """
-    # A few stretches of a whole log have the key in them, and only their entries are looked at.
+    # Only a few stretches of a log contain the key; only their entries are decoded.
     if stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:
         return None
     group = None

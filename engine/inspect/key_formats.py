@@ -12,9 +12,9 @@ tuple-int     4 bytes, the same (JE's IntegerBinding)
 tuple-string  UTF-8 and a zero byte; ``ff 00`` is null (JE's StringBinding)
 ============  ==================================================================================
 
-Bytes that are not of the stated tuple format are shown in hex with ``0x`` before them: a wrong guess about the format
-must not look like a value. ``parse`` is the inverse of ``show``; it takes ``0x`` hex in every format but base64, where
-``0x`` is two digits. A text that really begins with ``0x`` is therefore shown and written as ``\30x``.
+Bytes that are not of the stated tuple format are shown in hex with ``0x`` before them: they must not look like a value
+of the format. ``parse`` is the inverse of ``show``; it accepts ``0x`` hex in every format except base64, where ``0``
+and ``x`` are digits. A text that literally begins with ``0x`` is therefore shown and entered as ``\30x``.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def show(data: bytes, style: str) -> str:
 
 
 def parse(text: str, style: str) -> bytes:
-    """The bytes that a text of the given format stands for.
+    """The bytes for a text in the given format.
 
     Arguments:
         text: what the user wrote.
         style: a name of ``FORMATS``.
 
     Raises:
-        ValueError: the text is not of that format; the message says how it should look.
+        ValueError: the text is not in that format; the message describes the expected form.
     """
     if text.startswith("0x") and style != "base64":
         return _parse_hex(text[2:])

@@ -1,10 +1,10 @@
-"""Cutting a database into key ranges of about the same size, so that several readers can share it.
+"""Dividing a database into key ranges of about the same size, so that several readers can share it.
 
-Where to cut is what the tree's upper nodes say: their keys separate subtrees of about the same number of leaves. Levels
-are read from the root down until one has enough keys, so that finding the ranges of a large database reads a few nodes.
+The boundaries are keys of the tree's upper nodes, which separate subtrees with about the same number of leaves. Levels
+are read from the root down until one has enough keys, so even for a large database only a few nodes are read.
 
-Example: a root with 3 children, 4 ranges wanted: the level below with some 250 keys is read, and every 63rd key of it
-begins a range.
+Example: a root with 3 children, 4 ranges wanted: the level below, with some 250 keys, is read, and every 63rd of its
+keys begins a range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.tree.tree import child_of, root_of
 from engine.workers.parallel import map_small
 
 Result = TypeVar("Result")
-# Of fewer nodes all is done by the time that a process has been made.
+# With fewer nodes the work takes less time than starting a process.
 _LEAST_CUTS: Final = 127
 
 
@@ -38,7 +38,7 @@ WHOLE: Final = KeyRange(None, None)
 
 
 def count_records(engine: Engine, db: Database, jobs: int, told: Callable[[int, float], None] | None = None) -> int:
-    """Number of records, counted by several processes; no record is read.
+    """Count records in several processes; the records are not read.
 
     Arguments:
         engine, db: the database; no other thread uses it.
@@ -63,7 +63,9 @@ def _count(db: Database, keys: KeyRange) -> int:
 
 
 def worthwhile_ranges(engine: Engine, db: Database, jobs: int) -> list[KeyRange]:
-    """Ranges of a database that forks share; one range where it is too small for that, or cannot be shared."""
+    """Ranges of a database for forked workers; one range if the database is too small, or forks cannot share the
+    environment.
+    """
     cuts = cut_keys(engine, db, _LEAST_CUTS + 1) if jobs > 1 and can_share(engine) else []
     if len(cuts) < _LEAST_CUTS:
         return [WHOLE]
@@ -71,20 +73,20 @@ def worthwhile_ranges(engine: Engine, db: Database, jobs: int) -> list[KeyRange]
 
 
 def can_share(engine: Engine) -> bool:
-    """Whether forks can work with an open environment."""
+    """Whether forked workers can use the open environment."""
     spill = engine.ctx.spill
-    # They would write over each other in a scratch file that one process began.
+    # Forks would overwrite each other's pages in an inherited scratch file.
     return engine.read_only and (spill is None or not spill.nodes)
 
 
 def in_ranges(
     engines: Sequence[Engine], work: Callable[[KeyRange], Result], ranges: Sequence[KeyRange], jobs: int
 ) -> Iterator[Result]:
-    """What a function returns for each range, in their order.
+    """Call a function for each range in forked workers; the results in the order of the ranges.
 
     Arguments:
-        engines: those that it works with. Together all processes take as much cache as the first alone would.
-        work: its results are small.
+        engines: the engines that ``work`` uses. All processes together use no more cache than one alone would.
+        work: the function; its results should be small.
         jobs: processes.
     """
     before = [one.evictor.budget_bytes for one in engines]
@@ -98,15 +100,15 @@ def in_ranges(
 
 
 def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
-    """Keys at which a database falls into ranges.
+    """Boundary keys that divide a database into ranges.
 
     Arguments:
         engine, db: the database.
-        count: how many ranges are wanted.
+        count: number of wanted ranges.
 
     Returns:
         At most ``count`` - 1 keys, ascending: the ranges are below the first, from it to the second, and so on. Fewer
-        where the tree is small, none where a class orders the keys.
+        if the tree is small, none if the database has a custom comparator.
 
     Raises:
         DamageError: a node cannot be read.
@@ -115,7 +117,7 @@ def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
         return []
     with engine.latch:
         found = _separators(engine, db, count)
-    # The nodes that were read may have taken the cache above its budget.
+    # Reading the nodes may have pushed the cache above its budget.
     engine.keep_budget()
     # The keys of duplicates are pairs: a range must not cut between the items of one key.
     keys = sorted({key[0] if isinstance(key, tuple) else key for key in found} - {b""})
@@ -125,7 +127,7 @@ def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
 
 
 def _separators(engine: Engine, db: Database, count: int) -> list[Key]:
-    """The keys between the nodes of the first level that has enough; that of slot 0 is no key (R-TREE-6)."""
+    """The keys between the nodes of the first level that has enough of them; slot 0 has no real key (R-TREE-6)."""
     root = root_of(engine.ctx, db.state)
     level: list[IN] = [] if root is None else [root]
     keys: list[Key] = []

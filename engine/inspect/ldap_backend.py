@@ -55,8 +55,8 @@ class BackendEntry(NamedTuple):
 
     Attributes:
         base: the base DN that it is under.
-        id: its id; None when the key is no id.
-        dn: as stored with it, or normalized from dn2id; None when neither has it.
+        id: its id; None if the key is not an id.
+        dn: as stored in the entry, or normalized from dn2id; None if neither has it.
         entry: None when it cannot be decoded.
     """
 
@@ -67,7 +67,7 @@ class BackendEntry(NamedTuple):
 
 
 class BackendFinding(NamedTuple):
-    """Something that does not agree: of ``KINDS``, under which base, about which entry and DN."""
+    """An inconsistency: its kind (of ``KINDS``), the base, and the entry and DN concerned."""
 
     kind: str
     base: str
@@ -77,7 +77,7 @@ class BackendFinding(NamedTuple):
 
 
 class BackendTotals(NamedTuple):
-    """What was checked: entries, DNs, and counters of children."""
+    """Numbers of checked entries, DNs, and counters of children."""
 
     entries: int
     dns: int
@@ -88,7 +88,7 @@ def base_dns(env: Environment) -> list[str]:
     """The base DNs of a backend.
 
     Raises:
-        NotFoundError: it is no LDAP backend.
+        NotFoundError: the environment is not an LDAP backend.
     """
     found = {
         name.base for one in env.database_names() if (name := index_name(one)) is not None and name.tree == ID2ENTRY
@@ -105,26 +105,26 @@ def base_dns(env: Environment) -> list[str]:
 
 
 def backend_entries(env: Environment, base: str, listener: Listener = SILENT) -> Iterator[BackendEntry]:
-    """The entries under a base DN, by id; the listener hears the trees that are read."""
+    """The entries under a base DN, by id; the listener receives progress for each database that is read."""
     schema = schema_of(EnvironmentSource(env))
     dns: dict[int, str] | None = None
     for key, value in _records(env, base, ID2ENTRY, listener):
         number, entry = _entry(key, value, schema)
         dn = entry.dn if isinstance(entry, LdapEntry) else None
         if dn is None and number is not None:
-            # Only where the server leaves DNs out of entries: all of them take memory.
+            # Loaded only if entries lack DNs, because the DNs of a whole base take much memory.
             dns = _dns_by_id(env, base, listener) if dns is None else dns
             dn = dns.get(number)
         yield BackendEntry(base, number, dn, entry)
 
 
 class BackendCheck:
-    """Checks one base DN; ``totals`` counts while the findings are taken.
+    """Checks one base DN; ``totals`` is updated while ``findings`` is iterated.
 
     Arguments:
         env: the backend.
-        base: of ``base_dns``.
-        listener: hears the trees that are read.
+        base: a result of ``base_dns``.
+        listener: receives progress for each database that is read.
     """
 
     def __init__(self, env: Environment, base: str, listener: Listener = SILENT) -> None:
@@ -132,13 +132,13 @@ class BackendCheck:
         self._listener = listener
         self._base = base
         self._names = LooseNames(base)
-        # DNs that entries store, where dn2id has others.
+        # Stored DNs of entries, by id, for which dn2id has another DN.
         self._differing: dict[int, str] = {}
         self.totals = BackendTotals(0, 0, 0)
 
     def findings(self) -> Iterator[BackendFinding]:
-        """What does not agree."""
-        # The entry of each DN, and its number: not the DNs themselves, since there may be millions.
+        """Yield the inconsistencies."""
+        # The entry id and the number of each DN, instead of the DNs themselves, because there may be millions.
         named, numbers = array("Q"), array("Q")
         children: Counter[int] = Counter()
         yield from self._dns(named, numbers, children)
@@ -153,7 +153,7 @@ class BackendCheck:
         return BackendFinding(kind, self._base, number, dn, text)
 
     def _dns(self, named: array[int], numbers: array[int], children: Counter[int]) -> Iterator[BackendFinding]:
-        """Walk down the tree of DNs: a key begins with that of its parent, and comes after it."""
+        """Check dn2id in key order: a key begins with its parent's key and comes after it."""
         above: list[tuple[bytes, int]] = []
         for key, value in _records(self._env, self._base, DN2ID, self._listener):
             self.totals = self.totals._replace(dns=self.totals.dns + 1)
@@ -169,12 +169,12 @@ class BackendCheck:
             if above and above[-1][0] == parent_key(key):
                 children[above[-1][1]] += 1
             elif self.totals.dns > 1:
-                # The first one is the base itself.
+                # The first DN is the base itself.
                 yield self._finding(WITHOUT_PARENT, number, dn, "the entry above it is not in dn2id")
             above.append((key, number))
 
     def _entries(self, ordered: array[int], numbers: array[int]) -> Iterator[BackendFinding]:
-        """Entries and DNs side by side, both by id."""
+        """Merge entries and DNs, both sorted by id."""
         schema = schema_of(EnvironmentSource(self._env))
         at = 0
         for key, value in _records(self._env, self._base, ID2ENTRY, self._listener):
@@ -202,7 +202,7 @@ class BackendCheck:
             yield self._finding(WITHOUT_ENTRY, number, None, f"entry {number} is not in id2entry")
 
     def _different(self) -> Iterator[BackendFinding]:
-        """Entries whose DN is another one, with that of dn2id."""
+        """Report entries whose stored DN differs, with the DN from dn2id."""
         for key, value in _records(self._env, self._base, DN2ID, self._listener) if self._differing else ():
             number = entry_id(value) if len(value) == ID_BYTES else -1
             dn = self._differing.get(number)
@@ -210,7 +210,7 @@ class BackendCheck:
                 yield self._finding(DIFFERS, number, dn, f"entry {number}: dn2id has {dn_of(self._base, key)}")
 
     def _counts(self, children: Counter[int], named: set[int]) -> Iterator[BackendFinding]:
-        """Counters of children; those of ids that are no entry are the server's own."""
+        """Compare the counters of children; counters for ids without an entry are internal to the server."""
         counted: Counter[int] = Counter()
         there = False
         for key, value in _records(self._env, self._base, CHILDREN_COUNT, self._listener):

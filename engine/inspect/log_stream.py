@@ -1,7 +1,7 @@
-"""The replication stream of a log, read once: its facts, where files are missing, what is damaged.
+"""The replication stream of a log, read once: its facts, gaps in the files, and damage.
 
-Every entry up to the end of the log counts; what follows the first bad entry of the last file does not
-(R-LOG-31). Damage before that is stepped over and reported: the facts are then those of what can be read.
+Every entry up to the end of the log counts; what follows the first bad entry of the last file does not (R-LOG-31).
+Earlier damage is skipped and reported; the facts then cover the readable entries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.storage.base import Storage
 from engine.vlsn.database import DATABASE_NAME
 from engine.workers.parallel import map_in_order
 
-# What ``Stretch.positions`` keeps; marks of the stream are rare entries, which stand in no stretch.
+# Types that ``Stretch.positions`` keeps; rollback entries and matchpoints are rare and never part of a stretch.
 _OF_STREAM: Final = [KEEP if pair & REPLICATED_IN_PAIR or pair & 0xFF in NAME_LNS else 0 for pair in range(PAIRS)]
 _INDEX_NAME: Final = DATABASE_NAME.encode()
 assert STREAM_MARKS <= RARE_ENTRIES
@@ -39,9 +39,9 @@ class FileStream(NamedTuple):
 
     Attributes:
         path: relative to the environment.
-        unreadable: LSNs of entries with a good checksum and a body that does not decode.
-        names_index: a record of the naming tree may be that of a VLSN index.
-        group: the replication group, by the latest of its records; None when the file has none.
+        unreadable: LSNs of entries whose checksum is right but whose body does not decode.
+        names_index: a record of the naming tree may name a VLSN index.
+        group: the replication group, from the latest group record; None if the file has none.
     """
 
     path: str
@@ -56,9 +56,9 @@ class LogStream(NamedTuple):
     """The stream of a whole log.
 
     Attributes:
-        gaps: start LSNs of the files before which a file number is missing.
-        damages: in log order; a torn tail is one with ``is_tail``.
-        names_index, group: as of ``FileStream``.
+        gaps: start LSNs of the files directly after a missing file number.
+        damages: in log order; a torn tail has ``is_tail``.
+        names_index, group: as in ``FileStream``.
     """
 
     facts: StreamFacts
@@ -84,7 +84,7 @@ def read_stream(storage: Storage, files: LogFiles, jobs: int = 1) -> LogStream:
 
 
 def joined(parts: Iterable[FileStream], files: LogFiles) -> LogStream:
-    """The stream of a log from those of its files, in log order."""
+    """Join the streams of the files, given in log order."""
     facts = StreamFacts()
     damages: list[Damage] = []
     unreadable: list[int] = []
@@ -134,19 +134,21 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
 
 
 def is_outside(check: FileCheck) -> bool:
-    """Whether the check of a whole file shows that ``stream_of_file`` finds nothing in it at all."""
+    """Whether the check of a whole file shows that ``stream_of_file`` would find nothing in it."""
     return not check.damages and not any(
         pair & REPLICATED_IN_PAIR or pair & 0xFF in STREAM_MARKS or pair & 0xFF in NAME_LNS for pair in check.totals
     )
 
 
 def nothing_of(file: LogFile) -> FileStream:
-    """What ``stream_of_file`` says of such a file."""
+    """The result of ``stream_of_file`` for a file that ``is_outside`` accepts."""
     return FileStream(file.path, StreamFacts(), (), (), False, None)
 
 
 def _take(facts: StreamFacts, stretch: Stretch, unreadable: list[int]) -> bool:
-    """Note the entries of the stream, and the LSNs of those that do not decode; whether one names a VLSN index."""
+    """Note the entries of the stream and the LSNs of undecodable entries; return whether an entry names a
+    VLSN index.
+    """
     base, version, data = stretch.lsn, stretch.version, stretch.data
     names_index = False
     for pos in stretch.positions(_OF_STREAM):
@@ -156,7 +158,7 @@ def _take(facts: StreamFacts, stretch: Stretch, unreadable: list[int]) -> bool:
             if not (number | flags << 8) & REPLICATED_IN_PAIR:
                 continue
         try:
-            # Of most entries only the place in the stream matters.
+            # For most entries only the VLSN and the LSN matter.
             body = stretch.entry_at(pos).body if number in SYNC_POINTS else b""
             facts.add(base + pos, number, version, flags, VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0], body)
         except FormatError:

@@ -1,8 +1,9 @@
-"""The logical content of an entry of the replication stream: what is the same on every node of a group (R-SYNC-2).
+"""The logical content of an entry of the replication stream: the parts that are equal on every node of a group
+(R-SYNC-2).
 
-Left out is what each node decides for itself: LSNs, the abort information that leads to a record's earlier version,
-sizes and checksums, whether data is embedded. Of a Commit or Abort the time and the DTVLSN are left out as well, since
-JE does not compare them.
+Left out are the parts that each node decides for itself: LSNs, the abort information that refers to a record's earlier
+version, sizes and checksums, and whether data is embedded. The time and the DTVLSN of a Commit or Abort are also left
+out, since JE does not compare them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import Matchpoint
 from engine.format.entry.txn_end import TxnEnd
 
-# Name and value of each part, in the order in which a difference is looked for.
+# Name and value of each part, in the order of comparison.
 Content = tuple[tuple[str, object], ...]
 
 

@@ -1,14 +1,15 @@
-"""The records of two environments side by side, by database and key.
+"""Comparison of the records of two environments, by database and key.
 
-Both are walked in key order at the same time, so memory does not grow with the databases. Where the keys of a database
-are in the order of a Java class, two trees need not have the same order: its records are sorted by their bytes first.
+Both are walked in key order at the same time, so memory does not grow with the databases. A Java comparator may order
+two trees differently, so the records of such a database are first sorted by their bytes.
 
-Of copies of one environment most records are the same without being read: their slots have the same key and LSN, and up
-to there the logs are the same byte for byte (``engine.inspect.common_log``). Nodes whose slots are all so are passed
-over in one step.
+In copies of one environment most records need not be read to be equal: their slots have the same key and LSN, and the
+LSN is in the part that both logs share byte for byte (``engine.inspect.common_log``). A node with only such slots is
+skipped in one step.
 
-Example: ``users`` holds a=1, b=2 in the first and b=3, c=4 in the second environment: a only in the first, b changed, c
-only in the second. With sorted duplicates a data item is part of its key, so nothing is changed, only there or not.
+Example: ``users`` holds a=1, b=2 in the first and b=3, c=4 in the second environment: a is only in the first, b is
+changed, c is only in the second. With sorted duplicates the data item is part of the key, so a record is never changed,
+only present or absent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class RecordDifference(NamedTuple):
     """A record of either environment.
 
     Attributes:
-        data, other_data: in the first and the second environment; None where it is not.
+        data, other_data: data in the first and the second environment; None where the record is absent.
     """
 
     database: str
@@ -61,8 +62,8 @@ class DatabaseDifference(NamedTuple):
 
     Attributes:
         relation: ``same``, ``changed``, ``only-first`` or ``only-second``.
-        records, other_records: how many there are in each; 0 where the database is not.
-        same: those that are equal; the others by what they are.
+        records, other_records: number of records in each environment; 0 where the database is absent.
+        same, changed, only_first, only_second: number of records by result.
     """
 
     name: str
@@ -104,10 +105,10 @@ def diff_records(
     """Compare all databases of applications.
 
     Arguments:
-        most: differing records to keep.
-        shared: the part of the log that both have; None for environments that have nothing in common.
+        most: maximum number of differences to keep.
+        shared: the common part of both logs; None for unrelated environments.
         jobs: processes that compare a large database.
-        listener: hears the records that were compared.
+        listener: receives the number of compared records.
 
     Raises:
         DamageError: a record or a tree cannot be read.
@@ -145,7 +146,7 @@ def diff_records(
 
 
 def _summed(name: str, relation: str, same: int, changed: int, only_first: int, only_second: int) -> DatabaseDifference:
-    # In both environments, and no record of it differs.
+    # The database is in both environments, and no record differs.
     if relation == CHANGED and not changed + only_first + only_second:
         relation = SAME
     records, other_records = same + changed + only_first, same + changed + only_second
@@ -162,7 +163,7 @@ def _summed(name: str, relation: str, same: int, changed: int, only_first: int, 
 
 
 class _Part(NamedTuple):
-    """What was found in a range of keys: how many records are what, and the first that differ."""
+    """The result for a key range: counts of records, and the first differences."""
 
     counts: dict[str, int]
     differences: list[RecordDifference]
@@ -192,7 +193,7 @@ def _compared(
 
 
 def _can_join_slots(first: Database, second: Database, shared: SharedLog | None) -> bool:
-    """Whether slots tell which records of two databases are the same."""
+    """Whether equal records of two databases can be recognised by their slots."""
     if shared is None or first.slots() is None or second.slots() is None:
         return False
     orders = [db.state.order.comparator for db in (first, second)]
@@ -207,7 +208,7 @@ def _differences(
     keys: KeyRange,
     listener: Listener,
 ) -> Iterator[RecordDifference | int]:
-    """The records of both; of those that are the same only how many, where they need not be read."""
+    """The records of both; equal records that need not be read are only counted."""
     if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
         slots, other_slots = first.slots(*keys), second.slots(*keys)
         assert slots is not None
@@ -219,7 +220,7 @@ def _differences(
 def _joined_slots(
     name: str, first: Database, second: Database, left: _SlotStream, right: _SlotStream, shared: SharedLog
 ) -> Iterator[RecordDifference | int]:
-    """As ``_joined``, by slots: a record with the same version in both is not read."""
+    """Like ``_joined``, by slots: a record with the same version in both is not read."""
     while left.keys or right.keys:
         if left.at == right.at == 0 and left.is_same_node(right) and left.is_held(shared):
             yield len(left.keys)
@@ -247,8 +248,8 @@ class _SlotStream:
     """The slots of one database, a leaf node at a time.
 
     Attributes:
-        keys: those of a node; empty at the end.
-        at: which of them is the current one.
+        keys: keys of the current node; empty at the end.
+        at: index of the current slot.
     """
 
     def __init__(self, nodes: Iterator[LiveSlots]) -> None:
@@ -273,12 +274,12 @@ class _SlotStream:
         return (mine.keys, mine.lsns, mine.data) == (theirs.keys, theirs.lsns, theirs.data)
 
     def is_held(self, shared: SharedLog) -> bool:
-        """Whether the records of the node that have no data of their own are the same in both logs."""
+        """Whether all records of the node are in the shared log or embedded in their slots."""
         return all(data is not None or shared.holds(lsn) for lsn, data in zip(*self._node[2:], strict=True))
 
     @property
     def key(self) -> Key | None:
-        """Of the current slot; None at the end."""
+        """Key of the current slot; None at the end."""
         return self.keys[self.at] if self.keys else None
 
     @property
@@ -287,7 +288,7 @@ class _SlotStream:
         return self._node.lsns[self.at], self._node.data[self.at]
 
     def record(self, db: Database) -> tuple[bytes, bytes]:
-        """Key and data of the current slot; what the slot does not hold is read."""
+        """Key and data of the current slot; data that is not embedded is read."""
         lsn, data = self.slot
         return key_and_data(db.state, self.keys[self.at], data if data is not None else db.data_at(lsn) or b"")
 
@@ -295,10 +296,10 @@ class _SlotStream:
 def _joined(
     name: str, first: Database | None, second: Database | None, listener: Listener
 ) -> Iterator[RecordDifference]:
-    """The records of both, each once; those that are the same too."""
+    """Merge the records of both; equal records are included."""
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
-    # For both if for one: the two have to come in the same order.
+    # If one side must be sorted, sort both: they must come in the same order.
     is_sorted = all(db.state.order.comparator is None for db in opened)
     found = [db.items() if db is not None else iter(()) for db in (first, second)]
     left, right = (
@@ -321,8 +322,8 @@ class _RecordStream:
     """The records of one database, one after the other.
 
     Arguments:
-        records: in the order of their bytes.
-        by_item: a record is told by its key and its data, as with duplicates.
+        records: sorted by their bytes.
+        by_item: key and data together identify a record, as with duplicates.
     """
 
     def __init__(self, records: Iterator[tuple[bytes, bytes]], *, by_item: bool) -> None:
@@ -344,7 +345,7 @@ class _RecordStream:
 
     @property
     def place(self) -> tuple[bytes, bytes]:
-        """What orders it, and tells it from others."""
+        """The sort key, which also identifies the record."""
         return self.key, self.data if self._by_item else b""
 
     def step(self) -> None:

@@ -1,9 +1,9 @@
-"""What a recovery would cost, from a look at the end of the log and a sample of what recovery reads.
+"""The cost of a recovery, estimated from the end of the log and a sample of the entries that recovery reads.
 
-Read are the last file (recovery begins with it, too), the last CkptEnd, and the first ``SAMPLE_BYTES`` from firstActive
-on, whose entries are decoded as recovery decodes them. The rate of that, on this machine and this log, is the measure:
-each phase takes a multiple of the sample's time for a byte (``_FACTORS``). Records of other sizes, or more
-trees than the cache holds, shift them: the times tell a minute from an hour, not 40 seconds from 50.
+The estimate reads the last file (as recovery does first), the last CkptEnd, and the first ``SAMPLE_BYTES`` from
+firstActive on, whose entries are decoded as recovery decodes them. The sample gives a time per byte for this machine
+and this log; each phase takes a fixed multiple of it (``_FACTORS``). Records of other sizes, or trees larger than the
+cache, change these factors: the estimate distinguishes a minute from an hour, not 40 seconds from 50.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.log.tail import Tail, find_end, find_last_checkpoint
 from engine.storage.base import Storage
 
 SAMPLE_BYTES: Final = 4 << 20
-# CPU time of a phase for a byte, in that of the sample: of a log of 647,000 records of 200 bytes.
+# CPU time per byte of each phase relative to the sample, measured with a log of 647,000 records of 200 bytes.
 _FACTORS: Final = {
     "FIND_LAST_CKPT": 0.06,
     "VERIFY": 0.07,
@@ -37,16 +37,16 @@ _FACTORS: Final = {
 }
 # Before the checkpoint is known the log is read backward from its end; the checkpoint reads trees in memory.
 _READS_NOTHING: Final = "checkpoint flush"
-# Entries of a BIN where nothing was set, and how full nodes of grown trees are (R-TREE-7).
+# The default number of entries in a BIN, and the average fill of nodes in grown trees (R-TREE-7).
 _MAX_ENTRIES: Final = 128
 _FILL: Final = 0.7
-# What a dirty slot takes in a logged BIN beside its key, and a BIN beside its slots.
+# Bytes of a dirty slot in a logged BIN without its key, and of a BIN without its slots.
 _SLOT_BYTES: Final = 14
 _BIN_BYTES: Final = 60
 
 
 class PhaseEstimate(NamedTuple):
-    """A phase: what it reads of the log, and how long that may take."""
+    """A phase: the part of the log that it reads, and its expected time."""
 
     name: str
     from_lsn: int
@@ -59,13 +59,13 @@ class RecoveryEstimate(NamedTuple):
 
     Attributes:
         tail: the end of the log.
-        ckpt_end_lsn, first_active_lsn: of the last checkpoint; NULL_LSN without one.
-        redo_lsn: where redo would start.
+        ckpt_end_lsn, first_active_lsn: LSNs of the last checkpoint; NULL_LSN without one.
+        redo_lsn: start of redo.
         phases: in order.
-        entries, lns: entries that recovery would read, and LNs among them, from the sample.
-        sample_bytes, sample_ms: what was read to know, and how long it took.
-        checkpoint_least_bytes, checkpoint_most_bytes: what the closing checkpoint would write: when the records lie
-            close together in their trees, and when each is in a node of its own.
+        entries, lns: number of entries that recovery would read, and of LNs among them, extrapolated from the sample.
+        sample_bytes, sample_ms: size of the sample, and the time that it took.
+        checkpoint_least_bytes, checkpoint_most_bytes: bytes that the closing checkpoint would write: if the records are
+            close together in their trees, and if each is in a node of its own.
     """
 
     tail: Tail
@@ -95,7 +95,7 @@ class _Sample(NamedTuple):
 
 
 def estimate_recovery(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> RecoveryEstimate:
-    """Estimate; nothing is changed.
+    """Estimate a recovery; nothing is changed.
 
     Raises:
         RefusedError, DamageError: as ``find_end`` and recovery.
@@ -120,7 +120,7 @@ def estimate_recovery(storage: Storage, files: LogFiles, listener: Listener = SI
     phases = [
         PhaseEstimate("FIND_END_OF_LOG", make_lsn(tail.last_file.number, 0), tail.last_file.size_bytes, last_file_ms)
     ]
-    # The last file was checked with the search for its end.
+    # The last file is already checked by the search for the end of the log.
     checked = max(interval - offset_of(tail.end_lsn), 0)
     for name, factor in _FACTORS.items():
         size = checked if name == "VERIFY" else interval
@@ -141,7 +141,7 @@ def estimate_recovery(storage: Storage, files: LogFiles, listener: Listener = SI
         sample_bytes=sample.log_bytes,
         sample_ms=_ms(sample.seconds),
         checkpoint_least_bytes=least,
-        # Trees are no larger than the log that holds them.
+        # Trees cannot be larger than the log that holds them.
         checkpoint_most_bytes=max(min(lns * node, sum(file.size_bytes for file in files.files)), least),
     )
 
@@ -173,7 +173,7 @@ def _sample(storage: Storage, files: LogFiles, start: int, end: int) -> _Sample:
             try:
                 record = item.record()
             except FormatError:
-                # Recovery says so, and stops there.
+                # Recovery would report this and stop.
                 record = None
             if family == LN_FAMILY:
                 lns += 1

@@ -1,8 +1,8 @@
-"""Rollback periods for people: from the log alone, nested, with the records in each.
+"""A readable report of rollback periods: from the log alone, nested, with the records in each.
 
-The log is checked in bulk, which tells whether it holds a rollback at all; most do not. The tracker of recovery builds
-the periods from the whole log, not only from what recovery would read. A log that
-contradicts itself has none; ``refused`` then says why, and the entries are there all the same.
+The bulk check shows whether the log holds a rollback at all; most logs do not. Recovery's tracker builds the periods,
+here from the whole log instead of only the part that recovery reads. If the log contradicts itself there are no
+periods; ``refused`` gives the reason, and the entries are still listed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OFFSET: Final = (1 << _ENTRY_LSN) - 1
 
 
 class RolledBackLN(NamedTuple):
-    """One LN that a period covers."""
+    """An LN in a rollback period."""
 
     lsn: int
     txn_id: int
@@ -48,13 +48,13 @@ class RollbackReport(NamedTuple):
     """The rollbacks of a log.
 
     Attributes:
-        damages: damage that was met in the log.
+        damages: damage in the log.
         rollbacks: rollback entries in log order.
         periods: top-level periods, latest first; their children likewise.
         matchpoint_vlsns: VLSN of the matchpoint, by LSN of the RollbackStart.
         times: time in ms of each rollback entry, by LSN.
         lns: records by LSN of the RollbackStart of the innermost period.
-        refused: why recovery refuses the log; empty when it does not.
+        refused: why recovery refuses the log; empty if it does not.
     """
 
     damages: list[Damage]
@@ -67,7 +67,7 @@ class RollbackReport(NamedTuple):
 
 
 def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener: Listener = SILENT) -> RollbackReport:
-    """Check the log in bulk, and build its rollback periods where it has any.
+    """Check the log in bulk, and build its rollback periods if it has any.
 
     Raises:
         RefusedError, DamageError: the end of the log cannot be found.
@@ -124,7 +124,7 @@ def _rollbacks(storage: Storage, files: LogFiles, holding: list[LogFile]) -> Ite
 
 
 def _commits(storage: Storage, files: LogFiles, rollbacks: list[RollbackEntry]) -> Iterator[tuple[int, int]]:
-    """LSN and transaction of the Commits that may lie in a period: where nothing ended the transaction otherwise."""
+    """LSN and transaction of Commits that may be in a period: the final ends of their transactions."""
     low = min(entry.record.matchpoint_lsn for entry in rollbacks)
     ends: dict[int, tuple[int, bool]] = {}
     for item in scan_log(storage, files, types=TXN_FATES, start=low & ~_OFFSET).entries():
@@ -135,7 +135,7 @@ def _commits(storage: Storage, files: LogFiles, rollbacks: list[RollbackEntry]) 
 
 
 def _register(tracker: RollbackTracker, rollbacks: list[RollbackEntry], storage: Storage, files: LogFiles) -> str:
-    """Hand the entries to the tracker, latest first, as pass 3 of recovery does; what it objects to, or nothing."""
+    """Pass the entries to the tracker, latest first, as pass 3 of recovery does; returns its objection, or ""."""
     events: list[tuple[int, int | None]] = [*_commits(storage, files, rollbacks)]
     records = {entry.lsn: entry.record for entry in rollbacks}
     events += [(lsn, None) for lsn in records]
@@ -148,7 +148,7 @@ def _register(tracker: RollbackTracker, rollbacks: list[RollbackEntry], storage:
                 tracker.register_start(record, lsn)
             elif record is not None:
                 tracker.register_end(record, lsn)
-        # A RollbackStart in a file that the cleaner has deleted is not missed.
+        # Ignore a RollbackEnd whose RollbackStart the cleaner has deleted.
         tracker.finish(files.files[0].number << _ENTRY_LSN)
     except DamageError as error:
         return f"{error.what} at {error.lsn}"
@@ -156,14 +156,14 @@ def _register(tracker: RollbackTracker, rollbacks: list[RollbackEntry], storage:
 
 
 def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dict[int, list[RolledBackLN]]:
-    """The LNs of each period: those of the transactions that the innermost period around them lists."""
+    """The LNs of each period: an LN belongs to the innermost period that lists its transaction."""
     found: dict[int, list[RolledBackLN]] = {}
     periods = sorted(tracker.walk(), key=lambda period: period.matchpoint_lsn)
     low = min((period.matchpoint_lsn for period in periods), default=NULL_LSN)
     high = max((period.start_lsn for period in periods), default=NULL_LSN)
     wanted = frozenset().union(*(period.active_txn_ids or () for period in periods))
     choose = Selection(from_lsn=low, to_lsn=high, txns=wanted)
-    # Without ids nothing would be left out.
+    # An empty set of ids would select everything.
     items = scan_log(storage, files, start=low & ~_OFFSET).stretches() if wanted else iter(())
     for item in choose.chosen(items):
         if not isinstance(item, LogEntry):
@@ -181,5 +181,5 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
 
 
 def matchpoint_vlsn(report: RollbackReport, period: RollbackPeriod) -> int:
-    """VLSN of a period's matchpoint; NULL_VLSN when its RollbackStart is gone."""
+    """VLSN of a period's matchpoint; NULL_VLSN if its RollbackStart is missing."""
     return report.matchpoint_vlsns.get(period.start_lsn, NULL_VLSN)

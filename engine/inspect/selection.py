@@ -1,15 +1,14 @@
 """Choosing entries: the filters of ``dump-log``.
 
-Criteria of different kinds are ANDed, values of one kind ORed. A body is decoded only when a criterion asks for it.
-Most
-criteria look at one entry; three need to know the log as a whole, and ``prepare`` finds that out first:
+Criteria of different kinds are ANDed, values of one kind are ORed. A body is decoded only if a criterion needs it. Most
+criteria apply to a single entry. Three depend on the whole log; ``prepare`` reads it first for them:
 
-* database names, which NameLN entries give (every id that a name ever had counts). A number that is no name of a
-  database is an id, and ``id:7`` always is one: frontends give their databases names of digits;
-* rollback periods, for ``rolled_back``: an entry is rolled back when it lies in a period and its transaction was active
-  there (R-RB-4), whether or not its INVISIBLE bit is set already;
-* times. LNs carry none. ``since`` begins after the last entry with a time before it, so that the LNs of the first
-  transaction that ended in the range are in; ``until`` ends before the first entry with a time after it.
+* database names, which NameLN entries give (every id that a name ever had counts). A number that is not the name of a
+  database is an id, and ``id:7`` is always an id, because frontends name databases with digits;
+* rollback periods, for ``rolled_back``: an entry is rolled back if it is in a period that lists its transaction as
+  active (R-RB-4), whether or not its INVISIBLE bit is already set;
+* times. LNs carry none. ``since`` begins after the last entry with an earlier time, so that the LNs of the first
+  transaction that ended in the range are included; ``until`` ends before the first entry with a later time.
 """
 
 from __future__ import annotations
@@ -53,24 +52,24 @@ _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, Rol
 
 _DATABASE_ID: Final = re.compile(r"(id:)?(-?[0-9]{1,19})")
 
-# No file has this number: nothing is wanted.
+# No file has this number, so nothing is selected.
 _NO_FILES: Final = frozenset((-1,))
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries are wanted; empty and None mean no limit.
+    """The wanted entries; empty and None mean no limit.
 
     Attributes:
-        from_lsn, to_lsn: the first and the last entry, both included; NULL_LSN is no limit.
+        from_lsn, to_lsn: the first and the last entry, inclusive; NULL_LSN means no limit.
         files: file numbers.
-        vlsns: first and last VLSN, either None.
+        vlsns: first and last VLSN; None for no limit.
         types: type numbers.
         txns, nodes: ids.
-        dbs: database ids; ``db_names``, names or ids as they were typed, are turned into ids by ``prepare``.
+        dbs: database ids; ``prepare`` resolves ``db_names`` (names or ids as typed) and adds them.
         keys, key_prefixes: of LNs.
         provisional: states.
-        replicated, invisible, rolled_back: only such entries.
+        replicated, invisible, rolled_back: select only such entries.
         since_ms, until_ms: times, turned into LSNs by ``prepare``.
         periods: matchpoint, RollbackStart and active transactions of each rollback period, from ``prepare``.
     """
@@ -99,7 +98,7 @@ class Selection:
         return self == Selection()
 
     def prepare(self, storage: Storage, files: LogFiles) -> Selection:
-        """Look up in the log what single entries do not tell.
+        """Resolve the criteria that depend on the whole log.
 
         Raises:
             NotFoundError: no database ever had one of the names.
@@ -124,7 +123,7 @@ class Selection:
     def chosen(self, items: Iterable[Stretch | LogEntry | Damage]) -> Iterator[LogEntry | Damage]:
         """The wanted entries of a pass, and all damage. Only for a prepared selection.
 
-        Types and raw fields decide what cannot be wanted; entries are made of the rest, and ``matcher`` decides.
+        Types and raw fields exclude most entries; ``matcher`` decides about the rest after decoding.
         """
         wanted, actions, sieve = self.matcher(), self._actions(), self._byte_filter()
         for item in items:
@@ -139,7 +138,7 @@ class Selection:
                 yield item
 
     def _actions(self) -> list[int]:
-        """What ``Stretch.positions`` keeps: the types that can be wanted."""
+        """The types that ``Stretch.positions`` keeps: those that can be wanted."""
         types = set(self.types or BY_NUMBER)
         if self.txns:
             types &= TRANSACTIONAL
@@ -179,7 +178,7 @@ def _header_tests(s: Selection) -> list[Test]:
     if s.types:
         tests.append(lambda e: e.type_number in s.types)
     if s.vlsns is not None:
-        # From 1 on: entries outside the stream have a negative number and never match.
+        # VLSNs start at 1; entries outside the stream have a negative number and never match.
         low, high = s.vlsns[0] or 1, s.vlsns[1] if s.vlsns[1] is not None else (1 << 63) - 1
         tests.append(lambda e: low <= e.vlsn <= high)
     if s.provisional:
@@ -207,7 +206,7 @@ def _body_tests(s: Selection) -> list[Test]:
 
 
 def txn_of(entry: LogEntry) -> int | None:
-    """The transaction that an entry belongs to, None when it belongs to none or cannot be decoded."""
+    """The transaction of an entry; None if it has none or cannot be decoded."""
     if entry.type_number not in TRANSACTIONAL:
         return None
     record = _record(entry)
@@ -217,7 +216,7 @@ def txn_of(entry: LogEntry) -> int | None:
 
 
 def db_of(entry: LogEntry) -> int | None:
-    """The database that an entry belongs to, None when it belongs to none or cannot be decoded."""
+    """The database of an entry; None if it has none or cannot be decoded."""
     if entry.type_number not in LNS and entry.type_number not in NODE_ENTRIES:
         return None
     record = _record(entry)
@@ -226,7 +225,7 @@ def db_of(entry: LogEntry) -> int | None:
 
 
 def time_of(entry: LogEntry) -> int | None:
-    """The time (ms) that an entry carries, or None."""
+    """The time (ms) in an entry, or None."""
     if entry.type_number not in TIMED_ENTRIES:
         return None
     record = _record(entry)
@@ -257,7 +256,7 @@ def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
 
 def _record(entry: LogEntry) -> Record | None:
     try:
-        # No filter asks for slots, which are most of a node.
+        # No filter needs slots, which make up most of a node.
         if entry.type_number in NODES:
             return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
         return entry.record()
@@ -279,11 +278,11 @@ def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
 
 
 def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) -> frozenset[int]:
-    """The ids that databases have, or had, whose names or ids are given.
+    """The current and former ids of databases given by name or id.
 
     Arguments:
-        records: all NameLNs of the log, others may be among them.
-        root: the environment, for the message.
+        records: all NameLNs of the log; other LNs are ignored.
+        root: the path of the environment, for the error message.
 
     Raises:
         NotFoundError: no database ever had one of the names.
@@ -298,7 +297,7 @@ def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) 
             if name in names:
                 ids.add(record.content.db_id)
     unknown = [name for name in names if name not in known]
-    # An id also finds what is left of a database that was removed, and whose name the cleaner has taken away.
+    # An id also selects the remains of a removed database whose NameLNs the cleaner has deleted.
     ids.update(int(name) for name in unknown if _DATABASE_ID.fullmatch(name))
     missing = [name for name in unknown if not _DATABASE_ID.fullmatch(name)]
     if missing:
@@ -335,7 +334,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
             if high == NULL_LSN:
                 return replace(ready, files=_NO_FILES)
             break
-        # The range begins with the entry after the last one that is too early.
+        # The range begins after the last entry that is too early.
         if behind_early:
             low, behind_early = item.lsn, False
         if time is not None and s.since_ms is not None and time < s.since_ms:
@@ -343,7 +342,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
         previous = item.lsn
     if s.since_ms is not None:
         if behind_early:
-            # Everything is older than asked for.
+            # All entries are older than ``since``.
             return replace(ready, files=_NO_FILES)
         ready = replace(ready, from_lsn=max(s.from_lsn, low))
     if high != NULL_LSN:
@@ -352,7 +351,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
 
 
 def _first_file_for(s: Selection, storage: Storage, files: LogFiles) -> int:
-    """Where to begin looking: the last file whose successor was made before ``since``."""
+    """Where to start reading for ``since``: the last file that was created before it."""
     if s.since_ms is None:
         return NULL_LSN
     first = NULL_LSN

@@ -1,7 +1,7 @@
 """Counting a log by type, file, database or transaction (``dump-log --stats``; DbPrintLog -S, R-UTIL-13).
 
-By type and by file nothing needs to be decoded, and without a selection ``check_file`` counts in bulk. Everything else
-is counted entry by entry. Per-file results are merged, so several processes can count.
+Counts by type and by file need no decoding; without a selection ``check_file`` computes them in bulk. Other counts are
+made entry by entry. Per-file results are merged, so several processes can count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class Totals(NamedTuple):
 
     Attributes:
         entries: how many.
-        provisional, before_ckpt_end: how many of them with which state; JE's "provisional count" is the first.
+        provisional, before_ckpt_end: number of entries in each provisional state; JE's "provisional count" is the
+            first.
         total_bytes, least_bytes, most_bytes: sizes with headers.
     """
 
@@ -48,12 +49,12 @@ class Totals(NamedTuple):
         )
 
 
-# The group of an entry: a type number, a file number, a database id, a transaction id; None: belongs to none.
+# The group of an entry: a type number, file number, database id or transaction id; None if it belongs to none.
 Group = int | None
 
 
 class FileStats(NamedTuple):
-    """The counts of one file, and the damage that was met."""
+    """The counts of one file, and its damage."""
 
     totals: dict[Group, Totals]
     damages: tuple[DamagedStretch, ...]
@@ -80,7 +81,7 @@ def count_file(scan: LogScan, by: str, selection: Selection) -> FileStats:
             damages.append(item)
         elif wanted(item):
             _add(totals, group_of(item), _one(item.total_bytes, item.flags))
-    # The evidence after damage needs all entries, not only the selected ones.
+    # Judging damage needs all entries after it, not only the selected ones.
     seen = scan.check().damages if damages else ()
     return FileStats(totals, seen, scan.head().size_bytes)
 
@@ -99,7 +100,7 @@ def merge(parts: Iterator[FileStats]) -> FileStats:
 
 
 def group_name(by: str, group: Group) -> str:
-    """What a group is called in a table."""
+    """The label of a group in a table."""
     if group is None:
         return "none"
     if by == "type":
@@ -115,7 +116,7 @@ def _from_check(check: FileCheck, by: str) -> dict[Group, Totals]:
 
 
 def _from_pair(pair: int, found: PairTotals) -> Totals:
-    # The upper byte of a pair is the flags.
+    # The upper byte of a pair holds the flags.
     yes, before = _states(pair >> 8, found.entries)
     return Totals(found.entries, yes, before, found.total_bytes, found.least_bytes, found.most_bytes)
 

@@ -1,12 +1,12 @@
-"""Two logs of one group entry by entry: the first VLSN at which their streams are not the same.
+"""Two logs of one group compared entry by entry: the first VLSN at which their streams differ.
 
-Both logs are read once, forward, side by side, in VLSN order. An entry counts when it is visible and not taken back by
-a RollbackStart that follows; the facts of the log (``read_stream``) say which those are. So a log with a rollback that
-was not finished gives the stream that it has after recovery.
+Both logs are read once, forward, side by side, in VLSN order. An entry counts only if it is visible and no later
+RollbackStart rolls it back; the facts of the log (``read_stream``) determine this. So a log with an unfinished rollback
+is compared as it would be after recovery.
 
-Only VLSNs that both nodes should have are compared. A VLSN that one of them lacks within that range is a difference: it
-was cleaned away, or lies in damage. A VLSN that stands twice in one of them is a difference too (JE-LOG-016): which of
-the two holds is not for a comparison to say.
+Only VLSNs that both nodes should have are compared. A VLSN that one node lacks within that range is a difference: its
+entry was cleaned or damaged. A VLSN that occurs twice in one stream is also a difference (JE-LOG-016): a comparison
+cannot decide which entry is valid.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class StreamSide(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The first VLSN at which two streams are not the same.
+    """The first VLSN at which two streams differ.
 
     Attributes:
-        what: ``type``, the part of the content that differs, or which side lacks the VLSN.
+        what: ``type``, the part of the content that differs, or the side that lacks the VLSN.
         one, other: the entries; None on the side that lacks it.
     """
 
@@ -54,12 +54,12 @@ class Difference(NamedTuple):
 
 
 class StreamDiff(NamedTuple):
-    """How far two streams are the same.
+    """The extent to which two streams are equal.
 
     Attributes:
-        first, last: the VLSNs that both should have; NULL_VLSN without one.
-        same: how many were compared and equal, from ``first`` on.
-        difference: the first that is not, or None.
+        first, last: the range of VLSNs that both should have; NULL_VLSN for no common range.
+        same: number of equal entries from ``first`` on.
+        difference: the first difference, or None.
     """
 
     first: int
@@ -69,20 +69,22 @@ class StreamDiff(NamedTuple):
 
     @property
     def gaps(self) -> int:
-        """VLSNs before the difference, or before the end, that neither has: cleaned away, or in files not copied."""
+        """The number of VLSNs before the difference or the end that neither has: cleaned, or in files that were not
+        copied.
+        """
         if self.first == NULL_VLSN:
             return 0
         end = self.last + 1 if self.difference is None else self.difference.vlsn
-        # One that stands twice was compared once.
+        # A duplicated VLSN was compared once.
         return max(0, end - self.first - self.same)
 
 
 def diff_streams(one: StreamSide, other: StreamSide, listener: Listener = SILENT) -> StreamDiff:
-    """Compare two streams where both nodes have them.
+    """Compare two streams in the range that both nodes have.
 
     Arguments:
-        one, other: the environments; their facts are those of ``read_stream``.
-        listener: hears ``compare`` with VLSNs.
+        one, other: the environments, with facts from ``read_stream``.
+        listener: receives ``compare`` steps in VLSNs.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
@@ -123,7 +125,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
 
 
 class _TakenBack:
-    """Which entries a later RollbackStart takes back; asked in log order.
+    """Finds entries that a later RollbackStart rolls back; query it in log order.
 
     Arguments:
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
@@ -131,20 +133,20 @@ class _TakenBack:
 
     def __init__(self, rollbacks: list[tuple[int, int]]) -> None:
         self._ahead: list[tuple[int, int]] = []
-        # Backward: at each place the lowest matchpoint of all RollbackStarts after it counts.
+        # Go backward, because at each place the lowest matchpoint of all later RollbackStarts counts.
         for lsn, matchpoint in reversed(rollbacks):
             lowest = min(matchpoint, self._ahead[-1][1]) if self._ahead else matchpoint
             self._ahead.append((lsn, lowest))
 
     def has(self, entry: LogEntry) -> bool:
-        """Whether the entry is taken back."""
+        """Whether a later RollbackStart rolls the entry back."""
         while self._ahead and self._ahead[-1][0] < entry.lsn:
             self._ahead.pop()
         return bool(self._ahead) and entry.vlsn > self._ahead[-1][1]
 
 
 def _repeated(here: LogEntry | None, there: LogEntry | None, before: int) -> Difference | None:
-    """A VLSN that is not after the one that was compared before."""
+    """A VLSN that is not greater than the previous one."""
     if here is not None and here.vlsn <= before:
         return Difference(here.vlsn, TWICE_HERE, here, None)
     if there is not None and there.vlsn <= before:
@@ -163,7 +165,7 @@ def _compare(here: LogEntry | None, there: LogEntry | None) -> Difference | None
     try:
         what = first_difference(_content(here), _content(there))
     except FormatError:
-        # What cannot be decoded may still be the same on both.
+        # Undecodable entries may still be equal on both nodes.
         what = "body" if here.body != there.body else ""
     return Difference(here.vlsn, what, here, there) if what else None
 

@@ -1,14 +1,14 @@
-"""What the control entries of a log say: the operator's first question about an environment.
+"""A summary of the control entries of a log, for an operator's first look at an environment.
 
-The log is read from its end. The last file is scanned whole: the log ends at the first place in it where no good entry
-begins, whatever follows that (R-LOG-31). If it holds no CkptEnd up to there, the files before it are looked at
-until one does (R-REC-4). What recovery would have to do lies between the
-firstActive LSN of that checkpoint and the end (R-REC-10); it is read once, forward.
+The log is read from its end. The last file is scanned whole: the log ends at the first place where no good entry
+begins, whatever follows (R-LOG-31). If the file holds no CkptEnd up to there, earlier files are searched for one
+(R-REC-4). Recovery would process the range from firstActive of that checkpoint to the end (R-REC-10); the survey reads
+it once, forward.
 
 Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
 CkptEnd, its invoker is "close": the environment was closed cleanly and recovery has nothing to do. A closing JE may
-write utilization, expiration and reserved-file records after that CkptEnd; they change no data, and JE writes them
-again where they are missing.
+write utilization, expiration and reserved-file records after that CkptEnd; they change no data, and JE rewrites them if
+they are missing.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ class Survey(NamedTuple):
     Attributes:
         last_lsn: the last entry of the log.
         end_of_log: LSN after it.
-        tail: the bytes from there to the end of the file, which are not entries or follow bytes that are not; or None.
-        closed_cleanly: the last thing that was written is the checkpoint of a close.
+        tail: damage from the end of the log to the end of the file, or None.
+        closed_cleanly: the log ends with the checkpoint of a close.
         partial_checkpoint: LSN of a CkptStart after the last CkptEnd, or NULL_LSN.
-        replicated: the root says that the environment is replicated.
-        first_vlsn, last_vlsn: of the visible entries of the log.
-        damages: stretches of damage that were met on the way; a tail with nothing durable in it does not count.
-        reserved: files that the cleaner has given up and that are still there; none when they were not looked for.
-        lost_ends: last entries of files, as the file after each names them, that are not there.
-        lock_holder: pid of the process that has the environment open for writing (0: not named), or None.
+        replicated: the root marks the environment as replicated.
+        first_vlsn, last_vlsn: VLSN range of the visible entries of the log.
+        damages: damage in the parts that were read, except a tail that holds nothing durable.
+        reserved: reserved files that still exist; empty if they were not looked for.
+        lost_ends: entries at the ends of files that the header of the next file names but that do not exist.
+        lock_holder: pid of the process that has the environment open for writing (0: unknown), or None.
         marker: why JE refuses to open the environment, or None.
     """
 
@@ -108,8 +108,9 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
     Arguments:
         storage: the environment.
         files: its log files.
-        quick: read no more than the last CkptEnd needs; ``work`` is None then, and there are no VLSNs and no rollbacks.
-        listener: hears ``read log`` with files.
+        quick: read only what is needed to find the last CkptEnd; ``work`` is then None, and VLSNs and rollbacks are
+            missing.
+        listener: receives ``read log`` steps in files.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
@@ -119,7 +120,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
 
 
 class _End(NamedTuple):
-    """What a scan for the last checkpoint found."""
+    """The result of a search for the last checkpoint."""
 
     checkpoint: CheckpointSurvey | None
     partial: int
@@ -139,13 +140,14 @@ class _Surveyor:
         self._damages: list[Damage] = []
 
     def run(self, quick: bool) -> Survey:
-        """Collect everything, or what is near the end of the log."""
+        """Collect everything, or only the data near the end of the log."""
         files = self._files.files
         last_lsn, end, last_time, tail = self._end_of_log()
         control = self._last_checkpoint(last_lsn)
         counter = None if quick else self._work(control.checkpoint, end)
         replicated = control.root is not None and bool(control.root.flags & ENV_REPLICATED)
-        # Without a root it is not known; without replication there is nothing to look for in the whole log.
+        # Search for VLSNs only if the root is missing or marked as replicated; otherwise the search would read the
+        # whole log in vain.
         looks = (replicated or control.root is None) and not quick
         first_vlsn, last_vlsn = self._vlsns(last_lsn, end) if looks else (NULL_VLSN, NULL_VLSN)
         record = control.checkpoint.record if control.checkpoint else None
@@ -176,11 +178,11 @@ class _Surveyor:
         )
 
     def _file_headers(self) -> tuple[tuple[FileVersions, ...], tuple[int, ...]]:
-        """Runs of files of one version, and last entries that are not there though the next header names them."""
+        """Runs of files with one log version, and last entries that a next header names but that do not exist."""
         runs: list[FileVersions] = []
         lost: list[int] = []
         bad = {file_of(damage.lsn) for damage in self._damages}
-        # What the file after says: its number, and the offset of the last entry before it.
+        # From the next file: its number, and the offset of the last entry before it.
         after, named = -1, 0
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
@@ -197,10 +199,10 @@ class _Surveyor:
         return tuple(reversed(runs)), tuple(reversed(lost))
 
     def _end_of_log(self) -> tuple[int, int, int, Damage | None]:
-        """Last entry, the LSN after it, the newest time met in the last file, the torn tail."""
+        """The last entry, the LSN after it, the newest time in the last file, the torn tail."""
         end_file = self._files.end_file()
         for file in reversed(self._files.files):
-            # A file without an entry after the last one that has some is skipped (R-LOG-30).
+            # Skip empty files at the end of the log (R-LOG-30).
             if file.number > end_file:
                 continue
             last: LogEntry | None = None
@@ -256,17 +258,17 @@ class _Surveyor:
         return _End(checkpoint, found.partial, root_lsn, root, is_last)
 
     def _reserved(self, control: _End, counter: RecoveryWorkCounter) -> tuple[LogFile, ...]:
-        """What the records of the checkpoint say, and those after it."""
+        """Reserved files from the records of the checkpoint and the records after it."""
         known = reserved_files(self._log, control.root) if control.root is not None else set()
         return tuple(file for file in self._files.files if counter.reserved.get(file.number, file.number in known))
 
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> RecoveryWorkCounter:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
-            # The file is gone; what is left of the interval begins in the next one.
+            # The file is gone; the rest of the interval begins in the next one.
             start = make_lsn(file_of(start), 0)
         elif start != NULL_LSN:
-            # It may be damaged, or cut off with the end of its file.
+            # The entry may be damaged, or cut off with the end of its file.
             start = self._log.place_after(start)
         counter = RecoveryWorkCounter(start)
         known = {damage.lsn for damage in self._damages}
@@ -283,7 +285,7 @@ class _Surveyor:
         return counter
 
     def _vlsns(self, last_lsn: int, end: int) -> tuple[int, int]:
-        """First and last VLSN of visible entries: the log is read from both ends only as far as needed."""
+        """First and last VLSN of visible entries, read from both ends of the log only as far as needed."""
         if last_lsn == NULL_LSN:
             return NULL_VLSN, NULL_VLSN
         first = next(_visible_vlsns(self._log.between(end=end).entries()), NULL_VLSN)
@@ -297,7 +299,7 @@ class _Surveyor:
         scan = scan_file(self._storage, self._files.marker, is_last=True, types=frozenset((RESTORE_REQUIRED,)))
         for entry in scan.good_entries():
             return decoded_as(entry, RestoreRequired)
-        # The file alone keeps JE from opening, whatever is in it.
+        # The existence of the file keeps JE from opening, whatever its content.
         return RestoreRequired("unreadable", 0, "")
 
 
@@ -312,7 +314,7 @@ def _newest_time(stretch: Stretch) -> int:
             try:
                 newest = max(newest, txn_end_fields(data, body, body + item_size(data, pos), version)[1])
             except (FormatError, IndexError):
-                # A right checksum does not prove that the body was written rightly.
+                # A matching checksum does not prove that the body is valid.
                 continue
         else:
             newest = max(newest, time_of(stretch.entry_at(pos)) or 0)

@@ -1,13 +1,13 @@
 """VLSNs per log file, and the gaps between them, from the log itself.
 
 VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). There are two ways to get the
-first, the last and the number of a file's:
+first VLSN, the last VLSN and the number of VLSNs of a file:
 
-* ``map_file`` follows headers only, as DbPrintLog -vd does: types, sizes, prevOffsets and the order of VLSNs are seen
-  to, checksums are not. Where anything is out of the ordinary - a broken link, an entry cut off, a rollback - the file
-  is checked in full, so that damage is reported as everywhere else. What it cannot see is damage inside a body.
-* ``gaps_of_file`` checks every byte; where the number does not fit, or where a rollback lies in the file, it reads the
-  file entry by entry for the gaps.
+* ``map_file`` follows headers only, as DbPrintLog -vd does: it checks types, sizes, prevOffsets and the order of VLSNs,
+  but not checksums. If anything is unusual (a broken link, an entry cut off, a rollback), the file is checked in full,
+  so that damage is reported as elsewhere. It does not detect damage inside a body.
+* ``gaps_of_file`` checks every byte. If the number does not fit the range, or the file holds a rollback, it finds the
+  gaps entry by entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.storage.base import Storage
 
 
 class Gap(NamedTuple):
-    """Missing VLSNs ``first`` to ``last``, with the files on both sides."""
+    """Missing VLSNs ``first`` to ``last``, with the file before and the file after them."""
 
     first: int
     last: int
@@ -74,7 +74,8 @@ def vlsn_ends(storage: Storage, files: LogFiles) -> tuple[int, int] | None:
     """First and last VLSN of the visible entries of a log, each file read once at most and only as far as needed.
 
     Returns:
-        NULL_VLSN twice for a log without any; None where damage was met on the way, so that only the entries tell.
+        Both are NULL_VLSN for a log without VLSNs. None if damage was found, so that the log must be read entry by
+        entry.
     """
     end_file = files.end_file()
     known: dict[int, FileVlsns] = {}
@@ -101,7 +102,7 @@ def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
     """The VLSNs of one file and the gaps between them, every entry checked; arguments as for ``map_file``."""
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         check = check_file(reader)
-        # As many as from the first to the last: none is missing.
+        # The number of VLSNs equals the length of their range, so none is missing.
         whole = check.vlsn_count == 0 or check.last_vlsn - check.first_vlsn + 1 == check.vlsn_count
         return _from_check(check, () if whole and not check.rollbacks else _inner_gaps(reader))
 
@@ -121,12 +122,12 @@ def _from_check(check: FileCheck, gaps: tuple[tuple[int, int], ...]) -> FileVlsn
 
 
 def _by_headers(reader: FileReader) -> FileVlsns | None:
-    """Follow the headers of a file; None when anything is out of the ordinary."""
+    """Follow the headers of a file; None if anything is unusual."""
     window, lengths = reader.window, steps(reader.version)
     if any(reader.header_damage(0)):
         return None
     offset = prev = entries = visible = invisible = 0
-    # So that the loop stops at the first VLSN, and it can be noted.
+    # Makes the loop stop at the first VLSN, so that it can be noted.
     first, last = NULL_VLSN, STOP_AT_FIRST
     while offset < window.size_bytes:
         if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
@@ -139,14 +140,15 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
         if stepped:
             offset = base + pos
             continue
-        # The first of the stream, an invisible one, one at the edge of the buffer, or something for a full check.
+        # The loop stopped: the first VLSN, an invisible entry, one at the edge of the buffer, or a reason for a full
+        # check.
         header = _odd_header(window, offset, reader.version, prev)
         if header is None:
             return None
         if is_invisible(header.flags, reader.version):
             invisible += 1
         elif header.flags & REPLICATED:
-            # A VLSN that comes again is a rollback or damage.
+            # A repeated VLSN means a rollback or damage.
             if first != NULL_VLSN and header.vlsn <= last:
                 return None
             first, last = header.vlsn if first == NULL_VLSN else first, header.vlsn

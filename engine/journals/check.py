@@ -1,8 +1,8 @@
-"""What would stop a frontend that replays its journals, or surprise its operator (fe-journals.md 2, 3).
+"""Problems that would stop a frontend's replay, or surprise its operator (fe-journals.md 2, 3).
 
 A frontend loads its newest image, which holds everything up to an id, and replays the journals after it, one by one. It
-stops at an id that is missing and at an operation that it does not know. The largest id it reckons by name and count of
-the last database, so that a hole lets it write over ids, or look for ids that are not there.
+stops at a missing id and at an unknown operation. It computes the largest id from the name and the record count of the
+last database, so a hole makes it overwrite ids, or look for ids that do not exist.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KINDS: Final = {
     UNSEEN: "the log is damaged and was not seen whole; journals that stand intact after the damage are named",
     DESTROYED: "no intact entry of these ids, and later ids stand after the damage of the log",
 }
-# As many single journals as are named of each kind; the others are counted.
+# The number of single journals that are listed per kind; others are only counted.
 MOST_NAMED: Final = 1000
 
 
@@ -54,11 +54,11 @@ class JournalFinding(NamedTuple):
 
     Attributes:
         kind: of ``KINDS``.
-        stops: a frontend that replays stops there.
-        database: where; None when it is no single one.
-        first, last: the ids; None when it is about no ids.
-        code: the operation; None when it is about none.
-        skips: whether StarRocks passes over it when it is told to; None when that is not known.
+        stops: whether replay stops there.
+        database: the database concerned; None if it is not a single one.
+        first, last: the ids concerned, or None.
+        code: the operation concerned, or None.
+        skips: whether StarRocks can be configured to skip it; None if that is unknown.
         text: what is wrong, in words.
     """
 
@@ -73,17 +73,17 @@ class JournalFinding(NamedTuple):
 
 
 class JournalCheck(NamedTuple):
-    """What a check has found.
+    """The result of a check.
 
     Attributes:
-        findings: in the order of ids; of single journals the first ``MOST_NAMED`` of each kind.
-        unnamed: how many more there are.
-        journals: how many were read.
-        padded, padding_bytes: journals with zero bytes after their payload, and how many bytes.
-        undecoded: payloads that no format is known for; they are no findings.
-        image: the image that replay begins from; None without one.
-        replayed: the ids that can be replayed from there; None when not one can be.
-        stops_at: the id at which replay stops; None when it comes to the end.
+        findings: by id; for single journals the first ``MOST_NAMED`` of each kind.
+        unnamed: number of further findings, which are not listed.
+        journals: number of journals read.
+        padded, padding_bytes: number of journals with zero bytes after their payload, and number of these bytes.
+        undecoded: number of payloads in unknown formats; they are not findings.
+        image: the image that replay starts from; None without one.
+        replayed: the ids that can be replayed from there; None if there are none.
+        stops_at: the id at which replay stops; None if it reaches the end.
     """
 
     findings: list[JournalFinding]
@@ -98,7 +98,7 @@ class JournalCheck(NamedTuple):
 
 
 class _Tally:
-    """What was seen of the payloads so far."""
+    """Counts and findings collected so far."""
 
     def __init__(self) -> None:
         self.findings: list[JournalFinding] = []
@@ -124,8 +124,8 @@ def check_journals(
     """Check all journals of one family.
 
     Arguments:
-        product: whose operations are known; None: those of either.
-        image: the id up to which the newest image goes; None when it is not known.
+        product: the product whose operations count as known; None: the operations of both.
+        image: the id up to which the newest image goes; None if unknown.
     """
     tally = _Tally()
     for extent in extents.databases:
@@ -134,7 +134,7 @@ def check_journals(
         tally.findings += _of_passage(after, passage)
     if image is not None:
         tally.findings += _of_image(extents, image)
-    # StarManager's journals have codes of their own, which are not listed.
+    # StarManager's journals have their own codes, which no table lists.
     codes = frozenset(NAMES[product]) if product is not None else frozenset().union(*NAMES.values())
     progress = Progress(listener, "journals", extents.journals, 1 << 14)
     reader = JournalReader(env, extents)
@@ -201,7 +201,9 @@ def _of_image(extents: JournalExtents, image: int) -> Iterator[JournalFinding]:
 
 
 def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFinding]:
-    """What the log holds and recovery does not see. Replay does not stop there: the frontend comes up without it."""
+    """Findings about journals after damage, where recovery does not read. Replay does not stop there: the frontend
+    comes up without it.
+    """
     if env.unseen is None:
         return
     unseen = reader.unseen
@@ -245,7 +247,9 @@ def _finding(
 def _read_all(
     reader: JournalReader, tally: _Tally, codes: frozenset[int] | None, product: str | None, progress: Progress
 ) -> None:
-    """Read every journal; of most only that they are what nearly all are: JSON with its length, and zeros after it."""
+    """Read every journal; nearly all need only a quick test for the usual form: JSON with its length, and zeros after
+    it.
+    """
     try:
         for database, raw in reader.raw():
             value = raw.value
@@ -271,7 +275,7 @@ def _read_all(
                 )
                 tally.add(_finding(OPERATION, text, database, raw.id, raw.id, code=code))
     except JetoolError as error:
-        # What cannot be read stops a frontend, too; what comes after it is not seen here.
+        # An unreadable journal also stops a frontend; journals after it are not checked.
         tally.add(_finding(UNREADABLE, f"a journal cannot be read: {error}"))
 
 
@@ -287,7 +291,7 @@ def _padding(tally: _Tally, database: str, raw: RawJournal, rest: bytes, product
 
 
 def _look(tally: _Tally, database: str, raw: RawJournal, product: str | None) -> None:
-    """A journal that is not of the ordinary form."""
+    """Check a journal that does not have the usual form."""
     try:
         code, payload = decode_journal(raw.value)
     except FormatError:
@@ -306,7 +310,7 @@ def _look(tally: _Tally, database: str, raw: RawJournal, product: str | None) ->
 
 
 def _claims_json(value: bytes) -> bool:
-    """Whether a payload that could not be read has a length before it, and JSON after that."""
+    """Whether an unreadable payload begins with a length and an opening bracket of JSON."""
     length = int.from_bytes(value[2:6], "big", signed=True) if len(value) > 6 else 0
     return length > 0 and value[6:7] in (b"{", b"[")
 

@@ -1,12 +1,12 @@
-"""Several nodes side by side: where their journals part, and which of them to start from (fe-journals.md 5).
+"""Comparing several nodes: where their journals diverge, and which node to start from (fe-journals.md 5).
 
-All nodes of a group have the same journals up to a point. A node that was cut off has fewer; two that were masters
-without knowing of each other have different ones from some id on: a **fork**. A journal is the same when operation and
-payload are: zero bytes at the end do not count, since a node may have been restored by another release.
+All nodes of a group have the same journals up to a point. A node that was cut off has fewer. Two nodes that were
+masters at the same time have different journals from some id on: a **fork**. Two journals are equal if operation and
+payload are equal. Zero bytes at the end do not count, since another release may have restored a node.
 
-To start from is the node whose journals the most nodes have; of several the one that has seen the most masterships, and
-then the one with the largest id; an observer only if there is no other. That is the order of the vendors' procedures
-for a lost quorum.
+Start from the node whose journals agree with the most nodes; among equals from the one that lacks the fewest ids, then
+the one with the highest epoch, then the one with the largest id. An observer is chosen only if there is no other node.
+The vendors' procedures for a lost quorum use the same order.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class DivergencePoint(NamedTuple):
     """Where two nodes part.
 
     Attributes:
-        common: the last id that both have and up to which all is the same, or None.
-        fork: the first id that differs; None when one is a beginning of the other.
-        missing: the first id that only one of them has, where both should; None without such a hole.
-        lacks: how many of these ids the one lacks, and how many the other: up to the fork.
+        common: the last id up to which both have the same journals, or None.
+        fork: the first id that differs; None for no difference.
+        missing: the first id in the common range that only one of them has; None without such a hole.
+        lacks: number of such ids up to the fork that the one lacks, and that the other lacks.
     """
 
     common: int | None
@@ -46,13 +46,13 @@ class DivergencePoint(NamedTuple):
 
 
 class NodeStanding(NamedTuple):
-    """One node beside the one to start from.
+    """A node compared with the node to start from.
 
     Attributes:
-        node: which of the nodes.
-        parting: where it parts from the node to start from.
-        behind: journals of the node to start from that this one lacks, or has others for.
-        own: journals that only this node has, or has others for.
+        node: index of the node.
+        parting: where it diverges from the node to start from.
+        behind: number of journals of the node to start from that this one lacks or has in another version.
+        own: number of journals that only this node has, or has in another version.
     """
 
     node: int
@@ -65,9 +65,9 @@ class JournalComparison(NamedTuple):
     """Nodes side by side.
 
     Attributes:
-        start: which of the nodes to start from.
-        nodes: every node beside it, in the order in which they were given.
-        followers: how many nodes have the beginning of its journals, itself included.
+        start: index of the node to start from.
+        nodes: every node compared with it, in the given order.
+        followers: number of nodes without a fork from it, itself included.
     """
 
     start: int
@@ -76,7 +76,7 @@ class JournalComparison(NamedTuple):
 
 
 def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) -> JournalComparison:
-    """Compare nodes; the listener hears ``journals``.
+    """Compare nodes; the listener receives ``journals`` steps.
 
     Raises:
         DamageError: a journal cannot be read.
@@ -99,7 +99,7 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
         return sum(between(one, other).fork is None for other in range(count))
 
     def rank(one: int) -> tuple[bool, int, int, int, int]:
-        # A node that lacks an id stops there, whatever it has after that.
+        # A frontend's replay stops at a missing id, whatever comes after it.
         holes = sum(between(one, other).lacks[0] for other in range(count))
         return nodes[one].may_lead, followers(one), -holes, nodes[one].epoch, nodes[one].last
 
@@ -107,7 +107,7 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
     standings = []
     for other in range(count):
         parting = between(start, other)
-        # Up to here both have been read.
+        # The last id that was compared.
         base = parting.fork - 1 if parting.fork is not None else min(nodes[start].last, nodes[other].last)
         own, behind = (
             lacks + max(nodes[node].last - max(base, nodes[node].first - 1), 0)
@@ -118,7 +118,7 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
 
 
 def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) -> DivergencePoint:
-    """Where two nodes part: the journals that both should have, in order."""
+    """Where two nodes diverge, comparing the journals that both should have in order."""
     first, last = max(one.first, other.first), min(one.last, other.last)
     common = missing = None
     lacks = [0, 0]
@@ -135,7 +135,7 @@ def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) ->
                 common = left.id
             left, right = next(lefts, None), next(rights, None)
             continue
-        # Only one of them has the lower of the two; what comes after it is compared all the same.
+        # Only one node has the lower id; the comparison continues after it.
         if right is None or (left is not None and left.id < right.id):
             assert left is not None
             missing = left.id if missing is None else missing
@@ -149,7 +149,7 @@ def part(one: NodeJournals, other: NodeJournals, listener: Listener = SILENT) ->
 
 
 def _in_order(reader: JournalReader, first: int, last: int) -> Iterator[RawJournal]:
-    """Each id once, ascending: where databases overlap, ids that were passed are left out."""
+    """Yield each id once, ascending: where databases overlap, repeated ids are skipped."""
     seen = first - 1
     for _, raw in reader.raw(first, last):
         if raw.id > seen:

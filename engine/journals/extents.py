@@ -1,6 +1,6 @@
 """The journal databases of an environment, from the keys of their bottom nodes alone: no journal is read.
 
-A node's keys are ascending, so its ids are consecutive when the last is as far from the first as there are keys: a
+The keys of a node ascend, so its ids are consecutive if the last minus the first equals the number of keys minus one: a
 million journals take as many steps as there are nodes.
 """
 
@@ -18,19 +18,19 @@ from engine.db.scan import live_slots
 from engine.errors import NotFoundError
 from engine.tree.database_state import DatabaseState
 
-# As many holes as are listed one by one; the others are counted.
+# The number of holes that are listed; others are only counted.
 MOST_HOLES: Final = 1000
 
 
 class IdRange(NamedTuple):
-    """Ids from the first to the last, both inclusive."""
+    """A range of ids that includes both ends."""
 
     first: int
     last: int
 
     @property
     def length(self) -> int:
-        """How many ids that are."""
+        """The number of ids."""
         return self.last - self.first + 1
 
 
@@ -39,14 +39,14 @@ class JournalExtent(NamedTuple):
 
     Attributes:
         family: ``FAMILIES``.
-        name_id: the id that its name says it begins with.
+        name_id: the first id according to its name.
         first, last: the first and the last id; None when there is no journal.
-        journals: how many there are.
-        holes: ids that are missing between first and last; the first ``MOST_HOLES`` of them.
-        missing: how many ids are missing there.
-        wrong_keys: keys that are no ids.
-        size_bytes: their entries in the log, as far as the nodes know the sizes.
-        first_lsn, last_lsn: where the first and the last journal stand.
+        journals: number of journals.
+        holes: missing ranges of ids between first and last; at most ``MOST_HOLES``.
+        missing: number of missing ids.
+        wrong_keys: number of keys that are not ids.
+        size_bytes: size of their log entries, as far as the nodes record sizes.
+        first_lsn, last_lsn: LSNs of the first and the last journal.
     """
 
     name: str
@@ -67,9 +67,9 @@ class Passage(NamedTuple):
     """How a journal database follows the one before it.
 
     Attributes:
-        hole: ids between the two that neither has, or None.
-        overlap: ids that both should have, by the name of the later one, or None.
-        by_count: the name that a roll would have given, name and count of the one before it; None when it is right.
+        hole: ids between the two databases that neither has, or None.
+        overlap: ids of the earlier database at or above the later one's name, or None.
+        by_count: the name expected from the name and count of the earlier database; None if the name is as expected.
     """
 
     hole: IdRange | None
@@ -86,12 +86,12 @@ class JournalExtents(NamedTuple):
 
     @property
     def first(self) -> int | None:
-        """The first id, as the product reckons it: the smallest name."""
+        """The first id as the product determines it: the smallest name."""
         return self.databases[0].name_id if self.databases else None
 
     @property
     def last(self) -> int | None:
-        """The last id that is there."""
+        """The last existing id."""
         return max((one.last for one in self.databases if one.last is not None), default=None)
 
     @property
@@ -101,14 +101,14 @@ class JournalExtents(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """The records of ``epochDB``: how many, and the highest epoch; 0 without one."""
+    """The records of ``epochDB``: their number and the highest epoch; 0 without one."""
 
     records: int
     highest: int
 
 
 def read_extents(env: Environment) -> tuple[JournalExtents, ...]:
-    """The journal databases, by family; a family that is not there is left out.
+    """The journal databases, by family; absent families are left out.
 
     Raises:
         NotFoundError: there is no journal database.
@@ -130,7 +130,7 @@ def read_extents(env: Environment) -> tuple[JournalExtents, ...]:
 
 
 def read_epochs(env: Environment) -> Epochs:
-    """The masterships that an environment has seen."""
+    """The epochs recorded in an environment."""
     if EPOCHS not in env.database_names():
         return Epochs(0, 0)
     with env.open_database(EPOCHS) as db:
@@ -149,7 +149,7 @@ def _family(env: Environment, family: str, names: list[tuple[int, str]]) -> Jour
 
 
 def _passage(before: JournalExtent, after: JournalExtent) -> Passage:
-    """How one database follows another: by what is in them, and by what the product makes of name and count."""
+    """How one database follows another, by their contents and by the name that the product computes."""
     end = before.name_id - 1 if before.last is None else before.last
     by_count = before.name_id + before.journals
     return Passage(
@@ -197,7 +197,7 @@ def _gaps(keys: list[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _note(holes: list[IdRange], before: int, after: int) -> int:
-    """Note the hole between two ids; how many ids it has. Of keys out of order, or twice, nothing is missing."""
+    """Note the hole between two ids; returns its length. Keys out of order or repeated leave no hole."""
     hole = IdRange(before + 1, after - 1)
     if hole.length > 0 and len(holes) < MOST_HOLES:
         holes.append(hole)

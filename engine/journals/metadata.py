@@ -12,7 +12,7 @@ _LONGEST: Final = 1 << 16
 
 
 def read_metadata(images: Storage) -> FrontendFiles | None:
-    """The contents of the directory ``image``; None without the directory.
+    """The facts from the directory ``image``; None if it does not exist.
 
     Raises:
         StorageError: a file cannot be read.

@@ -1,8 +1,8 @@
-"""Journals by id: what they hold, where they stand in the log, and when they were committed.
+"""Reading journals by id: their content, LSN and commit time.
 
-The time of a journal is that of the Commit of its transaction, which stands soon after it in the log. A journal that
-the cleaner has moved has no transaction any more: its time is that of the **clock**, the newest journal before it that
-holds a time (a master writes one every ten seconds or so).
+The time of a journal is the time of its transaction's Commit, which follows soon after it in the log. A journal that
+the cleaner has moved no longer has a transaction: its time is taken from the **clock**, the latest journal before it
+that holds a time (a master writes one about every ten seconds).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 
-# How far after a journal its Commit is looked for, and how far before it the clock.
+# Limits of the search for a Commit after a journal, and for a clock journal before it.
 _COMMIT_WITHIN: Final = 20_000
 _CLOCK_WITHIN: Final = 4096
-# A pass that is this near is read on instead of being started again.
+# If the current pass is at most this far away, continue it instead of starting a new one.
 _READ_ON_BYTES: Final = 4 << 20
 _MOST_TIMES: Final = 50_000
 _WHOLE: Final = (1 << 63) - 1
 
 
 class RawJournal(NamedTuple):
-    """A journal as it is stored: its id, its value, where it stands."""
+    """A journal as it is stored: its id, value and LSN."""
 
     id: int
     value: bytes
@@ -47,15 +47,15 @@ class RawJournal(NamedTuple):
 
 
 class FoundJournal(NamedTuple):
-    """A journal with its surroundings.
+    """A journal with its database, LSN, transaction and time.
 
     Attributes:
         database: its database.
         journal: None when the value is too short for one.
-        txn: the transaction that wrote it; None when the log does not say it any more.
+        txn: the transaction that wrote it; None if the log no longer records it.
         vlsn: NULL_VLSN outside a stream.
-        time_ms: when it was committed, or what the clock said; None when neither is known.
-        seen: recovery sees it. False: it stands after damage in the log, or its Commit does (``unseen``).
+        time_ms: commit time, or the time of the clock; None if neither is known.
+        seen: recovery sees it. False: the journal or its Commit comes after damage in the log (``unseen``).
     """
 
     id: int
@@ -84,13 +84,13 @@ class JournalReader:
         self._commits = CommitTimes(env)
 
     def raw(self, first: int = 0, last: int = _WHOLE) -> Iterator[tuple[str, RawJournal]]:
-        """Journals of a range of ids, as stored, in the order of the databases; keys that are no ids are left out.
+        """Journals of a range of ids, as stored, in the order of the databases; keys that are not ids are left out.
 
         Raises:
             DamageError: a journal cannot be read.
         """
         low, high = journal_key(max(first, 0)), journal_key(min(max(last, -1) + 1, _WHOLE))
-        # A database may go on beyond the name of the next one: all that begin early enough are looked at.
+        # A database may extend beyond the next one's name, so every database that overlaps the range is read.
         for extent in self._extents.databases:
             if extent.first is None or extent.last is None or extent.first > last or extent.last < first:
                 continue
@@ -99,21 +99,23 @@ class JournalReader:
                 ends, plain = (comparable_key(state, low), comparable_key(state, high)), state.order.plain
                 for batch in records_between(self._env.engine, state, *ends):
                     for key, data, lsn in batch:
-                        # A frontend's keys are in the order of bytes; others have a form for comparing.
+                        # A frontend's keys are ordered by bytes; other orders use a comparable form that must be
+                        # converted back.
                         if not plain:
                             key, data = key_and_data(state, key, data)
                         if len(key) == KEY_BYTES:
                             yield extent.name, RawJournal(journal_id(key), data, lsn)
 
     def read(self, first: int, last: int) -> Iterator[FoundJournal]:
-        """Journals of a range of ids with their surroundings."""
+        """Journals of a range of ids, with transactions and times."""
         clock: int | None = None
         asked = False
         for database, raw in self.raw(first, last):
             clock = timestamp_of(raw.value) or clock
             found = self._found(database, raw)
             if found.time_ms is None:
-                # Only now: most journals have a Commit, and the clock may be thousands of journals away.
+                # Search for the clock only when needed: most journals have a Commit, and the clock may be thousands of
+                # journals away.
                 if clock is None and not asked:
                     clock, asked = self.clock_before(raw.id), True
                 found = found._replace(time_ms=clock)
@@ -123,7 +125,7 @@ class JournalReader:
         """One journal.
 
         Raises:
-            NotFoundError: there is no journal of that id.
+            NotFoundError: no journal has that id.
         """
         for found in self.read(wanted, wanted):
             return found
@@ -138,11 +140,11 @@ class JournalReader:
 
     @cached_property
     def unseen(self) -> UnseenJournals | None:
-        """The journals after damage in the log; None when no Commit stands after it."""
+        """The journals after damage in the log; None if no Commit follows the damage."""
         return read_unseen(self._env, self._extents)
 
     def read_unseen(self, first: int, last: int) -> Iterator[FoundJournal]:
-        """Journals of a range of ids that recovery does not see, from the log."""
+        """Journals of a range of ids that recovery does not read, from the log."""
         for one, value in read_values(self._env, self.unseen.between(first, last) if self.unseen is not None else []):
             yield FoundJournal(
                 id=one.id,
@@ -175,9 +177,9 @@ class JournalReader:
         return found.time_ms if found is not None else self.clock_before(wanted)
 
     def first_since(self, time_ms: int) -> int | None:
-        """The first journal that was written at a time or after it, or None.
+        """The first journal written at or after a time, or None.
 
-        Times of journals ascend, so it is found by halving.
+        Times of journals ascend, so a binary search finds it.
         """
         if self._extents.first is None or self._extents.last is None:
             return None
@@ -200,7 +202,7 @@ class JournalReader:
             txn = record.txn_id if isinstance(record, LN) else None
             time = self._commits.of(raw.lsn, txn) if txn is not None else None
         except (DamageError, FormatError):
-            # The value was read another way; what surrounds it is missing then.
+            # The value was read from the tree; only the transaction and time are missing then.
             pass
         return FoundJournal(
             id=raw.id,
@@ -236,7 +238,7 @@ def _decoded(value: bytes) -> Journal | None:
 
 
 class CommitTimes:
-    """When transactions committed, from their Commits, which stand in the log after what they wrote.
+    """Commit times of transactions, from the Commits that follow their writes in the log.
 
     Arguments:
         env: the environment.
@@ -250,7 +252,7 @@ class CommitTimes:
         self._start = self._at = NULL_LSN
 
     def of(self, lsn: int, txn: int) -> int | None:
-        """When the transaction that wrote the entry at an LSN committed; None when its Commit is not near."""
+        """Commit time of the transaction that wrote the entry at an LSN; None if its Commit is not near."""
         found = self._times.get(txn)
         if found is not None:
             return found

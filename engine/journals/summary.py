@@ -1,4 +1,4 @@
-"""The journals of a frontend in a few numbers: for reports over many nodes."""
+"""A summary of a frontend's journals, for reports over many nodes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class JournalSummary(NamedTuple):
 
 
 def summarise(storage: Storage) -> JournalSummary | None:
-    """The journals of an environment; None for one that is no frontend's, or cannot be opened.
+    """Summarise the journals of an environment; None if it is not a frontend's, or cannot be opened.
 
-    It is recovered in memory.
+    The environment is recovered in memory.
     """
     try:
         with Environment(storage, EnvironmentConfig(read_only=True)) as env:
             source = EnvironmentSource(env)
             return _journals(env, product_of(source)) if is_frontend(source.names) else None
     except JetoolError:
-        # Why it cannot be opened is for others to say.
+        # Other checks report why it cannot be opened.
         return None
 
 

@@ -1,10 +1,9 @@
-"""Journals that the log holds and recovery does not see: they stand after damage in its last file (D-5).
+"""Journals that the log holds but recovery does not read, because they come after damage in its last file (D-5).
 
-The log ends at its first bad entry, and what stands intact after it is no part of the environment any more. An
-environment that is opened for writing cuts it off. So the journals there are read from the log itself, by their
-transactions.
+The log ends at its first bad entry; intact entries after it no longer belong to the environment. Opening the
+environment for writing cuts them off. These journals are therefore read from the log itself, by transaction.
 
-Example: journals 1 to 250 are seen, the entry of journal 251 is bad, and 252 to 261 stand after it with their Commits.
+Example: recovery reads journals 1 to 250, the entry of journal 251 is bad, and 252 to 261 follow it with their Commits.
 ``journals`` is 252 to 261, ``destroyed`` is 251, and ``broken_txns`` is 1: the Commit of journal 251 names a bad entry.
 """
 
@@ -31,13 +30,13 @@ _WANTED: Final = USER_LNS | NAME_LNS | TXN_ENDS
 
 
 class UnseenJournal(NamedTuple):
-    """One journal that recovery does not see.
+    """A journal that recovery does not read.
 
     Attributes:
         vlsn: NULL_VLSN outside a stream.
         txn: its transaction; None for a record outside transactions.
-        time_ms: when it was committed; None when its Commit is not in the log.
-        committed: its Commit stands after the damage. False: it stands before the damage and has neither Commit nor
+        time_ms: commit time; None if its Commit is not in the log.
+        committed: its Commit comes after the damage. False: it comes before the damage and has neither Commit nor
             Abort, so the bad bytes may have been its Commit.
     """
 
@@ -51,14 +50,15 @@ class UnseenJournal(NamedTuple):
 
 
 class UnseenJournals(NamedTuple):
-    """The journals of one family that recovery does not see.
+    """The journals of one family that recovery does not read.
 
     Attributes:
         damage_lsn: where the log ends for recovery.
-        journals: ascending by id; an id occurs once, with its latest version.
-        destroyed: ids after the last one that is seen, up to the last of ``journals``, without an intact entry; the
-            first ``MOST_HOLES`` ranges.
-        broken_txns: transactions, of any database, whose Commit stands after the damage and that have a bad entry.
+        journals: ascending by id, only the latest version of each.
+        destroyed: ids between the last one that recovery reads and the last of ``journals`` that have no intact entry;
+            the first ``MOST_HOLES`` ranges.
+        broken_txns: number of transactions (of any database) whose Commit comes after the damage and that have a bad
+            entry.
     """
 
     damage_lsn: int
@@ -72,7 +72,7 @@ class UnseenJournals(NamedTuple):
 
 
 def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | None:
-    """The journals of a family after the damage at which the log ends; None when no Commit stands after it.
+    """The journals of a family after the damage at which the log ends; None if no Commit follows it.
 
     Raises:
         StorageError: a log file cannot be read.
@@ -84,7 +84,7 @@ def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | N
     storage = engine.storage
     log = scan_log(storage, list_log_files(storage), types=_WANTED, marker=True)
     walk = _Walk(env, extents, tail.end_lsn)
-    # A transaction that the damage splits may have begun before the last checkpoint did, but not before this.
+    # A transaction that spans the damage may have begun before the last checkpoint, but not before its firstActive.
     first = recovery.first_active_lsn
     for item in log.between(log.place_after(first) if first != NULL_LSN else NULL_LSN).entries():
         walk.take(item)
@@ -103,7 +103,7 @@ def read_values(env: Environment, journals: list[UnseenJournal]) -> Iterator[tup
 
 
 class _Walk:
-    """Journals by transaction, while the log is read from before the damage to its last byte."""
+    """Collects journals by transaction while the log is read from before the damage to its last byte."""
 
     def __init__(self, env: Environment, extents: JournalExtents, end_lsn: int) -> None:
         self._family = extents.family
@@ -118,7 +118,7 @@ class _Walk:
         self.broken = 0
 
     def take(self, item: LogEntry | Damage) -> None:
-        """The next entry, or stretch of damage, of the log."""
+        """Add the next entry or damage of the log."""
         if isinstance(item, Damage):
             if item.lsn >= self._end_lsn:
                 self._damages.append((item.lsn, item.end_lsn))
@@ -127,16 +127,17 @@ class _Walk:
         if isinstance(record, TxnEnd):
             self._end(item, record)
         elif isinstance(record, LN) and isinstance(record.content, NameLN):
-            # A database that was begun after the damage is in no tree.
+            # A database that was created after the damage is in no tree.
             self._names.setdefault(record.content.db_id, record.key.decode("utf-8", "replace"))
         elif isinstance(record, LN):
             self._ln(item, record)
 
     def result(self) -> tuple[UnseenJournal, ...]:
-        """All that were found, ascending by id."""
+        """The journals found, ascending by id."""
         for journals in self._open.values():
             for one in journals:
-                # After the damage an entry without a Commit is work in flight; before it the Commit may be the damage.
+                # After the damage, an entry without a Commit was uncommitted; before it, the damaged bytes may be its
+                # Commit.
                 if one.lsn < self._end_lsn and one.id > self._last:
                     self._found.setdefault(one.id, one)
         return tuple(self._found[number] for number in sorted(self._found))

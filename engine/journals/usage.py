@@ -1,4 +1,4 @@
-"""What fills the environment: journals and bytes by operation, or by hour."""
+"""The space used by journals: numbers and bytes by operation, or by hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.journals.reader import JournalReader
 BY_OPERATION: Final = "operation"
 BY_HOUR: Final = "hour"
 GROUPINGS: Final = (BY_OPERATION, BY_HOUR)
-# A clock that damage has set: a time after the year 9999 cannot be printed.
+# A damaged clock: a time after the year 9999 cannot be printed.
 _LATEST_MS: Final = 253_402_300_799_999
 _TOLD: Final = (1 << 12) - 1
 
@@ -22,9 +22,9 @@ class JournalUsage(NamedTuple):
     """Journals of one operation, or of one hour.
 
     Attributes:
-        group: the code of the operation (None: too short for one), or the start of the hour in ms (None: before the
-            first journal that holds a time).
-        journals, size_bytes: how many, and the bytes of their values.
+        group: the code of the operation (None: the value is too short), or the start of the hour in ms (None: before
+            the first journal with a time).
+        journals, size_bytes: number of journals, and the size of their values.
         first, last: the first and the last id.
     """
 
@@ -38,11 +38,11 @@ class JournalUsage(NamedTuple):
 def read_usage(
     reader: JournalReader, grouping: str, first: int, last: int, total: int, listener: Listener = SILENT
 ) -> list[JournalUsage]:
-    """Count the journals of a range of ids; the largest first by operation, in order by hour.
+    """Count the journals of a range of ids; operations are sorted by size, largest first, hours by time.
 
     Arguments:
         grouping: of ``GROUPINGS``.
-        total: how many there are about, for progress.
+        total: approximate number of journals, for progress.
     """
     found: dict[int | None, list[int]] = {}
     progress = Progress(listener, "journals", total, 1 << 14)

@@ -1,6 +1,6 @@
-"""Findings as they come in, bounded: a lost file makes the same finding for every slot that leads into it.
+"""Collecting a bounded number of findings: a lost file causes the same finding for every slot that refers into it.
 
-Of one kind in one database the first hundred are kept; the others are counted, and one finding says how many they were.
+Of each kind and database the first hundred are kept. The others are counted, and one finding gives their number.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _NO_KEY: Final = object()
 
 
 class FoundPart(NamedTuple):
-    """What was found in a part of a walk.
+    """The findings of a part of a walk.
 
     Attributes:
-        kept: kind and finding, in their order.
-        seen: how many there were of each kind, in the order in which kinds were met.
+        kept: kinds and findings, in order.
+        seen: number of findings of each kind, in order of first occurrence.
     """
 
     kept: list[tuple[tuple[Rule, str], Finding]]
@@ -57,9 +57,9 @@ class Collector:
 
         Arguments:
             lsn: where the damage is.
-            file: the file concerned, when it is not the one of the LSN.
-            db, key: the database and the key, in comparable form, that are concerned.
-            label: what the database is called, when that is not its name in memory.
+            file: the file concerned, if it is not the file of the LSN.
+            db, key: the database and the key (in comparable form) concerned.
+            label: the name of the database to print, if it differs from the name in memory.
         """
         label = label or (db.label if db is not None else "")
         kept, seen = self._part
@@ -71,17 +71,17 @@ class Collector:
         kept.append(((rule, label), made))
 
     def has_errors(self, db: DatabaseState, but: Collection[Rule] = ()) -> bool:
-        """Whether the part holds damage of a database so far, by other rules than these."""
+        """Whether the part so far has errors of a database by rules other than these."""
         seen = (rule for rule, label in self._part.seen if label == db.label)
         return any(rule.severity == ERROR and rule not in but for rule in seen)
 
     def swap(self, part: FoundPart | None = None) -> FoundPart:
-        """Go on with another part, a new one by default; returns the one until now."""
+        """Switch to another part, by default a new one; returns the previous part."""
         before, self._part = self._part, part or FoundPart([], Counter())
         return before
 
     def join(self, later: FoundPart) -> None:
-        """Take over what a part found that follows in the walk, as if it had been found here."""
+        """Append the findings of the next part of the walk, as if they had been found here."""
         kept, seen = self._part
         counts = Counter(seen)
         for kind, made in later.kept:
@@ -105,10 +105,10 @@ class Collector:
 
 
 def stored_key(db: DatabaseState, key: Key) -> bytes:
-    """The bytes of a key as the log has them."""
+    """The bytes of a key as stored in the log."""
     return key if isinstance(key, bytes) else db.order.unwrap(key)
 
 
 def at(lsn: int) -> str:
-    """A place in words: the LSN, or that the node was never logged."""
+    """A place in words: an LSN, or a note that the node was never logged."""
     return "in memory" if is_null(lsn) else f"at {format_lsn(lsn)}"

@@ -1,17 +1,18 @@
-"""Checking an environment on all levels that were asked for, in one report.
+"""Checking an environment on all requested levels, in one report.
 
-``log`` reads the log from end to end and stops at nothing; ``tail``, which it includes, reads the last file. Where a
-file is missing and the log does not say why, ``log`` walks over the trees too: they alone tell whether it is lost.
+``log`` reads the log from end to end and continues after damage; ``tail``, which it includes, reads the last file. If a
+file is missing and the log does not show why, ``log`` also walks over the trees, because only they show whether the
+file is lost.
 
-``tail`` looks for lost files too, as far as the last checkpoint tells of them (``engine.verify.missing_files``).
+``tail`` also looks for lost files, as far as the last checkpoint shows them (``engine.verify.missing_files``).
 
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
-``space`` include ``tree``, ``data`` includes ``refs``. ``data`` opens the environment for writing too, in memory,
-as ``jetool recover -n`` does. The trees are checked after a recovery that only reads; a writer goes on from there: it
-reads the records of reserved files, takes unfinished transactions back along their chains, finishes removals, opens the
-VLSN index and takes a checkpoint. An entry that contradicts another one on this way is damage too, although each of
-them can be read. Example: the transaction id of one record is changed and its checksum made right, so that the chain of
-an open transaction leads to a record of another one (JE-DATA-006).
+``space`` include ``tree``, ``data`` includes ``refs``. ``data`` also opens the environment for writing, in memory, as
+``jetool recover -n`` does. The trees are checked after a recovery that only reads. A writer does more: it reads the
+records of reserved files, undoes unfinished transactions along their chains, finishes removals, opens the VLSN index
+and takes a checkpoint. Entries that contradict each other in these steps are damage, even if each can be read. Example:
+the transaction id of one record is changed and its checksum made right, so that the chain of an open transaction leads
+to a record of another transaction (JE-DATA-006).
 """
 
 from __future__ import annotations
@@ -62,14 +63,14 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "rep": rep_rules.REP_RULES,
     "secondary": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-SEC")),
 }
-# What every level says first.
+# Rules that are checked at every level, first.
 ALWAYS: Final = (REPAIR_RULE,)
 
-# What a level is about, in the words of the summary; in its order.
+# The name of each level in the summary, in its order.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
 # Codes of damage in trees and records.
 _OF_TREES: Final = ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA")
-# What ``verify_environment`` leaves out; the replicated side has a check of its own (``engine.verify.rep``).
+# A part that ``verify_environment`` does not check; it has its own check (``engine.verify.rep``).
 NOT_REPLICATION: Final = "replication index"
 
 
@@ -92,10 +93,10 @@ def verify_environment(
         levels: of ``LEVELS``.
         jobs: processes that read the log and walk over large trees.
         comparators: sort keys by Java class name.
-        listener: hears ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
-        results: what ``engine.verify.log.check_one`` found in ``files_to_read``, where somebody else has read them.
-        shares: what ``share_of_trees`` has seen, where somebody else has walked over trees.
-        recovered: looks at the recovered environment, also where no tree is walked over.
+        listener: receives ``verify`` steps in bytes and ``trees`` steps in thousandths of databases.
+        results: results of ``engine.verify.log.check_one`` for ``files_to_read``, if other processes have read them.
+        shares: results of ``share_of_trees``, if other processes have walked over the trees.
+        recovered: called with the recovered environment, even if no tree is walked.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read, or it cannot recover the log.
@@ -105,9 +106,9 @@ def verify_environment(
     of_log: list[str] = [level for level in log.LEVELS if level in wanted]
     chosen = files_to_read(files, wanted)
     if of_log and results is None:
-        # What the log holds by type is compared with the trees too.
+        # Counts by type are needed for comparing the log with the trees.
         results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
-    # Walked over once, also when only the log is to be checked and a file may be lost.
+    # Cached, so that the trees are walked only once: also a log-only check walks them if a file may be lost.
     walked = cache(
         partial(
             verify_trees, storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered,
@@ -124,11 +125,11 @@ def verify_environment(
         report = _plus(report, lost.at_end())
     report, left = tree_levels.joined(report, found)
     if "tree" in wanted and (found is None or not found.recovered):
-        # What could not be walked over is named below, with the reason.
+        # ``not_checked`` below names these levels with the reason.
         wanted = of_log
         problem = problem or ("" if left else "recovery fails")
     return report._replace(
-        # First in the report: everything else is about a half-repaired state.
+        # This comes first, because all other findings then describe a half-repaired state.
         findings=check_repairs(storage) + report.findings,
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted, problem), *left),
@@ -144,7 +145,7 @@ def _log_report(
     jobs: int,
     listener: Listener,
 ) -> Report:
-    """The report of the levels of the log; an empty one when none of them is wanted."""
+    """The report of the log levels; empty if none of them is wanted."""
     if not levels:
         return Report((), 0, 0, 0, (), ())
     return verify_log(
@@ -163,9 +164,9 @@ class _TreeLevels(NamedTuple):
     """The levels that recover the environment and walk over its trees.
 
     Attributes:
-        wanted: these levels, and those of the log.
+        wanted: all wanted levels, including the log levels.
         walked: walks over the trees.
-        recovered: as ``verify_environment`` takes it.
+        recovered: the argument of ``verify_environment``.
     """
 
     storage: Storage
@@ -177,10 +178,11 @@ class _TreeLevels(NamedTuple):
     recovered: Callable[[EnvironmentParts], None] | None
 
     def run(self, report: Report) -> tuple[Report, TreeReport | None, str]:
-        """Recover and walk. The report of the log; what was found; what kept the trees from being walked over.
+        """Recover and walk. Returns the log report, the tree report, and the problem that prevented the walk ("" for
+        none).
 
         Raises:
-            RefusedError, StorageError, UnsupportedError: that, where the log has shown no damage.
+            RefusedError, StorageError, UnsupportedError: the walk failed, and the log shows no damage.
         """
         try:
             if "tree" in self.wanted:
@@ -193,14 +195,16 @@ class _TreeLevels(NamedTuple):
         except (RefusedError, StorageError, UnsupportedError) as error:
             if isinstance(error, UnsupportedError):
                 report = _plus(report, self._beside_unsupported(report))
-            # What the log has shown is a result; without one the error is all there is to say.
+            # If the log has errors, report them; otherwise the exception is the only result.
             if not report.count(ERROR):
                 raise
             return report, None, error.what
         return report, None, ""
 
     def _beside_unsupported(self, report: Report) -> Iterator[Finding]:
-        """Where a level comes upon a file that cannot be decoded: such files, and what the weaker levels find."""
+        """After a level failed on a file that cannot be decoded: findings about such files, and those of the weaker
+        levels.
+        """
         if "log" not in self.wanted:
             read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
             yield from (one for one in unsupported_findings(self.storage, self.files) if one.file not in read)
@@ -215,12 +219,12 @@ class _TreeLevels(NamedTuple):
         yield from found
 
     def joined(self, report: Report, found: TreeReport | None) -> tuple[Report, tuple[str, ...]]:
-        """The report with what was found, and what was not checked."""
+        """Add the tree findings to the report; returns it with the names of unchecked parts."""
         if found is None:
             return report, ()
         left = found.not_checked
         report = _plus(report, found.findings)
-        # Damage in the trees stops a writer too, and says more.
+        # Damage in the trees also stops a writer, and its findings are more precise.
         if found.recovered and "data" in self.wanted and not _has_damage(found):
             if _is_open(self.storage):
                 left = (*left, "opening for writing (a process has the environment open for writing)")
@@ -237,7 +241,7 @@ class _LostFiles:
 
     Arguments:
         walked: walks over the trees.
-        is_walked: the trees are walked over in any case.
+        is_walked: whether the trees are walked in any case.
     """
 
     def __init__(
@@ -257,7 +261,7 @@ class _LostFiles:
         self._known: Mapping[int, LostFile] | None = None
 
     def learn(self, found: TreeReport) -> None:
-        """Take what a walk has found; the first one counts."""
+        """Remember the result of a walk; only the first one counts."""
         if self._known is None:
             self._known = found.lost
 
@@ -268,10 +272,10 @@ class _LostFiles:
         try:
             found = self._walked()
         except (RefusedError, StorageError, UnsupportedError):
-            # The log is judged all the same; without the trees it stays unclear what a missing file held.
+            # Continue with the log; without the trees it is unknown what a missing file held.
             return None
         self.learn(found)
-        # Where recovery fails, it is the file that recovery came upon; of the others nothing is known.
+        # If recovery failed, ``lost`` names only the file at which it stopped; other files are unknown.
         return found.lost if found.recovered else None
 
     def at_end(self) -> Iterator[Finding]:
@@ -305,7 +309,7 @@ def share_of_trees(
 
 
 def files_to_read(files: LogFiles, levels: Sequence[str]) -> LogFiles:
-    """The files that the levels of the log read from end to end; none when none of them is wanted."""
+    """The files that the log levels read from end to end; none if no log level is wanted."""
     if "log" in levels:
         return files
     return last_files(files) if "tail" in levels else files._replace(files=())
@@ -326,13 +330,13 @@ def _with_implied(levels: Sequence[str]) -> list[str]:
     if "refs" in wanted or "space" in wanted:
         wanted.add("tree")
     if "tree" in wanted:
-        # Trees are those that recovery finds, which ends at the first bad entry of the last file.
+        # The trees are as recovery leaves them, and recovery ends at the first bad entry of the last file.
         wanted.add("tail")
     return [level for level in LEVELS if level in wanted]
 
 
 def _not_checked(wanted: Sequence[str], problem: str) -> list[str]:
-    """Words for what was not checked; where the trees could not be walked over, with the problem."""
+    """Descriptions of unchecked levels, with the problem if the trees could not be walked."""
     words = [level for level in log.LEVELS if level not in wanted]
     words.append("bodies of obsolete entries" if "data" in wanted else "bodies")
     unchecked = {level: word for level, word in _WORDS.items() if level not in wanted}
@@ -346,11 +350,11 @@ def _opening_findings(
 ) -> Iterator[Finding]:
     """Damage that stops a writer.
 
-    What forbids opening for other reasons is no damage and not reported: another writer, a repair that was interrupted,
-    committed work after a bad entry, a log version or an order of keys that is not known.
+    Other reasons that prevent opening are not damage and are not reported: another writer, an interrupted repair,
+    committed work after a bad entry, an unknown log version or key order.
 
     Arguments:
-        files: only these are seen, each as long as it was when they were listed.
+        files: the only visible files, each with the length that it had when they were listed.
 
     Raises:
         StorageError: a file cannot be read.

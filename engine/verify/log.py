@@ -1,23 +1,22 @@
-"""Checking the log itself: every entry of every file, and how the files hang together.
+"""Checking the log itself: every entry of every file, and the links between files.
 
 What is checked, in this order:
 
-1. Each file, alone (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. In several
-   processes if asked.
-2. Each file against the one before: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
-   (``engine.verify.stream_gaps``). An offset that is too small is left by a kill between the header of a file and its
-   first entry: JE goes on in the previous file.
-3. Files that are not there. A gap in the numbers is normal where the log says that the file was cleaned (its
-   FileSummaryLNs deleted, or a ReservedFileLN written); it is damage where recovery needs the file (R-REC-30). Where
-   the log says neither, or counts the file as in use, the trees decide (``engine.verify.missing_file_refs``): the
-   summaries of a file that JE deletes outlive it when a crash follows.
-4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The bit is outside the checksum, so nothing
-   else finds a flipped one.
-   Erased entries: the type byte of an intact entry can be flipped to ``Erased``, which takes the checksum out of use;
-   the body and the old checksum together show it.
-5. The tail of the last file (R-LOG-30 to 36). Bytes that are no entries there are the usual trace of a crash, unless
-   something durable stands after them: a Commit, a CkptEnd, a record outside transactions. JE would cut that off in
-   silence (deviation D-5). And a log that ends where a file is full may have lost the file after.
+1. Each file by itself (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. Several
+   processes can do this.
+2. Each file against the previous one: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
+   (``engine.verify.stream_gaps``). An offset that is too small is caused by a kill between the header of a file and its
+   first entry: JE continues in the previous file.
+3. Missing files. A gap in the numbers is normal if the log shows that the file was cleaned (its FileSummaryLNs deleted,
+   or a ReservedFileLN written). It is damage if recovery needs the file (R-REC-30). If the log shows neither, or counts
+   the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted file
+   survive a crash right after its deletion.
+4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The INVISIBLE bit is outside the checksum, so
+   only this check detects a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``,
+   which disables the checksum; the body and the old checksum together reveal this.
+5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash, unless
+   something durable follows them: a Commit, a CkptEnd, a record outside transactions. JE would silently cut that off
+   (deviation D-5). A log that ends with a full file may also have lost the next file.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
 error:
@@ -65,19 +64,20 @@ from engine.workers.parallel import map_small
 
 LEVELS: Final = ("log", "tail")
 
-# Files missing from the front that are named one by one.
+# The number of files missing at the front that are listed individually.
 _MOST_NAMED: Final = 1000
 
 
-# Tree entries that lie in missing files, by file number; None when recovery fails. The argument says whether the log
-# leaves it open; where it does not, an answer that takes a walk over the trees is not worth it.
+# References of the trees into missing files, by file number; None if recovery fails. The argument states whether the
+# log leaves the question open; if it does not, the function need not walk the trees.
 AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
-# Missing files that the end of the log shows to be lost; asked after ``AskForLost``.
+# Findings about missing files that the end of the log shows to be lost; called after ``AskForLost``.
 LostAtEnd = Callable[[], Iterable[Finding]]
 
 
 class FileResult(NamedTuple):
-    """One file: what the bulk check found, or why it could not be read, and the erased entries that look wrong.
+    """The result for one file: the bulk check or the reason why the file could not be read, and suspicious erased
+    entries.
 
     Attributes:
         unsupported: the error of a file whose log version this program does not read.
@@ -107,11 +107,11 @@ def verify_log(
         storage: the environment; with ``jobs`` above 1 it is pickled or forked along with the work.
         files: its log files.
         jobs: how many processes.
-        listener: hears ``verify`` steps in bytes.
+        listener: receives ``verify`` steps in bytes.
         levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.
-        results: of ``check_one`` for every file, in order, where somebody else has read them.
-        lost: walks over the trees, and returns what they refer to in missing files; None when that fails.
-        lost_at_end: of a file that it names nothing else is said.
+        results: results of ``check_one`` for every file, in order, if other processes have read them.
+        lost: walks over the trees and returns their references into missing files; None if that fails.
+        lost_at_end: returns findings about missing files; they replace all other findings about these files.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read.
@@ -123,10 +123,10 @@ def verify_log(
         raise foreign[0]
     checks = [result.check for result in results if result.check is not None]
     found = list(_all_findings(storage, files, results, levels, lost, lost_at_end))
-    # A torn tail is not harmless where the header of the next file names entries that it held.
+    # A torn tail is not harmless if the header of the next file names entries in it.
     cut_off = {one.file for one in found if one.code == rules.WRONG_LAST_ENTRY.code}
     found = [one for one in found if one.code != rules.TORN.code or one.file not in cut_off]
-    # Where files are missing or damaged the root went with them, and that is said.
+    # If files are missing or damaged, the root was in them, and that is already reported.
     if "log" in levels and all(f.severity != ERROR for f in found) and not _has_root(storage, files, checks):
         found.append(finding(rules.NO_ROOT, "no DbTree entry in the whole log"))
     # Findings about whole files have no LSN, and come last.
@@ -156,20 +156,20 @@ def check_all(
 
 
 def check_one(storage: Storage, end_file: int, file: LogFile, *, with_sizes: bool = False) -> FileResult:
-    """Check one file, alone: the step that reads every byte, and that goes file by file.
+    """Check one file by itself: this step reads every byte and is independent of other files.
 
     Arguments:
         storage: the environment.
         end_file: number of the file that the log ends in (``LogFiles.end_file``).
         file: the file.
-        with_sizes: add up bytes by type too.
+        with_sizes: also sum up bytes by type.
     """
     try:
         with FileReader(storage, file, is_last=file.number >= end_file) as reader:
             check = check_file(reader, with_sizes=with_sizes)
             erased = tuple(_erased_findings(reader, check))
     except (NotFoundError, StorageError) as error:
-        # A running cleaner may take a file away while others are read.
+        # A running cleaner may delete a file while others are read.
         return FileResult(file, None, str(error), ())
     except UnsupportedError as error:
         return FileResult(file, None, error.what, (), error)
@@ -184,7 +184,7 @@ def unsupported_findings(storage: Storage, files: LogFiles) -> Iterator[Finding]
         except UnsupportedError as error:
             yield _unsupported_finding(file, error)
         except (NotFoundError, StorageError):
-            # Reported by what reads the file.
+            # The check that reads the file reports this.
             continue
 
 
@@ -206,7 +206,7 @@ def _all_findings(
     if "tail" in levels:
         if "log" not in levels:
             yield from (_unsupported_finding(one.file, one.unsupported) for one in results if one.unsupported)
-            # Of the files that the log ends in all but the first are empty.
+            # Of these files only the first has entries; the log ends in it.
             for before, after in pairwise(checks):
                 yield from _pair_findings(storage, before, after, checks[-1].checkpoint, end_file)
         for check in checks:
@@ -234,7 +234,7 @@ def _all_findings(
         yield from _pair_findings(storage, before, after, checkpoint, end_file)
     yield from _vlsn_findings(checks)
     if any(check.rollbacks or check.invisible for check in checks):
-        # Few logs have any, and what it takes to read their periods again is a tenth of the start.
+        # Imported here because few logs have rollbacks, and the import takes a tenth of the start-up time.
         from engine.verify.rollbacks import rollback_findings
 
         yield from rollback_findings(storage, files, checks)
@@ -254,7 +254,7 @@ def _file_findings(storage: Storage, check: FileCheck, end_file: int) -> Iterato
             message += f"; the chain changes {two.changes} times in the file"
         yield finding(rules.TWO_WRITERS, message, lsn=two.lsn, file=check.file.path)
     for seen in check.damages:
-        # In the last file, stretches of damage are judged as its tail; links and headers are what they are anywhere.
+        # In the last file, damaged stretches are judged by the tail check; links and headers are judged as in any file.
         if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
             continue
         yield _damage_finding(rules.BY_REASON[seen.damage.reason], seen)
@@ -286,21 +286,21 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         elif damage.reason == "short":
             yield finding(rules.SHORT_LAST, plural(damage.length, "byte"), lsn=damage.lsn, file=damage.path)
         elif any(seen.after):
-            # JE cuts the log here, and what is intact after it is lost (D-5).
+            # JE cuts the log here and loses the intact entries after it (D-5).
             yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; after it {_evidence(seen.after)}")
         elif was_durable(seen):
             yield _damage_finding(rules.DAMAGED_COMMIT, seen)
         elif damage.has_next:
             yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
         elif damage.type_number == COMMIT and damage.reason == "checksum":
-            # Whole in length, so it may have been acknowledged.
+            # It has its full length, so it may have been acknowledged.
             yield _damage_finding(rules.TORN_COMMIT, seen)
         else:
             yield _damage_finding(rules.TORN, seen)
 
 
 def _restore_findings(storage: Storage, files: LogFiles, check: FileCheck) -> Iterator[Finding]:
-    # After the first damage it is not part of the log (R-LOG-31), which a count does not tell.
+    # A DbTree after the first damage is not part of the log (R-LOG-31), which counts cannot show.
     try:
         find_end(storage, files._replace(marker=None))
     except RefusedError as error:
@@ -322,7 +322,7 @@ def _full_findings(files: LogFiles, last: FileCheck) -> Iterator[Finding]:
 
 
 def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterator[Finding]:
-    # Only where a CkptStart is left over the log can end inside a checkpoint.
+    # The log can end inside a checkpoint only if a CkptStart has no CkptEnd.
     if last.file.number != end_file or last.count(CKPT_START) <= last.count(CKPT_END) or last.damages:
         return
     start: LogEntry | None = None
@@ -359,14 +359,14 @@ def _pair_findings(
     named = header.last_entry_in_prev_file
     if named == before.last_offset:
         return
-    # Damage at the end of the earlier file is reported there, and then the offsets say nothing more. But where the
-    # log ends in that file it may pass for a torn tail, and only the header of the next file shows that it is not.
+    # Damage at the end of the earlier file is reported there, and then the offsets add nothing. But if the log ends in
+    # that file, the damage may look like a torn tail, and only the header of the next file shows that it is not.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
     if damaged_end and (before.file.number < end_file or named < before.last_offset):
         return
     rule = rules.WRONG_LAST_ENTRY
     if 0 < named < before.last_offset and _is_entry(storage, before, named):
-        # A kill left the header alone; the next writer continued in the file before, and then after this header.
+        # A kill left only the header; the next writer continued in the previous file, and then after this header.
         is_read = checkpoint is None or file_of(checkpoint.record.first_active_lsn) <= before.file.number
         rule = rules.UNLINKED_END if is_read and after.last_offset > 0 else rules.EARLY_HEADER
     yield finding(
@@ -385,7 +385,7 @@ def _is_entry(storage: Storage, check: FileCheck, offset: int) -> bool:
 
 
 def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
-    """Order across files; within a file the bulk check has seen to it."""
+    """Check the order across files; the bulk check covers the order within a file."""
     last = NULL_VLSN
     for check in checks:
         restarts = check.restarts()
@@ -399,7 +399,7 @@ def _vlsn_findings(checks: list[FileCheck]) -> Iterator[Finding]:
                 )
             last = check.last_vlsn
         elif restarts:
-            # After a rollback the same VLSNs are given again (R-SYNC-11).
+            # After a rollback the same VLSNs are assigned again (R-SYNC-11).
             last = min(last, *restarts)
 
 
@@ -408,12 +408,12 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
         head = reader.window.bytes_at(offset, HEADER_WITH_VLSN_BYTES)
         length = header_bytes(head[FLAGS_AT], check.version)
         entry = bytearray(reader.window.bytes_at(offset, length + item_size(head, 0)))
-        # The eraser leaves zeros: this entry was erased as it should be.
+        # The eraser writes zeros, so this entry was erased properly.
         if not any(entry[length:]):
             continue
         lsn = make_lsn(check.file.number, offset)
         stored = int.from_bytes(entry[:CHECKSUM_BYTES], "little")
-        # The eraser leaves the checksum too: the type that it fits is the one that was there.
+        # The eraser keeps the checksum: the original type is the one that it matches.
         if old := _type_that_fits(entry, stored, check.version):
             message = f"its checksum is that of a {type_name(old)}"
             yield finding(rules.ERASED_TYPE, message, lsn=lsn, file=check.file.path)
@@ -424,7 +424,7 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
 
 
 def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
-    """The type with which the stored checksum matches, or 0."""
+    """The type number for which the stored checksum matches, or 0."""
     for number in range(1, 256):
         if number != ERASED and is_valid_type(number, version):
             entry[TYPE_AT] = number
@@ -434,7 +434,7 @@ def _type_that_fits(entry: bytearray, stored: int, version: int) -> int:
 
 
 def _has_root(storage: Storage, files: LogFiles, checks: list[FileCheck]) -> bool:
-    """Whether a DbTree stands in the log; one after the first damage of the last file is not part of it (R-LOG-31)."""
+    """Whether the log holds a DbTree; one after the first damage of the last file is not part of the log (R-LOG-31)."""
     end_file = files.end_file()
     if any(check.count(DB_TREE) for check in checks if check.file.number < end_file):
         return True
@@ -450,23 +450,23 @@ def _missing_findings(
     words: dict[int, LoggedFileState] = {}
     checkpoint: LoggedCkptEnd | None = None
     for check in checks:
-        # In log order, so the last word on a file counts.
+        # In log order, so the latest record of a file counts.
         words.update(check.file_words)
         checkpoint = check.checkpoint or checkpoint
     present = {file.number for file in files.files}
     gaps = set(files.missing())
     needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
     if checkpoint is not None and files.files:
-        # Nothing but the CkptEnd tells of files that are gone from the front. A crafted one could name millions.
+        # Only the CkptEnd shows that files are missing at the front. A crafted CkptEnd could imply millions of files.
         gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     needed = sorted(number for number in gaps if number >= needed_from)
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
-    # Only the trees can tell whether anything leads into these.
+    # Only the trees show whether anything refers into these files.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
     found = lost(bool(unclear)) if lost is not None else None
-    # Levels that do not read the whole log say the same of these files.
+    # Levels that do not read the whole log report these files in the same way.
     at_end = {int(one.file[:8], 16): one for one in lost_at_end()} if lost_at_end is not None else {}
-    # Without a place it is a file that recovery reads, and the log may say from where on.
+    # Without a tree reference it is a file that recovery reads, and the log may show from where on.
     told = {number for number, one in at_end.items() if number not in needed or one.lsn != NULL_LSN}
     yield from (at_end[number] for number in sorted(told))
     start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"

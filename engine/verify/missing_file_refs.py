@@ -1,11 +1,11 @@
 """References of the trees into missing log files.
 
-A gap in the numbers says nothing by itself: JE deletes the files that it has cleaned, and a crash can keep from the log
-that it did. Neither does a summary (FileSummaryLN) that still counts a file as in use: JE drops such summaries when it
-opens the environment. A file is lost when a slot leads into it: to a node, or to a record that has not expired and is
-in no range that is being discarded.
+A gap in the file numbers is not conclusive: JE deletes cleaned files, and after a crash the log may not show it. Nor is
+a summary (FileSummaryLN) that still counts a file as in use: JE drops the summaries of missing files when it opens the
+environment. A file is lost if a slot refers into it: to a node, or to a record that has not expired and is not in a
+range that is being discarded.
 
-Example: 00000002.jdb is missing, a slot of ``orders`` leads to 0x2/0x1b0: that file had not been cleaned.
+Example: 00000002.jdb is missing, and a slot of ``orders`` refers to 0x2/0x1b0, so that file had not been cleaned.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from engine.verify.log_rules import MISSING_NEEDED
 from engine.verify.records import has_expired
 from engine.verify.report import Finding, finding
 
-# Stands for a database where recovery itself came upon the missing file.
+# Replaces the database name if recovery itself needed the missing file.
 OF_RECOVERY: Final = "what recovery reads"
 
 
 class LostFile(NamedTuple):
-    """What lies in one file that is not there.
+    """References into one missing file.
 
     Attributes:
-        nodes, records: how many versions of nodes, and how many records.
-        first_lsn, first_db: the one of them that was met first; ``OF_RECOVERY``: by recovery, not in a tree.
+        nodes, records: number of node versions and of records in it.
+        first_lsn, first_db: LSN and database of the first reference; ``OF_RECOVERY`` if recovery, not a tree, needed
+            it.
     """
 
     nodes: int
@@ -60,11 +61,11 @@ def lost_slots(
     """Indexes of the slots of a BIN whose records are lost with their log files.
 
     An embedded record is whole in its slot (R-TREE-41). The cleaner deletes files whose records have expired or were
-    discarded: these records are not lost.
+    discarded; these records are not lost.
 
     Arguments:
-        db: without sorted duplicates, whose slots hold their records.
-        is_absent: whether an LSN is in a file, or a part of a file, that is not there.
+        db: a database without sorted duplicates (with them, the slots hold the records).
+        is_absent: whether an LSN is in a missing file or a missing part of a file.
         may_be_gone: whether a record is in a range that is being discarded.
         now_ms: the time that decides what has expired.
     """
@@ -79,13 +80,13 @@ def lost_slots(
 
 
 def needed_finding(number: int, start: str) -> Finding:
-    """A missing file in the range that recovery reads, which begins at ``start``."""
+    """The finding for a missing file in the range that recovery reads, which begins at ``start``."""
     name = log_file_name(number)
     return finding(MISSING_NEEDED, f"{name}; recovery reads from {start} on", file=name)
 
 
 def lost_finding(number: int, what: LostFile) -> Finding:
-    """A missing file that the trees lead into, or that recovery reads."""
+    """The finding for a missing file that the trees refer to, or that recovery reads."""
     name = log_file_name(number)
     if what.first_db == OF_RECOVERY:
         return finding(MISSING_NEEDED, f"{name}; recovery reads it", file=name)
@@ -94,7 +95,7 @@ def lost_finding(number: int, what: LostFile) -> Finding:
 
 
 class LostFiles:
-    """Collects, while trees are walked over, what leads into missing files.
+    """Collects references into missing files during a walk over the trees.
 
     Arguments:
         access: the log.
@@ -112,15 +113,15 @@ class LostFiles:
         self.found: dict[int, LostFile] = {}
 
     def note_node(self, db: DatabaseState, lsn: int) -> None:
-        """A node has to be read at an LSN."""
+        """Note that a node is read at an LSN."""
         if self._is_absent(lsn):
             self._add(db, lsn, 1, 0)
 
     def visit(self, db: DatabaseState, node: IN) -> None:
-        """Look at the slots of a bottom node. Those with duplicates hold their records themselves."""
+        """Check the slots of a bottom node. Slots of databases with duplicates hold their records."""
         if not isinstance(node, BIN) or db.duplicates:
             return
-        # Almost always nothing is missing. An invalid LSN has the number of no file, so it is looked at.
+        # Usually no file is missing. An invalid LSN has no file number, so its slot is examined.
         if {lsn >> 32 for lsn in node.lsns} <= self._present:
             return
         for index in lost_slots(db, node, self._is_absent, self._may_be_gone, self._now_ms):
@@ -130,12 +131,12 @@ class LostFiles:
         return not is_null(lsn) and not self._access.has_file(file_of(lsn))
 
     def swap(self, found: dict[int, LostFile] | None = None) -> dict[int, LostFile]:
-        """Go on with other findings, none by default; returns those until now."""
+        """Switch to other findings, by default none; returns the previous ones."""
         before, self.found = self.found, {} if found is None else found
         return before
 
     def join(self, later: dict[int, LostFile]) -> None:
-        """Take over what was met elsewhere, later in the walk."""
+        """Add references found by another process, later in the walk."""
         for number, what in later.items():
             known = self.found.get(number, what._replace(nodes=0, records=0))
             self.found[number] = known._replace(nodes=known.nodes + what.nodes, records=known.records + what.records)

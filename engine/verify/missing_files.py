@@ -1,12 +1,12 @@
-"""Files that are missing and lost, as the end of the log shows it.
+"""Missing files that are lost, judged by the end of the log.
 
-The numbers of files show that some are gone. The last checkpoint says from which file on recovery reads, and its trees,
-read from the log without a recovery, say whether a missing file still has a summary. Only where one has, or where that
-cannot be read, the environment is recovered and its trees are walked over (``engine.verify.missing_file_refs``). So a
-server whose cleaner deletes files pays for a few reads.
+The file numbers show that files are missing. The last checkpoint gives the first file that recovery reads. Its trees,
+read from the log without a recovery, show whether a missing file still has a summary. Only if one does, or if that
+cannot be read, the environment is recovered and its trees are walked (``engine.verify.missing_file_refs``). So on a
+server whose cleaner deletes files this check costs only a few reads.
 
-What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` goes by the
-gaps themselves, and says of a file that is found here what is said here.
+What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` examines the
+gaps themselves, and reports a file found here with the same finding.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _MOST_NAMED: Final = 1000
 def missing_findings(
     storage: Storage, files: LogFiles, lost: Mapping[int, LostFile] | None = None, *, listener: Listener = SILENT
 ) -> Iterator[Finding]:
-    """Files that recovery or the trees need and that are not there.
+    """Missing files that recovery or the trees need.
 
     Arguments:
         storage, files: the environment.
-        lost: what the trees hold in missing files, where they were walked over.
-        listener: hears recovery, and ``trees`` steps.
+        lost: references of the trees into missing files, if the trees were walked.
+        listener: receives the steps of recovery, and ``trees`` steps.
     """
     if files.is_whole() or not files.files:
         return
@@ -52,7 +52,7 @@ def missing_findings(
         known = _at_last_checkpoint(access, storage, files)
     finally:
         access.close()
-    # What recovery reads is not known where its way to the checkpoint is damaged.
+    # If there is damage before the checkpoint is found, the files that recovery reads are unknown.
     needed = _needed(files, known.end) if known.is_found else []
     for number in needed:
         start = "the start of the log" if known.end is None else format_lsn(known.end.first_active_lsn)
@@ -61,7 +61,7 @@ def missing_findings(
         try:
             lost = lost_files(storage, files._replace(marker=None), listener=listener)
         except (DamageError, RefusedError, StorageError, UnsupportedError):
-            # Levels that recover the environment say why it cannot be.
+            # Levels that recover the environment report why recovery fails.
             return
     for number, what in sorted((lost or {}).items()):
         if number not in needed:
@@ -77,12 +77,12 @@ def _needed(files: LogFiles, end: CkptEnd | None) -> list[int]:
 
 
 class _LastCheckpoint(NamedTuple):
-    """What the last checkpoint says of missing files.
+    """Facts about missing files from the last checkpoint.
 
     Attributes:
-        end: its CkptEnd; None if it has none, or is unknown.
-        is_found: whether the log was read as far as the last CkptEnd, or from the end to the start.
-        is_suspicious: whether a missing file may be in use by the trees that it names.
+        end: its CkptEnd; None without one, or if it is unknown.
+        is_found: whether the search reached the last CkptEnd or the start of the log.
+        is_suspicious: whether the checkpoint's trees may use a missing file.
     """
 
     end: CkptEnd | None
@@ -91,7 +91,7 @@ class _LastCheckpoint(NamedTuple):
 
 
 def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> _LastCheckpoint:
-    # What cannot be read may lie in a missing file.
+    # Unreadable entries may be in a missing file.
     known = _LastCheckpoint(end=None, is_found=False, is_suspicious=True)
     try:
         last = find_last_checkpoint(access, find_end(storage, files._replace(marker=None)))

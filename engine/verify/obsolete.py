@@ -1,7 +1,7 @@
-"""Which offsets of each log file are on record as obsolete: all offset lists of its FileSummaryLNs (R-CLN-12).
+"""The offsets of each log file that are recorded as obsolete: all offset lists of its FileSummaryLNs (R-CLN-12).
 
-Lists are read file by file when a file is first asked for; the least recently used ones are given up when they take
-more than some 16 MB, so memory does not grow with the log.
+The lists of a file are read at its first query. The least recently used ones are dropped when all take more than about
+16 MB, so memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_OFFSETS: Final = 4 << 20
 
 
 def next_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> int | None:
-    """The first file from a number on that the utilization database has a summary of, or None.
+    """The first file, from a number on, that has a summary in the utilization database, or None.
 
-    Summaries of files that were cleaned are deleted.
+    Summaries of cleaned files are deleted.
 
     Raises:
         DamageError, FormatError: the database cannot be read.
@@ -40,7 +40,7 @@ def next_summary(ctx: TreeContext, utilization: DatabaseState, number: int) -> i
 
 
 class ObsoleteOffsets:
-    """Says whether an LSN is counted as obsolete.
+    """Answers whether an LSN is recorded as obsolete.
 
     Arguments:
         ctx: the trees.
@@ -59,7 +59,7 @@ class ObsoleteOffsets:
         return index < len(offsets) and offsets[index] == offset_of(lsn)
 
     def between(self, lsn: int, size: int) -> frozenset[int]:
-        """Entries from an LSN on, within a number of bytes of its file."""
+        """Obsolete offsets in a range of bytes that starts at an LSN."""
         offsets, first = self._of(file_of(lsn)), offset_of(lsn)
         start, end = bisect_left(offsets, first), bisect_left(offsets, first + size)
         return frozenset([lsn - first + offset for offset in offsets[start:end]])
@@ -73,7 +73,7 @@ class ObsoleteOffsets:
         offsets = array("Q", sorted(self._read(number)))
         self._files[number] = offsets
         self._held += len(offsets)
-        # The newest list stays, however long it is: it is the one that is asked.
+        # The newest list is kept whatever its size, because it is the one in use.
         while self._held > _MOST_OFFSETS and len(self._files) > 1:
             self._held -= len(self._files.popitem(last=False)[1])
         return offsets
@@ -89,11 +89,11 @@ class ObsoleteOffsets:
                         content = read_ln(self._ctx, self._state, node.lsns[index]).content
                         if isinstance(content, FileSummaryLN):
                             found.update(content.offsets)
-                # Keys are file number and sequence: nothing of this file comes after another one's.
+                # Keys are file number and sequence, so the first key of another file ends the list.
                 if len(node) and node.keys[-1][:4] > prefix:
                     break
                 node = next_bin(self._ctx, node)
         except (DamageError, FormatError, UnsupportedError):
-            # The walk over the utilization database itself says what is damaged.
+            # The walk over the utilization database reports the damage.
             return found
         return found

@@ -1,23 +1,23 @@
-"""Checking what the slots of bottom nodes lead to (R-UTIL-2 and more).
+"""Checking the records that slots of bottom nodes refer to (R-UTIL-2 and more).
 
-References (``--refs``): the file is there, an entry begins at the LSN and ends inside the file, it is a record of a
-type that the database holds, of the same database, of the size that the slot says, visible, not provisional, and not on
-record as obsolete. Of each entry the header and the first bytes are read.
+References (``--refs``): the file exists, and an entry begins at the LSN and ends inside the file. It is a record of a
+type that the database holds, of the same database, of the slot's size, visible, not provisional, and not recorded as
+obsolete. Only the header and the first bytes of each entry are read.
 
-Data (``--data``): the entry is whole by its checksum, can be decoded, has the key of the slot and is no deletion.
+Data (``--data``): the entry's checksum matches, it can be decoded, it has the key of the slot and is not a deletion.
 
 A record that is embedded in its slot, or belongs to a database with duplicates, was obsolete when it was logged
-(R-CLN-5): its file may be gone, its entry may be erased. Where the entry is still there, key and data are compared.
+(R-CLN-5), so its file may be deleted and its entry erased. If the entry still exists, key and data are compared.
 
-So may the file of a record that has expired, and its entry be erased: to the cleaner it is obsolete, and JE does not
-read it any more. The same holds for a range of records that is being discarded (R-CLN-53).
+The same holds for an expired record: the cleaner treats it as obsolete, and JE no longer reads it. It also holds for a
+range of records that is being discarded (R-CLN-53).
 
-The plain records of a database, most of them, are not looked at while its tree is walked over, where they would be read
-one by one from all over the log, but afterwards in the order of the log: of each slot its LSN, size and the hash of its
-key wait in ``engine.workers.spill_file``, by stretches of the log. Where one of them is not right the tree is walked
-over once more, looking at once at what each slot leads to, so that everything is reported in its place.
+Most records of a database (the plain ones) are not checked during the walk over its tree, because that would read them
+in random order. Instead the LSN, size and key hash of each slot are queued in ``engine.workers.spill_file``, by ranges
+of the log, and the records are checked afterwards in log order. If one of them is wrong, the tree is walked again with
+immediate checks of every slot, so that findings come in tree order.
 
-Example: the slot ``k`` leads to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
+Example: the slot ``k`` refers to 0x5/0x82c, 56 bytes. A flipped bit there is JE-DATA-001; a flipped bit in the slot's
 LSN is JE-REF-002, since no entry begins there.
 """
 
@@ -72,14 +72,14 @@ from engine.verify.obsolete import ObsoleteOffsets
 from engine.verify.report import Rule
 
 if TYPE_CHECKING:
-    # Only mypyc reads these annotations; nothing has to be installed to run the module.
+    # Only mypyc uses these annotations; they need no package at run time.
     from mypy_extensions import i64
 
-# Slots wait by stretches of the log of 2**_STRETCH_BITS bytes.
+# Slots are queued by log ranges of 2**_STRETCH_BITS bytes.
 _STRETCH_BITS: Final = 24
 _STRETCH_MASK: Final = (1 << _STRETCH_BITS) - 1
 _MOST_WAITING: Final = 0x7FFFFFFF
-# A stretch is read whole if it holds a record at least for this many bytes.
+# A range is read completely if it has at least one queued record per this many bytes.
 _GAP_BYTES: Final = 4096
 # Enough for a header and the fields of an LN up to the database id.
 _HEAD_BYTES: Final = 64
@@ -90,12 +90,12 @@ _BY_NAME: Final = {
     "_jeReservedFilesDb": RESERVED_FILE_LNS,
     "_jeExtinctScansDb": EXTINCT_SCAN_LNS,
 }
-# Until v15 only the NameLN has the name: a database that has lost it may be one of JE's own.
+# Until v15 only the NameLN holds the name, so a database that has lost it may be internal.
 _OF_NAMELESS: Final = USER_LNS.union(*_BY_NAME.values())
 
 
 class _Head(NamedTuple):
-    """What the header of an entry says; ``size`` is in bytes, with the header."""
+    """Facts from the header of an entry; ``size`` is in bytes, including the header."""
 
     type_number: int
     version: int
@@ -109,8 +109,8 @@ class RecordCheck:
 
     Arguments:
         access: the log.
-        findings: takes what is wrong.
-        obsolete: offsets on record as obsolete.
+        findings: receives the findings.
+        obsolete: offsets recorded as obsolete.
         end_lsn: the end of the log.
         may_be_gone: whether a record is in a range that is being discarded.
         data: read every record whole.
@@ -134,20 +134,20 @@ class RecordCheck:
         self._data = data
         self._now_ms = time.time() * 1000
         self._sizes: dict[int, int] = {}
-        # Where plain slots wait; None: they are looked at at once.
+        # The queue of plain slots; None: check them immediately.
         self._waiting: dict[int, list[int]] | None = None
 
     def may_wait(self, db: DatabaseState) -> bool:
-        """Whether the plain slots of a database can be looked at later."""
+        """Whether the plain slots of a database can be queued for a later check."""
         return self._data and db.order.plain and not db.duplicates and not db.internal
 
     def wait_in(self, piles: dict[int, list[int]] | None) -> None:
-        """Leave plain slots in these piles, for ``are_right``; None: look at them at once."""
+        """Queue plain slots in these lists for ``are_right``; None: check them immediately."""
         self._waiting = piles
 
     def visit(self, db: DatabaseState, node: IN) -> None:
-        """Check a node's own versions against the obsolete lists, and the slots of a bottom node."""
-        # While a delta stands its full version is in use too.
+        """Check the node's versions against the obsolete lists, and for a bottom node also its slots."""
+        # While a delta is in use, its full version is in use too.
         versions = [node.full_lsn] + ([node.delta_lsn] if isinstance(node, BIN) else [])
         for lsn in versions:
             if not is_null(lsn) and lsn in self._obsolete:
@@ -164,7 +164,7 @@ class RecordCheck:
             lsn, state = node.lsns[index], node.states[index]
             if state & DELETED or is_null(lsn):
                 continue
-            # Obsolete when it was logged (R-CLN-5): a copy to compare with, if it is there.
+            # The entry was obsolete when it was logged (R-CLN-5); compare with it if it still exists.
             if state & SLOT_EMBEDDED or db.duplicates:
                 if self._data:
                     self._check_copy(db, node, index)
@@ -172,7 +172,7 @@ class RecordCheck:
                 self._check_record(db, node, index)
 
     def _left_over(self, node: BIN, waiting: dict[int, list[int]]) -> list[int]:
-        """Let the plain slots of a node wait; the others."""
+        """Queue the plain slots of a node; returns the other slots."""
         lsns, sizes, states, expirations, keys = node.lsns, node.sizes, node.states, node.expirations, node.keys
         rest: list[int] = []
         end: i64 = self._end_lsn
@@ -200,10 +200,10 @@ class RecordCheck:
         return rest
 
     def are_right(self, db: DatabaseState, stretch: int, waiting: Sequence[int]) -> bool:
-        """Whether nothing at all is wrong with slots that have waited.
+        """Whether all queued slots of a range are right.
 
         Arguments:
-            stretch, waiting: the name of a pile, and what is in it.
+            stretch, waiting: the number of a log range, and its queued slots.
         """
         base = stretch << _STRETCH_BITS
         try:
@@ -223,7 +223,7 @@ class RecordCheck:
         return True
 
     def _entries(self, base: int, waiting: Sequence[int]) -> list[bytes]:
-        """The bytes that slots of a stretch of the log lead to; where there are few, not all of it is read."""
+        """The bytes of the records in a log range; if they are few, only parts of the range are read."""
         handle, first = self._access.handle(base >> 32), offset_of(base)
         most = self._size_of(base >> 32) - first
         places = waiting[::2]
@@ -232,11 +232,11 @@ class RecordCheck:
         if end - start <= len(places) * _GAP_BYTES:
             data = handle.read(first + start, max(end - start, 0))
             return [data[(place >> 32) - start : (place >> 32) - start + (place & _MOST_WAITING)] for place in places]
-        # What the slot says may be anything; nothing larger than the file is read.
+        # The size in the slot may be wrong; never read more than the file holds.
         return [handle.read(first + (place >> 32), min(place & _MOST_WAITING, most)) for place in places]
 
     def _is_right(self, db: DatabaseState, lsn: int, size: int, hashed: int) -> bool:
-        """Whether nothing is wrong with a slot without an expiration; looks as closely as ``visit``, and says nothing.
+        """Whether a slot without an expiration is right; the same check as ``visit``, without findings.
 
         Arguments:
             hashed: the hash of the key.
@@ -255,9 +255,10 @@ class RecordCheck:
         return hash(record.key) == hashed and not (head.version >= EXPIRATION and record.expiration)
 
     def _plainly_right(self, db: DatabaseState, node: BIN) -> frozenset[int]:
-        """Slots that lead to a record of the usual form in which nothing is wrong: most of them; the rest is looked at.
+        """Find the slots whose records have the usual form and are right (most of them); the others are checked
+        individually.
 
-        Records are read in the order of the log, neighbours at once, and no object is made of them.
+        Records are read in log order, neighbours together, without creating objects.
         """
         if not db.order.plain or db.duplicates or db.id in _BY_ID or db.name in _BY_NAME:
             return frozenset()
@@ -271,7 +272,7 @@ class RecordCheck:
                 and not states[at] & _NOT_PLAIN
                 and not expirations[at]
                 and self._access.has_file(lsn >> 32)
-                # What the slot says may be anything; nothing larger than the file is read.
+                # The size in the slot may be wrong; never read more than the file holds.
                 and offset_of(lsn) + sizes[at] <= self._size_of(lsn >> 32)
             ]
             chosen.sort(key=lsns.__getitem__)
@@ -288,11 +289,11 @@ class RecordCheck:
         )
 
     def _check_reference(self, db: DatabaseState, node: BIN, index: int) -> bool:
-        """Whether the slot leads to a record of the database."""
+        """Whether the slot refers to a record of the database."""
         lsn = node.lsns[index]
         head = self._head(lsn)
         gone = head[0] is rules.NO_FILE if not isinstance(head, _Head) else head.type_number == ERASED
-        # To the cleaner an expired or discarded record is obsolete, so it may have been deleted or erased.
+        # The cleaner treats an expired or discarded record as obsolete, so it may have been deleted or erased.
         if gone and (has_expired(node.expirations[index], self._now_ms) or self._may_be_gone(db, node.keys[index])):
             return False
         if not isinstance(head, _Head):
@@ -308,7 +309,7 @@ class RecordCheck:
             message = f"{type_name(head.type_number)} of database {head.db_id}, expected {db.id}"
             self._report(rules.WRONG_DATABASE, message, db, node, index)
             return False
-        # A size of 0 means that the slot does not know it.
+        # A size of 0 means that the slot does not record it.
         if node.sizes[index] and node.sizes[index] != head.size:
             self._report(rules.WRONG_SIZE, f"size {head.size}, expected {node.sizes[index]}", db, node, index)
         if is_invisible(head.flags, head.version):
@@ -320,7 +321,7 @@ class RecordCheck:
         return True
 
     def _head(self, lsn: int) -> _Head | tuple[Rule, str]:
-        """The header at an LSN, or what is wrong there."""
+        """The header at an LSN, or the problem there."""
         number, offset = file_of(lsn), offset_of(lsn)
         if not self._access.has_file(number):
             return rules.NO_FILE, log_file_name(number)
@@ -355,7 +356,7 @@ class RecordCheck:
 
     def _check_record(self, db: DatabaseState, node: BIN, index: int) -> None:
         try:
-            # An invisible entry has been reported; here its content counts.
+            # The invisible flag is already reported; here only the content matters.
             entry = self._access.read(node.lsns[index], allow_invisible=True)
             record = entry.record()
         except (DamageError, FormatError) as error:
@@ -365,7 +366,7 @@ class RecordCheck:
         self._compare(db, node, index, entry, record)
 
     def _check_copy(self, db: DatabaseState, node: BIN, index: int) -> None:
-        """Compare a slot that holds everything with the entry it came from, where that is still whole."""
+        """Compare a slot that embeds its record with the original entry, if that is still intact."""
         lsn = node.lsns[index]
         if not self._access.has_file(file_of(lsn)) or lsn >= self._end_lsn:
             return
@@ -373,7 +374,7 @@ class RecordCheck:
             entry = self._access.read(lsn, allow_invisible=True)
             record = entry.record()
         except (DamageError, FormatError):
-            # Nothing reads it any more, so damage there is no loss.
+            # Nothing reads the entry any more, so damage there loses nothing.
             return
         if entry.type_number == ERASED:
             return
@@ -386,9 +387,9 @@ class RecordCheck:
             self._compare(db, node, index, entry, record)
 
     def _compare(self, db: DatabaseState, node: BIN, index: int, entry: LogEntry, record: LN) -> None:
-        # In v6 and v7 a slot does not tell a deletion, and a duplicate has its item in the data.
+        # In v6 and v7 a slot does not mark a deletion, and a duplicate has its item in the data.
         old = entry.version < TWO_PART_DUPLICATES
-        # A blind deletion that was taken back stands for the record itself (``tree.apply.version_before``).
+        # An undone blind deletion stands for the record itself (``tree.apply.version_before``).
         deleted = (record.data is None or entry.type_number in DELETIONS) and not record.blind_deletion
         if deleted and not old:
             self._report(rules.DELETION, entry.type_name, db, node, index)
@@ -414,10 +415,10 @@ class RecordCheck:
 
 
 def has_expired(expiration: int, now_ms: float) -> bool:
-    """Whether a record with this expiration, as a slot has it, is gone (R-CLN-50)."""
+    """Whether a record with this expiration value of a slot has expired (R-CLN-50)."""
     return bool(expiration) and _expires_ms(expiration) < now_ms
 
 
 def _expires_ms(expiration: int) -> int:
-    """Days, or negative hours, since 1970 as milliseconds."""
+    """Convert an expiration (days since 1970, or hours if negative) to milliseconds."""
     return expiration * DAY_MS if expiration >= 0 else -expiration * HOUR_MS

@@ -1,16 +1,18 @@
 """The replicated side of an environment, checked against its log: index, stream, group.
 
-The log decides. Its facts come from one pass over all entries (``engine.inspect.log_stream``); the index is given as it
-is stored and as opening for writing would leave it (``engine.db.vlsn_index.view``), since what follows the checkpoint
-belongs into it only then.
+The log decides. Its facts come from one pass over all entries (``engine.inspect.log_stream``); the index is passed both
+as stored and as opening for writing would leave it (``engine.db.vlsn_index.view``), since entries after the checkpoint
+are merged into it only then.
 
-* Every mapping of the merged index must be the visible entry of its VLSN. One header is read for each.
-* The range must be that of the log. It may begin later: log cleaning cuts the index before it deletes files.
-* ``last_sync`` and ``last_txn_end`` are those of the log; the latter may be forgotten when it is the first VLSN or
-  before it, or is not known to the index any more (D-10).
-* A merge that is refused is a finding, and the stored buckets are checked by themselves.
+* Every mapping of the merged index must refer to the visible entry of its VLSN. One header is read per mapping.
+* The range of the index must equal the range of the log. It may begin later: log cleaning cuts the index before it
+  deletes files.
+* ``last_sync`` and ``last_txn_end`` must equal those of the log; the latter may be missing if it is at or before the
+  first VLSN, or no longer known to the index (D-10).
+* A failed merge is a finding, and then the stored buckets are checked by themselves.
 
-Example: stored range 1..76, the first VLSN after CkptStart is 79: JE-REP-001, and 77 and 78 are looked for in the log.
+Example: stored range 1..76, the first VLSN after CkptStart is 79: JE-REP-001, and 77 and 78 are searched for in the
+log.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ _MOST_SHOWN: Final = 100
 
 
 class IndexState(NamedTuple):
-    """The index as a check takes it.
+    """The index as input of a check.
 
     Attributes:
-        records: what is stored, by key; None without an index.
-        merged: the index as opening for writing leaves it; None when ``refused``.
+        records: the stored records by key; None without an index.
+        merged: the index as opening for writing leaves it; None if ``refused``.
         refused: why that fails.
     """
 
@@ -51,12 +53,12 @@ class IndexState(NamedTuple):
 
 
 def check_stream(facts: StreamFacts, open_rollbacks: Iterable[int] = (), begins: int = NULL_VLSN) -> Iterator[Finding]:
-    """The stream by itself: gaps, interrupted rollbacks, durable VLSNs.
+    """Check the stream by itself: gaps, interrupted rollbacks, durable VLSNs.
 
     Arguments:
         facts: of the whole log.
         open_rollbacks: LSNs of the RollbackStarts of open top-level periods.
-        begins: the first VLSN of the index; what is missing before it was let go with its files.
+        begins: the first VLSN of the index; VLSNs missing before it were cleaned with their files.
     """
     for first, last, lsn in facts.gaps:
         if last < begins:
@@ -82,7 +84,7 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
         facts: of its stream.
         index: the index.
     """
-    # Nothing stored is right as long as all of it is after the checkpoint: then the merged index has it.
+    # An empty stored index is right if the whole stream comes after the checkpoint; the merged index then has it.
     if index.records is None or (not index.records and index.merged is not None and index.merged.range.is_empty):
         if facts.first != NULL_VLSN:
             yield finding(rules.NO_INDEX, f"VLSNs {facts.first}..{facts.last}")
@@ -91,12 +93,12 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
     yield from malformed
     if index.refused is not None and not malformed:
         if index.refused.expected is None:
-            # Damage in the log that the merge reads, or in a bucket; no hole between the two.
+            # The cause is damage in the log that the merge reads, or in a bucket, not a gap between the two.
             rule = rules.CONTRADICTORY if index.refused.lsn is None else rules.UNREADABLE
             yield finding(rule, str(index.refused))
         else:
             yield finding(rules.HOLE, f"{index.refused.expected}, found {index.refused.found}")
-    # Without a merge, the stored buckets are all there is to judge.
+    # Without a merge, only the stored buckets can be checked.
     if index.merged is None or malformed:
         yield from _wrong_mappings(access, facts, _stored_mappings(index.records))
     else:
@@ -104,7 +106,7 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
 
 
 def check_merged(access: LogAccess, facts: StreamFacts, merged: VLSNIndex) -> Iterator[Finding]:
-    """An index as it is in an open environment, against the log: itself, its range, every mapping."""
+    """Check the index of an open environment against the log: its structure, its range, every mapping."""
     for problem in merged.verify():
         yield finding(rules.CONTRADICTORY, problem)
     yield from _range(merged.range, facts)
@@ -112,7 +114,7 @@ def check_merged(access: LogAccess, facts: StreamFacts, merged: VLSNIndex) -> It
 
 
 def check_group(records: Mapping[bytes, bytes], facts: StreamFacts) -> Iterator[Finding]:
-    """The group database: readable, one group, ids that fit."""
+    """Check the group database: it is readable, has one group, and its ids are consistent."""
     group: RepGroup | None = None
     nodes: list[GroupNode] = []
     for key, data in records.items():
@@ -176,7 +178,7 @@ def _range(found: VLSNRange, facts: StreamFacts) -> Iterator[Finding]:
     elif NULL_VLSN != facts.first < found.first:
         # Cleaning cuts the index durably before it deletes a file (R-VLSN-54).
         yield finding(rules.RANGE_LATE, f"{facts.first}..{found.first - 1}")
-    # Where the ends differ the landmarks differ too, and one finding is enough.
+    # If the ends differ, ``last_sync`` and ``last_txn_end`` differ too; one finding is enough.
     if found.last == facts.last:
         yield from _landmarks(found, facts)
 
@@ -185,7 +187,7 @@ def _landmarks(found: VLSNRange, facts: StreamFacts) -> Iterator[Finding]:
     points = facts.sync_points
     sync = points[-1].vlsn if len(points) else NULL_VLSN
     end = next((point.vlsn for point in reversed(points) if point.is_txn_end), NULL_VLSN)
-    # What was cut off at the head does not count, and a last end that became the first VLSN is forgotten (D-10).
+    # VLSNs cut off at the head do not count, and a last end that became the first VLSN is forgotten (D-10).
     if found.last_sync != sync and sync >= found.first:
         yield finding(rules.LANDMARK, f"last sync point {_shown(found.last_sync)}, in the log {_shown(sync)}")
     if found.last_txn_end != end and not (found.last_txn_end == NULL_VLSN and end <= found.first):
@@ -199,7 +201,7 @@ def _wrong_mappings(access: LogAccess, facts: StreamFacts, mappings: Iterable[tu
         if rule is None:
             continue
         if vlsn > facts.last:
-            # Said by the range already.
+            # The range finding already covers this.
             continue
         shown += 1
         if shown > _MOST_SHOWN:
@@ -209,12 +211,12 @@ def _wrong_mappings(access: LogAccess, facts: StreamFacts, mappings: Iterable[tu
 
 
 def _look(access: LogAccess, vlsn: int, lsn: int) -> tuple[Rule | None, str]:
-    """What stands where a VLSN is said to be."""
+    """Describe the entry at the place that a mapping gives."""
     number, offset = file_of(lsn), offset_of(lsn)
     if lsn == NULL_LSN or not access.has_file(number):
         return rules.WRONG_ENTRY, "there is no such log file"
     head = access.handle(number).read(offset, HEADER_WITH_VLSN_BYTES)
-    # An entry of the stream has a VLSN: fewer bytes cannot be one.
+    # The minimum size of an entry of the stream, whose header has a VLSN.
     if len(head) < HEADER_WITH_VLSN_BYTES:
         return rules.WRONG_ENTRY, "the file ends before it"
     version = access.version_of(number)

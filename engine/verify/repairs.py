@@ -1,4 +1,4 @@
-"""Is a repair unfinished? Then the log on disk is neither the one before it nor the one after it."""
+"""Detecting an unfinished repair, which leaves the log between its old and its new state."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RULE: Final = Rule(
 
 
 def interrupted(storage: Storage) -> PendingRepair | None:
-    """The contents of the marker if no repair is running; None without a marker."""
+    """The content of the marker of an interrupted repair; None without a marker, or while a repair is running."""
     pending = pending_in(storage)
     return None if pending is None or is_at_work(storage) else pending
 
 
 def check_repairs(storage: Storage) -> tuple[Finding, ...]:
-    """The finding, when there is one."""
+    """The finding about an unfinished repair, if any."""
     pending = interrupted(storage)
     if pending is None:
         return ()

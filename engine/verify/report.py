@@ -1,7 +1,7 @@
-"""Findings: what is wrong, with a code that stays the same, and what to do about it.
+"""Findings: problems with stable codes, and what to do about them.
 
 A check collects findings and never stops at the first. ``severity`` decides the exit code of the command line: an error
-is damage (1), a warning is something that an operator should look at (8 with ``--strict``), a note explains.
+is damage (1), a warning is something that an operator should examine (8 with ``--strict``), a note is only information.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Finding(NamedTuple):
     Attributes:
         lsn: NULL_LSN when the finding is about a whole file or directory.
         file: path relative to the environment; "" for the directory.
-        db, key: name of the database, and stored key, for findings about trees and records; None otherwise.
-        message: what was found, with expected and actual values.
+        db, key: database name and stored key, for findings about trees and records; otherwise None.
+        message: details with expected and actual values.
     """
 
     code: str
@@ -59,9 +59,9 @@ class Report(NamedTuple):
 
     Attributes:
         findings: in the order of the log.
-        files, entries, checked_bytes: what was read.
-        checked, not_checked: names of the levels that were run, and of those that were not.
-        databases, nodes, records: what was walked over in the trees; None when the trees were not looked at.
+        files, entries, checked_bytes: amount that was read.
+        checked, not_checked: names of the levels that ran, and of the levels that did not.
+        databases, nodes, records: amount that was walked in the trees; None if the trees were not checked.
     """
 
     findings: tuple[Finding, ...]
@@ -86,7 +86,7 @@ def finding(
 
     Arguments:
         rule: which one.
-        message: what was found here.
+        message: details of this occurrence.
         lsn, file: where.
         db, key: the database and the record concerned.
     """

@@ -1,19 +1,19 @@
 """Rollback periods and the INVISIBLE bit, which no checksum covers.
 
-A period is ``(matchpoint, RollbackStart)``, both ends outside (R-RB-3). Of it the log must hold true:
+A period is the open interval ``(matchpoint, RollbackStart)`` (R-RB-3). The log must satisfy these rules:
 
-* An invisible entry lies in a period and is part of the replication stream. Local entries between those of a period
-  are never rolled back. The RollbackStart may have been cleaned away before the entries: where files after them are
-  missing, it is unknown.
-* After a RollbackEnd all LNs in the period of its transactions are invisible (R-RB-4, R-RB-33). While the end is
-  missing they may be either: recovery sets the bits (R-RB-31).
+* An invisible entry lies in a period and is part of the replication stream. Local entries inside a period are never
+  rolled back. The RollbackStart may have been cleaned away before the entries: if later files are missing, this is
+  undecided.
+* After a RollbackEnd, all LNs of its transactions in the period are invisible (R-RB-4, R-RB-33). While the end is
+  missing, they may be visible or invisible: recovery sets the bits (R-RB-31).
 * Two periods lie one inside the other or apart (R-RB-12, 13, 16), each has one RollbackEnd at most, and each
-  RollbackEnd its RollbackStart (R-RB-15): what recovery's own tracker says, here of the whole log.
+  RollbackEnd its RollbackStart (R-RB-15): recovery's own tracker checks this, here for the whole log.
 * Between a RollbackStart and its RollbackEnd no replicated transaction writes (R-RB-22).
 * No Commit of a replicated transaction lies in a period (R-RB-20). Aborts may (R-RB-21).
 
-The bulk check keeps RollbackStarts, RollbackEnds and invisible entries. For the rest the stretches of the log that
-periods cover, up to their RollbackEnds, are read once more, all in one pass however the periods are nested.
+The bulk check keeps RollbackStarts, RollbackEnds and invisible entries. For the other rules, the ranges from the start
+of each period to its RollbackEnd are read again, in one pass even if periods are nested.
 
 Example: matchpoint 0x0/0x2cbc, RollbackStart 0x0/0x3ce0 with transactions -54 to -52, RollbackEnd 0x0/0x3cfe. The
 INS_LN_TX of -53 at 0x0/0x2d40 is visible: JE-LOG-024.
@@ -49,7 +49,7 @@ class LoggedPeriod(NamedTuple):
 
     Attributes:
         matchpoint, start: LSNs of the matchpoint and of the RollbackStart.
-        end: LSN of the RollbackEnd; NULL_LSN while it is missing.
+        end: LSN of the RollbackEnd; NULL_LSN if it is missing.
         txns: the transactions that were rolled back.
     """
 
@@ -72,7 +72,7 @@ class Stretches:
         self._befores: list[int] = []
         self._behinds: list[int] = []
         for before, behind in sorted(intervals):
-            # Both ends are outside: intervals that only touch leave out the entry between them.
+            # Both ends are excluded, so two intervals that only touch do not contain the entry between them.
             if self._behinds and before < self._behinds[-1]:
                 self._behinds[-1] = max(self._behinds[-1], behind)
             elif before < behind:
@@ -88,11 +88,11 @@ class Stretches:
 
 
 def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> Iterator[Finding]:
-    """What is wrong with rollback periods and invisible entries.
+    """Findings about rollback periods and invisible entries.
 
     Arguments:
-        storage, files: the environment, whose periods are read again.
-        checks: of all files, in order.
+        storage, files: the environment; its rollback periods are read again.
+        checks: bulk checks of all files, in order.
     """
     periods = _periods(checks)
     inside = Stretches((period.matchpoint, period.start) for period in periods)
@@ -108,7 +108,7 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
             if vlsn == NULL_VLSN:
                 yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
             elif lsn not in inside:
-                # Its RollbackStart comes after it: with no file missing there, it never was in the log.
+                # Its RollbackStart would come after it; if no later file is missing, it never existed.
                 rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
                 yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}
@@ -126,12 +126,12 @@ def _periods(checks: Iterable[FileCheck]) -> list[LoggedPeriod]:
             if isinstance(record, RollbackStart):
                 starts[found.lsn] = LoggedPeriod(record.matchpoint_lsn, found.lsn, NULL_LSN, record.active_txn_ids)
             else:
-                # The RollbackStart may be in a file that is gone.
+                # The RollbackStart may be in a missing file.
                 known = starts.get(record.rollback_start_lsn)
                 start, txns = record.rollback_start_lsn, known.txns if known is not None else ()
                 matchpoint = known.matchpoint if known is not None else record.matchpoint_lsn
                 starts[start] = LoggedPeriod(matchpoint, start, found.lsn, txns)
-    # Of two with one matchpoint the later RollbackStart is the parent (R-RB-16).
+    # If two periods share a matchpoint, the one with the later RollbackStart is the parent (R-RB-16).
     return sorted(starts.values(), key=lambda period: (period.matchpoint, -period.start))
 
 
@@ -153,7 +153,7 @@ def _intersections(periods: list[LoggedPeriod], paths: dict[int, str]) -> Iterat
 
 
 def _refusal(checks: Sequence[FileCheck], paths: dict[int, str]) -> Iterator[Finding]:
-    """What recovery's tracker objects to first, were it to read the whole log."""
+    """The first objection of recovery's tracker when it processes the whole log."""
     tracker = RollbackTracker()
     try:
         for check in reversed(checks):
@@ -167,7 +167,8 @@ def _refusal(checks: Sequence[FileCheck], paths: dict[int, str]) -> Iterator[Fin
         yield finding(rules.PERIODS_REFUSED, error.what, lsn=lsn, file=paths.get(file_of(lsn), ""))
         return
     for period in tracker.walk():
-        # The cleaner may have deleted the file with the RollbackStart; where the file is there, it has to be in it.
+        # The cleaner may have deleted the file of the RollbackStart; if the file exists, it must contain the
+        # RollbackStart.
         if period.active_txn_ids is None and file_of(period.start_lsn) in paths:
             message = f"RollbackEnd without its RollbackStart at {format_lsn(period.start_lsn)}"
             path = paths.get(file_of(period.end_lsn), "")
@@ -203,10 +204,10 @@ def _entries_inside(
 
 
 def _read(log: LogScan, inside: Stretches) -> Iterator[LogEntry]:
-    """Entries in the stretches. Damage in them is reported elsewhere, and so are files that cannot be read."""
+    """Entries in the stretches. Damaged entries and unreadable files are reported elsewhere."""
     for before, behind in inside:
         try:
-            # From the start of the file: it is not checked yet that an entry begins at the matchpoint.
+            # Read from the start of the file, because it is not yet verified that an entry begins at the matchpoint.
             for item in log.between(make_lsn(file_of(before), 0), behind).entries():
                 if isinstance(item, LogEntry) and item.lsn > before:
                     yield item

@@ -1,8 +1,8 @@
 """Checking a secondary against its primary, without the key creator of the application (``verify --secondary``).
 
-Nothing in a log says that a database is a secondary; the operator does. An entry is a secondary key, with a primary key
-as data. Without the creator it is not known which entries there should be, but of those that are there: each leads to a
-record, and expires with it, as JE and the engine write them.
+A log does not record that a database is a secondary; the operator names it. An entry is a secondary key, with a primary
+key as data. Without the key creator it is unknown which entries should exist. But each existing entry must refer to a
+record and have the same expiration, as JE and the engine write them.
 
 Example: a secondary ``people.city`` with ``London`` leading to ``4711``, and no record ``4711`` in ``people``: an
 application that reads by ``London`` gets a SecondaryIntegrityException from JE.
@@ -28,14 +28,14 @@ from engine.verify.report import Finding
 
 
 class SecondaryReport(NamedTuple):
-    """What was found; ``entries`` of the secondary were looked up."""
+    """The findings, and the number of secondary entries that were checked."""
 
     findings: tuple[Finding, ...]
     entries: int
 
 
 class _Entry(NamedTuple):
-    """A live slot of the secondary: its key in comparable form, and the primary key that it leads to."""
+    """A live slot of the secondary: its key in comparable form, and the primary key that it refers to."""
 
     key: Key
     primary_key: bytes
@@ -44,17 +44,17 @@ class _Entry(NamedTuple):
 
 
 def check_secondary(env: Environment, name: str, primary: str, listener: Listener = SILENT) -> SecondaryReport:
-    """Look up the primary key of every entry.
+    """Look up the primary record of every secondary entry.
 
     Arguments:
-        env: open, without other users.
+        env: an open environment that nothing else uses.
         name, primary: the two databases.
-        listener: hears ``secondary`` steps in entries.
+        listener: receives ``secondary`` steps in entries.
 
     Raises:
-        NotFoundError: there is no database of one of the names. UsageError: the primary has duplicates.
-        UnknownOrderError: the order of the primary is that of a Java class, and its nodes do not show it.
-        DamageError, StorageError: something cannot be read; the levels of trees and records say what.
+        NotFoundError: a database does not exist. UsageError: the primary has duplicates.
+        UnknownOrderError: the primary uses a Java comparator, and its nodes do not reveal the order.
+        DamageError, StorageError: something cannot be read; the levels for trees and records report the details.
     """
     secondary, of = _database(env, name), _database(env, primary)
     if of.duplicates:
@@ -83,7 +83,7 @@ def _database(env: Environment, name: str) -> DatabaseState:
 
 
 def _entries(env: Environment, state: DatabaseState) -> Iterator[list[_Entry]]:
-    """The live slots of one bottom node after the other."""
+    """The live slots of each bottom node in turn."""
     engine, last = env.engine, None
     while True:
         with engine.latch:
@@ -98,7 +98,7 @@ def _entries(env: Environment, state: DatabaseState) -> Iterator[list[_Entry]]:
             live = [at for at in range(len(node)) if node.is_live(at) and not is_expired(node.expirations[at], now_ms)]
             batch = []
             for at, data in zip(live, slot_values(ctx, node, live), strict=True):
-                # Read between a deletion and the end of its transaction.
+                # The slot was read between a deletion and the end of its transaction.
                 if data is not None:
                     key = node.keys[at]
                     primary_key = key_and_data(state, key, data)[1]
@@ -106,13 +106,13 @@ def _entries(env: Environment, state: DatabaseState) -> Iterator[list[_Entry]]:
                         _Entry(key=key, primary_key=primary_key, expiration=node.expirations[at], lsn=node.lsns[at])
                     )
             last = node.keys[-1]
-        # Without the latch: nodes may leave now.
+        # The latch is released here, so that nodes can be evicted.
         engine.keep_budget()
         yield batch
 
 
 def _expiration(env: Environment, state: DatabaseState, key: bytes) -> int | None:
-    """When a record expires, 0 for never; None when there is no record."""
+    """The expiration of a record, 0 for never; None if there is no record."""
     engine = env.engine
     try:
         wanted = comparable_key(state, key)
@@ -120,7 +120,7 @@ def _expiration(env: Environment, state: DatabaseState, key: bytes) -> int | Non
         learned = state.order.learned
         if learned is None or learned.places is None:
             raise
-        # All keys that there are have a place.
+        # Every existing key can be ordered.
         return None
     with engine.latch:
         node = find_bin(engine.ctx, state, wanted)

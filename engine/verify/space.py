@@ -1,20 +1,21 @@
 """Checking utilization: the FileSummaryLN of each log file against the file and against the trees (R-CLN-1 to 13).
 
-* Totals: a summary that was written after the file was finished counts every entry of it but the header, and their
-  bytes; an earlier one no more than that.
-* Obsolete: what the trees still lead to is not obsolete. So no summary may count more LNs as obsolete than the file
-  holds besides those. Fewer are normal: rollbacks and recovery count inexactly (R-CLN-6, R-REC-19). When the log ends
-  with a checkpoint, and more than a quarter of a file's bytes is obsolete without being counted, that is noted.
-  Nodes can be counted too often: recovery counts an old version for every newer one that names it (R-REC-18). So can
-  LNs outside transactions: when JE removes a temporary database, it counts some of those again that it had counted.
-* Reserved: the cleaner is done with such a file and deletes it when it likes, so nothing may lead into it but
-  records that have expired, which are not read (R-CLN-26).
+* Totals: a summary written after the file was finished counts all its entries except the header, and their bytes; an
+  earlier summary counts at most as many.
+* Obsolete: entries that the trees refer to are not obsolete. So no summary may count more obsolete LNs than the file
+  holds in addition to these. Lower counts are normal: rollbacks and recovery count inexactly (R-CLN-6, R-REC-19). A
+  note is added if the log ends with a checkpoint and more than a quarter of a file's bytes are obsolete but not
+  counted. Nodes can be counted twice: recovery counts an old version for every newer version that refers to it
+  (R-REC-18). So can LNs outside transactions: when JE removes a temporary database, it counts some LNs again.
+* Reserved: the cleaner may delete such a file at any time, so the trees may refer only to expired records in it, which
+  are never read (R-CLN-26).
 
-Files without a summary were written since the last checkpoint, or are taken for used completely (je-log-format.md
-10.1); there is nothing to check. Neither is there in damaged files, which other levels report. Erased entries have lost
-their type, and until v7 old deltas were not counted as nodes: then only what does not depend on it is checked.
+Files without a summary were written since the last checkpoint, or count as completely used (je-log-format.md 10.1), so
+there is nothing to check. Damaged files are not checked here; other levels report them. Erased entries have lost their
+type, and until v7 old deltas were not counted as nodes. In these cases only checks that do not depend on types run.
 
-Example: 0x3 holds 82 LNs, slots lead to 40 of them. A summary with 42 or less is right, one with 43 is JE-SPACE-002.
+Example: 0x3 holds 82 LNs, and slots refer to 40 of them. A summary with at most 42 obsolete LNs is right, one with 43
+is JE-SPACE-002.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ UTILIZATION: Final = "_jeUtilization"
 
 # One in this many LNs outside transactions may be counted as obsolete twice.
 _COUNTED_TWICE: Final = 20
-# A part of a file, and a size, below which uncounted obsolete bytes are not worth a note.
+# Uncounted obsolete bytes below this part of the file, or below this size, cause no note.
 _WORTH_PARTS: Final = 4
 _WORTH_BYTES: Final = 100_000
 
 
 class _Summary(NamedTuple):
-    """The newest summary of a file, and where it is."""
+    """The newest summary of a file, and its LSN."""
 
     lsn: int
     counters: FileSummary
 
 
 class _Totals(NamedTuple):
-    """What a file holds, the header apart; ``types_known`` is False where entries do not show what they were."""
+    """Contents of a file without its header; ``types_known`` is False if some entries no longer show their type."""
 
     entries: int
     total_bytes: int
@@ -76,14 +77,14 @@ class _Totals(NamedTuple):
 
 
 class SpaceTally(NamedTuple):
-    """What the trees lead to, by file number: nodes; LNs, their bytes, and how many of them expire."""
+    """References of the trees, by file number: nodes; LNs, their bytes, and the number of expiring ones."""
 
     nodes: dict[int, int]
     lns: dict[int, list[int]]
 
 
 class SpaceCheck:
-    """Counts what the trees lead to while they are walked; then compares.
+    """Counts the references of the trees during the walk, then compares.
 
     Arguments:
         ctx: the trees.
@@ -98,7 +99,7 @@ class SpaceCheck:
         self._reserved: set[int] = set()
 
     def visit(self, db: DatabaseState, node: IN) -> None:
-        """Count the versions of a node and the LNs that its slots need."""
+        """Count the versions of a node and the LNs that its slots refer to."""
         if not is_null(node.full_lsn):
             self._add_node(node.full_lsn)
         if not isinstance(node, BIN):
@@ -138,13 +139,13 @@ class SpaceCheck:
                 self._findings.add(rules.BAD_RESERVED, str(error), lsn=lsn, db=db, key=key)
 
     def swap(self, tally: SpaceTally | None = None) -> SpaceTally:
-        """Go on from another tally, none by default; returns the one until now."""
+        """Switch to another tally, by default an empty one; returns the previous one."""
         before = self._tally
         self._tally = tally or SpaceTally({}, {})
         return before
 
     def join(self, later: SpaceTally) -> None:
-        """Add what was counted elsewhere."""
+        """Add the counts of another process."""
         nodes, lns = self._tally
         for number, count in later.nodes.items():
             nodes[number] = nodes.get(number, 0) + count
@@ -155,13 +156,13 @@ class SpaceCheck:
     def compare(
         self, files: LogFiles, *, jobs: int, at_rest: bool, checks: Mapping[int, FileCheck | None] | None = None
     ) -> None:
-        """Report what does not fit.
+        """Report inconsistencies.
 
         Arguments:
             files: the log files.
-            checks: of files that were read already, with sizes; None for one that cannot be read.
-            jobs: processes that read them.
-            at_rest: the log ends with a checkpoint, so that nothing waits to be counted.
+            checks: checks (with sizes) of files that were already read; None for an unreadable file.
+            jobs: processes that read files.
+            at_rest: the log ends with a checkpoint, so all counts are written.
         """
         counted = [file for file in files.files if file.number in self._summaries and file.number not in self._reserved]
         known = checks or {}
@@ -177,7 +178,7 @@ class SpaceCheck:
         totals.update(zip((file.number for file in unread), map_small(read, unread, jobs), strict=True))
         for file in files.files:
             if file.number in self._reserved:
-                # Out of the live log, so that its summary, if it still has one, counts for nothing (R-CLN-33).
+                # The file is no longer in the live log, so a remaining summary has no effect (R-CLN-33).
                 self._compare_reserved(file)
                 continue
             held = totals.get(file.number)
@@ -189,7 +190,7 @@ class SpaceCheck:
         nodes[number] = nodes.get(number, 0) + 1
 
     def _lns_in(self, number: int) -> tuple[int, int]:
-        """Of a file, LNs in use, without those that expire, and the bytes of all."""
+        """LNs of a file in use, without expiring ones, and the bytes of all LNs in use."""
         counts = self._tally.lns.get(number)
         return (0, 0) if counts is None else (counts[0] - counts[2], counts[1])
 
@@ -201,7 +202,7 @@ class SpaceCheck:
             self._findings.add(rules.RESERVED_IN_USE, message, file=file.path)
 
     def _read_summaries(self, db: DatabaseState, node: BIN) -> None:
-        """The first key of a file is that of its newest summary."""
+        """The first key of a file belongs to its newest summary."""
         for index, key in enumerate(node.keys):
             number = int.from_bytes(key[:4], "big")
             if len(key) != SUMMARY_KEY_BYTES or number in self._summaries or not node.is_live(index):
@@ -225,7 +226,7 @@ class SpaceCheck:
             self._add(rules.OTHER_TOTALS, message, file, summary)
         if not totals.types_known:
             return
-        # JE's cleaner counts what has expired, and leaves its slot.
+        # JE's cleaner counts expired records as obsolete and leaves their slots.
         used = self._lns_in(file.number)[0]
         obsolete = counters.obsolete_ln_count
         if obsolete > totals.lns - used + totals.plain_lns // _COUNTED_TWICE:
@@ -236,7 +237,7 @@ class SpaceCheck:
 
     def _compare_bytes(self, file: LogFile, summary: _Summary, totals: _Totals) -> None:
         used = self._lns_in(file.number)[1]
-        # Slots do not know the sizes of nodes: an average has to do.
+        # Slots do not record the sizes of nodes, so use the average.
         if totals.nodes:
             used += self._tally.nodes.get(file.number, 0) * totals.node_bytes // totals.nodes
         uncounted = totals.total_bytes - used - obsolete_bytes(summary.counters)
@@ -249,7 +250,7 @@ class SpaceCheck:
 
 
 def _read_totals(storage: Storage, end_file: int, file: LogFile) -> _Totals | None:
-    """What a file holds; None when it is damaged or cannot be read."""
+    """Contents of a file; None if it is damaged or cannot be read."""
     try:
         check = scan_file(storage, file, is_last=file.number >= end_file).check()
     except (NotFoundError, StorageError):

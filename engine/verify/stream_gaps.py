@@ -1,10 +1,10 @@
-"""VLSNs that are missing in the log, from what the bulk check has counted of each file.
+"""VLSNs that are missing in the log, from the counts of the bulk check of each file.
 
-A file's visible replicated entries have all VLSNs from its first to its last when they are as many as these two say.
-That decides for most files. Where a rollback makes a part of the stream anew, or the numbers do not agree, the file is
-read once more (``engine.inspect.log_stream``).
+If the number of a file's visible replicated entries equals the length of its VLSN range, no VLSN is missing in it. That
+decides most files. If a rollback replaced a part of the stream, or the numbers do not agree, the file is read again
+(``engine.inspect.log_stream``).
 
-A gap that missing files or damage explain is reported as these, and not again.
+A gap that missing files or damage explain is not reported in addition to them.
 
 Example: VLSNs 1..40 in file 0, 43..90 in file 1, nothing missing or damaged: 41 and 42 were lost.
 """
@@ -25,10 +25,10 @@ from engine.verify.report import Finding, finding
 
 
 def gap_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck]) -> Iterator[Finding]:
-    """VLSNs that are missing between those of the log.
+    """VLSNs missing inside the range of the log.
 
     Arguments:
-        storage, files: the environment; some of its files are read again.
+        storage, files: the environment; some files are read again.
         checks: of all files, in order.
     """
     whole = StreamFacts()
@@ -39,7 +39,7 @@ def gap_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck])
         if _is_explained(checks, number):
             continue
         if offset_of(lsn) == 0:
-            # The counts do not say where in its file the first entry of the stream stands.
+            # The counts do not give the LSN of the first entry of the stream.
             check = next(check for check in checks if check.file.number == number)
             lsn = stream_of_file(storage, files.end_file(), check.file).facts.first_lsn
         path = next(check.file.path for check in checks if check.file.number == number)
@@ -48,7 +48,7 @@ def gap_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck])
 
 
 def _is_plain(check: FileCheck) -> StreamFacts | None:
-    """The facts of a file in which all VLSNs follow each other by the counts; None when it has to be read again."""
+    """The facts of a file whose counts show that no VLSN is missing; None if it must be read again."""
     if check.rollbacks or check.invisible or check.vlsn_steps_back:
         return None
     facts = StreamFacts()
@@ -60,12 +60,12 @@ def _is_plain(check: FileCheck) -> StreamFacts | None:
 
 
 def _is_explained(checks: Sequence[FileCheck], number: int) -> bool:
-    """Whether entries of the stream may stand in damage or in missing files before the one with the gap."""
+    """Whether damage or missing files before this file may hold entries of the stream."""
     after = number
     for check in reversed(checks):
         if check.file.number > number:
             continue
-        # A file number between this file and the one after it is not there.
+        # A file number between this file and the next one is missing.
         if check.damages or check.erased or after > check.file.number + 1:
             return True
         if check.file.number < number and check.first_vlsn != NULL_VLSN:

@@ -1,13 +1,13 @@
-"""Walking over one tree and checking its structure (R-TREE-1 to R-TREE-22; R-UTIL-2 and more).
+"""Walking one tree and checking its structure (R-TREE-1 to R-TREE-22; R-UTIL-2 and more).
 
-Of every node: its database and level (parent's level minus 1), room for its slots, keys in ascending order and inside
-the range that the parent gives, the identifier key in that range and, in a bottom node, in one of its slots, its id
-used once and below the last id given out, slots without LSN deleted, a delta fitting its full version. Of a root: its
-flag, its level, never provisional.
+Checks of every node: its database and level (parent's level minus 1); room for its slots; keys ascending and inside the
+range that the parent gives; the identifier key in that range and, in a bottom node, in one of its slots; its id unique
+and not above the last assigned id; slots without LSN deleted; a delta consistent with its full version. Checks of a
+root: its flag, its level, never provisional.
 
-Nodes that recovery has brought into memory are taken from there, all others are read, checked and given up again: what
-a walk holds is the path from the root. Since levels descend, a damaged tree cannot lead it in circles. Below a node
-that cannot be read nothing is known; its siblings are still walked.
+Nodes that recovery holds in memory are used from there. All others are read, checked and dropped, so a walk holds only
+the path from the root. Since levels must descend, a damaged tree cannot cause an endless walk. The subtree of an
+unreadable node is skipped; its siblings are still walked.
 
 Example: IN 0x3/0x1234 has the keys ``a``, ``k``, ``t``. Its second child holds ``k2`` and ``x``: JE-TREE-007, since a
 search for ``x`` goes to the third child.
@@ -37,7 +37,7 @@ from engine.verify.walk.node_reader import NodeReader
 
 Visitor = Callable[[DatabaseState, IN], None]
 
-# JE leaves identifier keys of earlier environments alone: conversions of old duplicates may have spoilt them.
+# JE ignores identifier keys of older environments, because the conversion of old duplicates may have broken them.
 _IDENTIFIERS_SINCE: Final = 15
 
 
@@ -46,10 +46,10 @@ IdPages = dict[int, bytearray]
 
 
 class Ids:
-    """A set of node ids, one bit each; ids in use are dense.
+    """A set of node ids with one bit per id, since ids in use are dense.
 
     Attributes:
-        last: the last id that the log gives out.
+        last: the last id that the log has assigned.
     """
 
     __slots__ = ("_before", "_pages", "last")
@@ -58,12 +58,12 @@ class Ids:
 
     def __init__(self, last: int) -> None:
         self._pages: dict[int, bytearray] = {}
-        # What was added before the part that is being walked over.
+        # The ids added before the current part.
         self._before: dict[int, bytearray] = {}
         self.last = last
 
     def add(self, number: int) -> bool:
-        """Add an id; False when it was there."""
+        """Add an id; False if it was already there."""
         page, bit = divmod(number, self._PAGE_BITS)
         before = self._before.get(page)
         if before is not None and before[bit >> 3] & 1 << (bit & 7):
@@ -77,29 +77,29 @@ class Ids:
         return new
 
     def copy(self) -> IdPages:
-        """What was added so far."""
+        """A copy of the ids added so far."""
         return {page: bytearray(bits) for page, bits in self._pages.items()}
 
     def go_back(self, pages: IdPages) -> None:
-        """Forget what was added since a ``copy``."""
+        """Remove the ids added since a ``copy``."""
         self._pages = pages
 
     def begin_part(self) -> None:
-        """Note what is added from now on apart from what is there."""
+        """Begin a part: collect further ids separately."""
         self._before, self._pages = self._pages, {}
 
     def end_part(self) -> IdPages:
-        """Forget what was added since ``begin_part``; returns it."""
+        """End a part: remove and return the ids added since ``begin_part``."""
         added, self._pages, self._before = self._pages, self._before, {}
         return added
 
     def join(self, parts: Sequence[IdPages]) -> bool:
-        """Add the ids of parts; False, and nothing is added, when two parts have one in common, or one is there."""
+        """Add the ids of parts. Returns False and adds nothing if an id occurs in two parts or is already there."""
         whole: dict[int, int] = {}
         for part in parts:
             for page, bits in part.items():
                 number, known = int.from_bytes(bits, "little"), whole.get(page, 0)
-                # Who walked over a part elsewhere did not know what was there.
+                # The process that walked the part did not have the ids of the other parts.
                 if number & known or number & int.from_bytes(self._pages.get(page, b""), "little"):
                     return False
                 whole[page] = number | known
@@ -121,7 +121,7 @@ class Range(NamedTuple):
 
 
 class PendingChild(NamedTuple):
-    """What is still to be seen: a slot of a node, and the range of its child. Only parents on the path are held."""
+    """A child still to be visited: its slot in the parent, and its key range. Only parents on the path are held."""
 
     parent: IN
     slot: int
@@ -129,7 +129,7 @@ class PendingChild(NamedTuple):
 
 
 class WalkTally(NamedTuple):
-    """What was walked over: nodes, slots of bottom nodes in use, databases whose order is not known."""
+    """Counts of a walk: nodes, used slots of bottom nodes, databases with an unknown key order."""
 
     nodes: int
     records: int
@@ -143,15 +143,15 @@ class TreeWalk:
     """Walks over trees.
 
     Arguments:
-        access: the log, for what the headers of roots say.
+        access: the log, for reading the entries of roots.
         reader: reads nodes that are not in memory.
-        findings: takes what is wrong.
-        ids: of all nodes of the environment.
-        initial_version: log version with which the environment was made.
+        findings: receives the findings.
+        ids: ids of all nodes of the environment.
+        initial_version: log version with which the environment was created.
 
     Attributes:
-        nodes, records: how many nodes, and how many slots of bottom nodes that are in use, were seen.
-        unordered: databases whose order is not registered, so that keys could not be compared everywhere.
+        nodes, records: number of nodes, and of used slots of bottom nodes.
+        unordered: databases whose comparator is not registered, so that some keys could not be compared.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class TreeWalk:
         self.below(db, self.top(db, visit), visit)
 
     def top(self, db: DatabaseState, visit: Visitor) -> list[PendingChild]:
-        """Check the root of a tree; its branches, the last one first."""
+        """Check the root of a tree; returns its branches, last first."""
         if not db.has_root:
             return []
         root = root_in_memory(db)
@@ -182,31 +182,31 @@ class TreeWalk:
         return self._seen(db, root, Range(None, None), visit)
 
     def below(self, db: DatabaseState, branches: list[PendingChild], visit: Visitor) -> None:
-        """Check all that hangs on some branches, beginning with the last."""
+        """Check the subtrees of branches, beginning with the last branch."""
         todo = list(branches)
         while todo:
             todo += self.node(db, todo.pop(), visit)
 
     def node(self, db: DatabaseState, branch: PendingChild, visit: Visitor) -> list[PendingChild]:
-        """Check the node that a branch leads to; its branches, the last one first."""
+        """Check the node of a branch; returns its own branches, last first."""
         parent, index, extent = branch
         child = self._child(db, parent, index)
         return [] if child is None else self._seen(db, child, extent, visit)
 
     def swap(self, tally: WalkTally = NOTHING_WALKED) -> WalkTally:
-        """Go on from another tally, none by default; returns the one until now."""
+        """Switch to another tally, by default an empty one; returns the previous one."""
         before = WalkTally(self.nodes, self.records, frozenset(self.unordered))
         self.nodes, self.records, self.unordered = tally.nodes, tally.records, set(tally.unordered)
         return before
 
     def join(self, later: WalkTally) -> None:
-        """Add what was walked over elsewhere."""
+        """Add the counts of another walk."""
         self.nodes += later.nodes
         self.records += later.records
         self.unordered |= later.unordered
 
     def _seen(self, db: DatabaseState, node: IN, extent: Range, visit: Visitor) -> list[PendingChild]:
-        """Check a node; its slots with the ranges of the children, the last one first."""
+        """Check a node; returns its slots with the key ranges of the children, last first."""
         self.nodes += 1
         self._check_id(db, node)
         if isinstance(node, BIN):
@@ -214,14 +214,15 @@ class TreeWalk:
         elif not len(node):
             self._findings.add(rules.EMPTY_UPPER, f"node {node.node_id}", lsn=node.full_lsn, db=db)
         if db.order.learned is not None:
-            # An order that was made to fit the nodes says nothing of them.
+            # An order that was derived from the nodes cannot be used to check them.
             self.unordered.add(db.label)
         else:
             self._check_keys(db, node, extent)
         visit(db, node)
         if isinstance(node, BIN):
             return []
-        # Slot 0 counts as minus infinity (R-TREE-6): its child begins where the parent does.
+        # The key of slot 0 counts as minus infinity (R-TREE-6), so its child's range begins at the parent's lower
+        # bound.
         bounds = [extent.low, *islice(node.keys, 1, None), extent.high]
         return [PendingChild(node, i, Range(bounds[i], bounds[i + 1])) for i in range(len(node) - 1, -1, -1)]
 
@@ -237,14 +238,14 @@ class TreeWalk:
             self._findings.add(rules.NO_LSN, message, lsn=parent.full_lsn, db=db, key=parent.keys[index])
             return None
         if child is None or (isinstance(child, BIN) and not child.dirty and not is_null(lsn)):
-            # A BIN that recovery has not changed is judged by its log entry, also when a lookup has read it before.
+            # A BIN that recovery has not changed is checked in its logged form, even if a lookup has already read it.
             child = self._reader.read(db, lsn)
         if child is None:
             return None
         if child.level != parent.level - 1:
             message = f"level 0x{child.level:x} below the node {at(parent.full_lsn)} of level 0x{parent.level:x}"
             self._findings.add(rules.WRONG_LEVEL, message, lsn=lsn, db=db)
-            # Not walked: only levels that descend rule out circles.
+            # Do not descend: only descending levels rule out cycles.
             return None
         if child.is_root:
             message = f"node {child.node_id} is below the node {at(parent.full_lsn)}"
@@ -255,10 +256,10 @@ class TreeWalk:
         lsn = root.full_lsn
         if isinstance(root, BIN):
             self._findings.add(rules.LOW_ROOT, f"node {root.node_id}", lsn=lsn, db=db)
-        # Recovery has made it in memory; no version of it is in the log.
+        # Recovery created the node in memory; the log has no version of it.
         if is_null(lsn):
             return
-        # In memory a root is one by its place, so the log is asked.
+        # A root in memory needs no flag, so check the log entry.
         entry = self._access.read(lsn)
         record = entry.record()
         if isinstance(record, NodeRecord) and not record.is_root:
@@ -269,7 +270,7 @@ class TreeWalk:
     def _check_id(self, db: DatabaseState, node: IN) -> None:
         if node.node_id > 0 and not self._ids.add(node.node_id):
             self._findings.add(rules.SAME_NODE_ID, f"node {node.node_id}", lsn=node.full_lsn, db=db)
-        # Nodes that recovery has split off in memory were never logged, and neither were their ids.
+        # Nodes that recovery split off in memory were never logged, and neither were their ids.
         if node.node_id > self._ids.last and not is_null(node.full_lsn):
             message = f"node {node.node_id}, the last id is {self._ids.last}"
             self._findings.add(rules.NODE_ID_AHEAD, message, lsn=node.full_lsn, db=db)
@@ -285,7 +286,7 @@ class TreeWalk:
                 self._findings.add(rules.NO_LSN, message, lsn=node.full_lsn, db=db, key=node.keys[index])
 
     def _check_keys(self, db: DatabaseState, node: IN, extent: Range) -> None:
-        """Order, range and identifier key, where the order of the keys is known."""
+        """Check order, range and identifier key, if the key order is known."""
         lsn = newest_version(node)
         # The key of slot 0 of an upper node counts as minus infinity, whatever it is (R-TREE-6).
         keys = node.keys if isinstance(node, BIN) else node.keys[1:]
@@ -295,7 +296,7 @@ class TreeWalk:
             same = "equal" if keys[wrong] == keys[wrong - 1] else "descending"
             message = f"slots {slot - 1} and {slot} of node {node.node_id}: {same}"
             self._findings.add(rules.KEY_ORDER, message, lsn=lsn, db=db, key=keys[wrong])
-            # Out of order the ends say nothing of what is between them.
+            # If the keys are out of order, the first and last do not bound the others.
             outside = [key for key in keys if not extent.holds(key)]
         else:
             outside = [key for key in dict.fromkeys((*keys[:1], *keys[-1:])) if not extent.holds(key)]
@@ -312,14 +313,14 @@ class TreeWalk:
 
 
 def newest_version(node: IN) -> int:
-    """Where a node was last logged; NULL_LSN when it never was."""
+    """LSN at which a node was last logged; NULL_LSN if it never was."""
     if isinstance(node, BIN) and node.delta_lsn != NULL_LSN:
         return node.delta_lsn
     return node.full_lsn
 
 
 class Seen(NamedTuple):
-    """What was seen in a walk."""
+    """The results of a walk."""
 
     found: FoundPart | None
     tally: WalkTally
@@ -328,10 +329,10 @@ class Seen(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What was seen below one branch of a tree, apart from everything else.
+    """The results for one branch of a tree by itself.
 
     Attributes:
-        is_flushed: the waiting slots were flushed for other processes; of a share, they are right.
+        is_flushed: the queued slots were flushed for other processes; in a share: the queued slots are right.
     """
 
     seen: Seen
@@ -340,12 +341,12 @@ class Part(NamedTuple):
 
 
 class ShareOfTrees(NamedTuple):
-    """What was seen below some of the branches of the trees of an environment.
+    """The results for one share of the branches of an environment's trees.
 
     Attributes:
-        number, of: which of how many shares.
-        end_lsn: the end of the log, as recovery found it.
-        parts: by database its branches of this share: their places among all of them, and what was seen below each.
+        number, of: number of the share, and number of shares.
+        end_lsn: the end of the log according to recovery.
+        parts: by database, the results of the share's branches by their index among all branches.
     """
 
     number: int

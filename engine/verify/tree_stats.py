@@ -1,7 +1,7 @@
 """Counts of the tree of every database: what JE's DbStat prints (R-UTIL-1, R-UTIL-32), for all databases in one walk.
 
-Nodes and slots are counted as recovery leaves them. A slot counts as deleted when it is KD or PD, as a record
-otherwise, expired ones too. How full a bottom node is counts its records against its room plus one, as JE does.
+Nodes and slots are counted as recovery leaves them. A slot with KD or PD counts as deleted; any other slot counts as a
+record, even if expired. The fill of a bottom node is its records divided by its room plus one, as in JE.
 
 Example: a tree of 90 records is one root of level 2 over one BIN with room for 128: depth 2, one BIN in the class 60 to
 69 %.
@@ -30,11 +30,11 @@ class TreeProfile(NamedTuple):
     """The tree of one database.
 
     Attributes:
-        depth: levels, 0 without a tree.
+        depth: number of levels, 0 without a tree.
         nodes_by_level: nodes of level 1, 2, and so on.
         records, deleted: slots of bottom nodes.
-        bins_by_fill: bottom nodes that are 0 to 9 % full, 10 to 19 % and so on; the last class ends at 100 %.
-        embedded: records whose data are in their slots.
+        bins_by_fill: number of bottom nodes that are 0 to 9 % full, 10 to 19 % and so on; the last class ends at 100 %.
+        embedded: number of records whose data is in their slots.
     """
 
     name: str
@@ -50,14 +50,17 @@ class TreeProfile(NamedTuple):
 
 
 class StatsReport(NamedTuple):
-    """The trees of an environment; ``damaged`` when a part could not be read, so that it is missing in the counts."""
+    """Statistics of the trees of an environment; ``damaged`` if a part could not be read and is missing in
+    the counts.
+    """
 
     trees: tuple[TreeProfile, ...]
     damaged: bool
 
 
 def tree_stats(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> StatsReport:
-    """Count the nodes and slots of every database, ascending by id; JE's own databases too, temporary ones not.
+    """Count the nodes and slots of every database, ascending by id, including JE's own databases but not temporary
+    ones.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -74,7 +77,7 @@ class _TreeCounter:
         self.counts: dict[int, _Counts] = {}
 
     def begin(self, db: DatabaseState) -> None:
-        """A database is about to be walked."""
+        """Begin the counts of the next database."""
         self.counts[db.id] = _Counts(db)
 
     def visit(self, db: DatabaseState, node: IN) -> None:
@@ -83,7 +86,7 @@ class _TreeCounter:
 
 
 class _Counts:
-    """The counts of one tree, as they grow."""
+    """Accumulates the counts of one tree."""
 
     def __init__(self, db: DatabaseState) -> None:
         self._db = db

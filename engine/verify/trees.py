@@ -1,18 +1,18 @@
 """Checking trees, references, data and utilization: everything that ``verify --tree --refs --data --space`` does.
 
-The environment is recovered in memory, as a reader does: nothing is changed, and what is checked is what JE
-would see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name,
-JE's own included. Temporary databases are left out: recovery removes them (R-REC-60).
+The environment is recovered in memory, as by a reader: nothing is changed, and the check sees the state that JE would
+see after opening it. First the naming and the mapping tree are walked, then the tree of every database they name, JE's
+own included. Temporary databases are left out: recovery removes them (R-REC-60).
 
-What is held in memory is what recovery needs within the default cache, one path of a tree, a bit per node id and
-bounded lists; so the size of the environment does not matter.
+Memory holds recovery's data within the default cache, one path of a tree, a bit per node id, and bounded lists, so it
+hardly depends on the size of the environment.
 
-Branches of a large tree are walked over apart from each other, and what was seen in each is joined in their order:
-forked processes do that here, and ``walk_share`` does it elsewhere, where nothing but the files is shared. A share
-recovers the environment for itself, walks over every n-th branch, looks at the records below these, and hands over what
-it saw. Shares are joined into a tree only when all of them are of the log as the joining process found it.
+Branches of a large tree are walked independently, and their results are joined in order. Forked processes do that on
+this machine; ``walk_share`` does it on other machines, which share only the files. A share recovers the environment
+itself, walks every n-th branch, checks the records below it, and returns its results. Shares are joined only if all of
+them saw the same end of the log as the joining process.
 
-Example: a root with the branches 0 to 126, three shares: the second walks over 1, 4, ..., 124.
+Example: a root with the branches 0 to 126, three shares: the second share walks branches 1, 4, ..., 124.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LEVELS: Final = ("tree", "refs", "data", "space")
 def walk_share(
     storage: Storage, files: LogFiles, levels: Sequence[str], number: int, count: int
 ) -> ShareOfTrees | None:
-    """Walk over one share of the trees; None where recovery fails, which ``verify_trees`` reports.
+    """Walk one share of the trees; None if recovery fails, which ``verify_trees`` reports.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
@@ -85,16 +85,16 @@ def verify_trees(
     """Check the trees of an environment.
 
     Arguments:
-        storage, files: the environment and its log files. A restore marker among them is passed over: whether the
-            records are whole is what an operator wants to know then.
-        levels: ``tree``, ``refs`` (which walks over the trees too), ``data`` (which follows references too), and
-            ``space`` (which walks over the trees too, and over the headers of the log).
+        storage, files: the environment and its log files. A restore marker among them is ignored, because then an
+            operator needs to know whether the records are intact.
+        levels: ``tree``, ``refs`` (includes ``tree``), ``data`` (includes ``refs``), and ``space`` (includes ``tree``,
+            and reads the headers of the log).
         jobs: processes that walk over large trees and read the log.
         comparators: sort keys by Java class name.
-        recovered: looks at the recovered environment, after the walk.
-        listener: hears ``trees`` steps in thousandths of databases.
-        results: what is known of files that were read from end to end.
-        shares: of these levels, where somebody else has walked over branches of the trees.
+        recovered: called with the recovered environment after the walk.
+        listener: receives ``trees`` steps in thousandths of databases.
+        results: check results of files that were already read from end to end.
+        shares: results for the same levels from other processes that have walked branches.
 
     Raises:
         UnsupportedError: a file is of a log version that this program does not read.
@@ -118,21 +118,21 @@ def _follow(check: TreeCheck, levels: Sequence[str]) -> None:
 
 
 def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT) -> Mapping[int, LostFile] | None:
-    """What the trees hold in log files that are not there, by file number; None when recovery fails.
+    """References of the trees into missing log files, by file number; None if recovery fails.
 
-    The trees are walked over only when the summary of a missing file still stands: it was not cleaned, or a crash came
-    before that was on record. Gaps in the log of a healthy server so cost no more than a recovery. Where the order of a
-    database is not known, nothing is known to be lost.
+    The trees are walked only if a missing file still has a summary: it was not cleaned, or a crash came before the
+    cleaning was logged. So if a healthy server's log has gaps, the check costs only a recovery. A database with an
+    unknown key order contributes no lost records.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
     """
     if files.is_whole() or not files.files:
         return {}
-    # Files can be missing at the front, too: those of a server that has cleaned its first ones, or that were deleted.
+    # Files can also be missing at the front, because they were cleaned or deleted.
     suspects = (files.missing(), files.files[0].number)
     found = _recovered(storage, files, None, listener, lambda check: check.only_for(*suspects))
-    # Where recovery itself came upon one, that is the answer.
+    # If recovery failed on a missing file, that file is the result.
     return found.lost if found.recovered or found.not_checked or found.lost else None
 
 
@@ -144,18 +144,18 @@ def recover_only(
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
 ) -> TreeReport:
-    """Recover an environment for a check that walks over no tree; arguments and errors as for ``verify_trees``."""
+    """Recover an environment for a check without a walk; arguments and errors as for ``verify_trees``."""
     walked = unwalked()._replace(recovered=True)
     return _recovered(storage, files, comparators, listener, lambda _: None, recovered, lambda _: walked)
 
 
 def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listener: Listener = SILENT) -> TreeReport:
-    """Walk over the trees of an environment, checking their structure, with somebody who looks on.
+    """Walk the trees of an environment with an observer, checking their structure.
 
     Arguments:
         storage, files: the environment and its log files.
-        observer: told of every database that is walked over and every node that can be read.
-        listener: hears ``trees`` steps in databases.
+        observer: called for every database and every readable node.
+        listener: receives ``trees`` steps in databases.
 
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
@@ -172,11 +172,11 @@ def _recovered(
     recovered: Callable[[EnvironmentParts], None] | None = None,
     run: Callable[[TreeCheck], TreeReport] | None = None,
 ) -> TreeReport:
-    """Recover in memory, prepare a check, and run it."""
+    """Recover in memory, then prepare and run a check."""
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)
-    # Nothing may be logged here: changed nodes that the cache cannot hold have to go elsewhere.
+    # Nothing may be logged here, so changed nodes that exceed the cache go to a scratch file.
     ctx.spill = Spill()
     try:
         tail = find_end(storage, files._replace(marker=None), listener)
@@ -204,7 +204,7 @@ def _recovered(
 
 
 def _needed(error: DamageError, files: LogFiles) -> dict[int, LostFile]:
-    """The missing file that recovery came upon, if that is why it failed."""
+    """The missing file that made recovery fail, if any."""
     lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
     if lsn == NULL_LSN or any(file.number == file_of(lsn) for file in files.files):
         return {}

@@ -1,23 +1,23 @@
-'''Commands: options, one call of the engine, one renderer.
+'''Commands: each has options, calls the engine, and renders the result.
 
-A command is a module; one that needs several is a package with the module ``command``, and the rows that it prints, its
-ways of working and so on beside that. What several commands share is in ``jetool.frame``.
+A command is a module. A larger command is a package with the module ``command``, and further modules for its output
+rows, modes and so on. Code that several commands share is in ``jetool.frame``.
 
 How to write one:
 
 1. Make a module here with a function of the same name (``-`` becomes ``_``), and add a row to ``jetool.frame.table``.
-2. Declare what it prints as record classes, whose fields have a kind and a clause of help (``engine.fields``). They
-   give the columns, the names for ``--fields`` and the JSON Schema; a test holds real output against them
-   (``assert_valid``). Records are built by keyword.
+2. Declare its output as record classes, whose fields have a kind and a help text (``engine.fields``). They give the
+   columns, the names for ``--fields`` and the JSON Schema; a test compares real output with them (``assert_valid``).
+   Records are built by keyword.
 3. Decorate the function with ``command`` and name formats, features, examples and exit codes. ``--help``, the man page
    (``python -m jetool.frame.manpages --write man``) and the tests take them from there.
-4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.frame.exits``. It raises the
-   errors of ``engine.errors`` for whatever ends the run, and never prints: results go to ``run.out``, messages to
-   ``run.messages``, steps to ``run.listener``.
-5. The function serves JE environments, and a Derby database is refused before it is called. A command that Derby has,
-   too, is a method of ``jetool.frame.verbs.Verbs`` and a function of ``jetool.commands.derby_verbs``, with the
-   parameters of the command; no command asks for the kind. What is wrong with the options on either is for ``check`` to
-   say.
+4. The function gets a ``Run`` and its parameters and returns an exit code of ``jetool.frame.exits``. It raises errors
+   of ``engine.errors`` to end the run, and never prints: results go to ``run.out``, messages to ``run.messages``,
+   progress steps to ``run.listener``.
+5. The function serves JE environments; a Derby database is refused before the function is called. A command that also
+   works on Derby is a method of ``jetool.frame.verbs.Verbs`` and a function of ``jetool.commands.derby_verbs``, with
+   the parameters of the command; no command checks the kind itself. ``check`` reports options that are wrong for both
+   kinds.
 
 A complete command::
 
@@ -80,7 +80,7 @@ Findings (``verify``)::
         found.add(finding)
     found.end(CheckSummary(...))
 
-A command with commands of its own is a ``group``; they name it as ``parent``::
+A command with subcommands is a ``group``; each subcommand names it as ``parent``::
 
     vlsn = group("vlsn", help="The VLSN range and index of a replicated environment.", examples=...)
 

@@ -23,7 +23,7 @@ from jetool.frame.options import Run
 
 @record()
 class FlushedLevel(NamedTuple):
-    """Nodes of one level that the checkpoint logged."""
+    """Nodes of one tree level that the checkpoint logged."""
 
     level: Annotated[Int, "level of the nodes; 1 is that of BINs"]
     no: Annotated[Int, "logged not provisional"]
@@ -67,12 +67,12 @@ def _outputs() -> Outputs:
     ),
     exits={
         exits.DONE: "the checkpoint is durable",
-        exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were given up (--accept-loss)",
+        exits.DATA_GIVEN_UP: "a checkpoint was taken; committed transactions were discarded (--accept-loss)",
         **WRITE_EXITS,
     },
 )
 @environment
-@click.option("--minimize", is_flag=True, help="Flush up to the roots (minimizeRecoveryTime).")
+@click.option("--minimize", is_flag=True, help="Flush nodes up to the roots (minimizeRecoveryTime).")
 @click.option(
     "--accept-loss", is_flag=True, help="Derby: continue although committed transactions will be lost (exit 6)."
 )
@@ -91,7 +91,7 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
     with open_to_write(run, env) as found:
         engine = found.engine
         before = _interval(engine)
-        # Recovery ends with a checkpoint only when it has changed something.
+        # Recovery ends with a checkpoint only if it changed something.
         recovered = engine.checkpointer.last_end != engine.recovery.ckpt_end_lsn
         report = found.checkpoint(force=True, minimize=minimize, invoker="api")
         deleted = len(files - {file.number for file in engine.log_files()})
@@ -103,11 +103,11 @@ def checkpoint(run: Run, env: str, minimize: bool, accept_loss: bool) -> int:
 
 
 def _interval(engine: Engine) -> int:
-    """Bytes of log from the last CkptStart that was found to the end, as the checkpointer measures them."""
+    """Bytes of log from the last CkptStart to the end of the log at recovery, as the checkpointer measures them."""
     writer, found = engine.writer, engine.recovery
     if writer is None or found.end_lsn == NULL_LSN:
         return 0
-    # Both distances are to where the log ends now; their difference is the interval as it was.
+    # Both distances reach to the current end of the log; their difference is the interval before this run.
     return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 

@@ -56,8 +56,8 @@ def _outputs() -> Outputs:
         ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
     ),
     exits={
-        exits.DONE: "the environment is there",
-        exits.REFUSED: "the directory holds something, or a database is named twice",
+        exits.DONE: "the environment was created",
+        exits.REFUSED: "the directory is not empty, or a database is named twice",
         exits.INCOMPLETE: "the directory cannot be written",
     },
 )
@@ -113,20 +113,20 @@ def create(
     """
     check_name("group", group)
     check_name("node", node)
-    # The option allows less, since a page store does; JE refuses a smaller je.log.fileMax.
+    # The option accepts smaller sizes for page stores; JE refuses a je.log.fileMax below this.
     if file_max is not None and file_max < _LEAST_FILE:
         raise UsageError("--file-max is too small", expected=f"{_LEAST_FILE} at least", found=str(file_max))
     disk = DiskStorage(env)
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
-    # On the disk also in a dry run: it must refuse what the real run would.
+    # Check the real directory even in a dry run, so that it refuses the same things as a real run.
     _require_empty(disk)
     if file_max is not None:
-        # Before the environment is made, which reads the limit from there.
+        # Write the limit first, because creating the environment reads it.
         _write_properties(storage, file_max)
     config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
     with Environment(storage, config, run.listener) as made:
         if replicated:
-            # Before the databases: to create them is a write of the group's master.
+            # Become master first: creating databases is a write of the group's master.
             form_group(made, group, node, *address)
         for name, duplicates, prefixing in dbs:
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
@@ -153,7 +153,7 @@ def _require_empty(storage: Storage) -> None:
 
 
 def _write_properties(storage: Storage, file_max: int) -> None:
-    """Keep the limit where JE and jetool look for it when they open the environment."""
+    """Store the limit in je.properties, which JE and jetool read when they open the environment."""
     storage.make_directory("")
     file = storage.open_rw(PROPERTIES_FILE, create=True)
     try:

@@ -68,7 +68,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
     Nothing is locked, created or changed; a running environment can be read.
     """
     with open_to_read(run, env, as_of) as found:
-        # A name that was given may be that of one of JE's own.
+        # The given name may be that of an internal database.
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))
         if absent:
@@ -80,7 +80,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
 
 
 def _rows(run: Run, env: Environment, names: list[str], *, count: bool) -> list[DatabaseRow]:
-    """The databases; how many records they have is known only when every leaf node was read."""
+    """The databases. Record counts are known only if every leaf node is read."""
     rows: list[DatabaseRow] = []
     before = 0
     for done, name in enumerate(names):

@@ -42,9 +42,9 @@ def _outputs() -> Outputs:
         ("How many would go", "jetool delete /data/env user0001 --db tags -n"),
     ),
     exits={
-        exits.DONE: "the record is gone, durably",
+        exits.DONE: "the record is durably deleted",
         **WRITE_EXITS,
-        exits.NOT_FOUND: "no environment, no database of the name, no such record",
+        exits.NOT_FOUND: "no environment, no such database, no such record",
     },
 )
 @environment
@@ -52,17 +52,17 @@ def _outputs() -> Outputs:
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
 def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
-    """Delete the record of KEY in a transaction of its own; with sorted duplicates, all data items or one.
+    """Delete the record of KEY in its own transaction; with sorted duplicates, all data items or one.
 
     The environment is recovered first if it needs it, and closed with a checkpoint.
     """
     with open_to_write(run, env, check=require_database(env, name)) as found:
-        # A deletion that other members never see would part this node from its group.
+        # A deletion that never reaches the other members would make this node diverge from its group.
         lead_if_replicated(found)
         with found.open_database(name) as db, found.begin() as txn:
             removed = db.delete(key, txn, data=data)
             if not removed:
-                # Leaving the blocks aborts the transaction, which wrote nothing.
+                # Leaving the block aborts the transaction, which has written nothing.
                 raise NotFoundError(
                     f"no record with the key {params.key_as_typed(key)} in database {name!r}",
                     file=env,

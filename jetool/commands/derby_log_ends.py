@@ -1,4 +1,4 @@
-"""Where the log of a Derby database starts and ends for recovery, and what readers say about it."""
+"""The start and end of a Derby log for recovery, and warnings about them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jetool.output.shape import instant_text
 
 
 class LogBounds(NamedTuple):
-    """Where the log starts and ends for recovery.
+    """The start and end of the log for recovery.
 
     Attributes:
-        start: its start; None when it cannot be found.
-        end: its end; None when the start cannot be found.
+        start: the start; None if it cannot be found.
+        end: the end; None if the start cannot be found.
         last: instant of the last record before the end; 0 without one.
         problem: why the start cannot be found, else None.
     """
@@ -35,13 +35,13 @@ class LogBounds(NamedTuple):
 
 
 def find_ends(log: DerbyLogFiles, controls: Controls) -> LogBounds:
-    """Where recovery would start and end to read."""
+    """Find the places where recovery would start and stop reading."""
     try:
         start = find_start(log, controls)
     except DamageError as error:
-        # Readers go on: the log can be shown although recovery could not start.
+        # Readers continue: the log can be shown although recovery could not start.
         return LogBounds(None, None, instant.NONE, str(error))
-    # From the undo low water mark, as Derby does: the end is where this scan stops.
+    # Scan from the undo low water mark, as Derby does; the log ends where this scan stops.
     scan = ForwardScan(log, start.undo_lwm)
     last = instant.NONE
     for one in scan:
@@ -50,7 +50,7 @@ def find_ends(log: DerbyLogFiles, controls: Controls) -> LogBounds:
 
 
 def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: LogBounds) -> None:
-    """Say what is wrong with the end of the log, printed or not."""
+    """Warn about problems at the end of the log, whether or not that part is printed."""
     hint = f"jetool verify {database.storage.root}"
     if ends.end is None:
         what = f"the end of the log cannot be told: {ends.problem}"
@@ -69,12 +69,12 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
 
 def is_harmful(log: DerbyLogFiles, controls: Controls) -> bool:
     """Whether the damage is more than a torn tail."""
-    # One home for what counts as harmful: the same check as verify's.
+    # Use verify's check, so that both agree about harmful damage.
     return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
 
 
 def note_holder(run: Run, database: DerbyDatabase) -> None:
-    """Say that a JVM has the database open, if one has."""
+    """Print a notice if a JVM has the database open."""
     holder = database.lock_holder()
     if holder is not None:
         run.messages.notice(

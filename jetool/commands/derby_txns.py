@@ -39,7 +39,7 @@ class DerbyTxn(NamedTuple):
 
 @record("summary")
 class XactCounts(NamedTuple):
-    """How many transactions have which fate; those that were not printed count too."""
+    """Numbers of transactions by fate, including those that were not printed."""
 
     committed: Annotated[Int, "transactions that are committed"]
     aborted: Annotated[Int, "transactions that are aborted"]
@@ -55,7 +55,7 @@ _STEP: Final = 4096
 
 
 class _RecordCounter:
-    """The records of the log, counted on the way."""
+    """Yield the records of the log, and count them."""
 
     def __init__(self, run: Run, log: DerbyLogFiles) -> None:
         self._run, self._log = run, log
@@ -83,7 +83,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
         storage: the database directory.
         wanted: fates to print; none for all.
         ids: transactions to print; none for all.
-        limit: how many to print at most.
+        limit: most transactions to print.
 
     Returns:
         The exit code.
@@ -95,7 +95,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     note_holder(run, database)
     log = DerbyLogFiles(database)
     ends = find_ends(log, controls)
-    # 0 when the end is not known: then no transaction counts as after it.
+    # 0 if the end is not known; then no transaction counts as after the end.
     append = ends.end.append if ends.end else 0
     reader = _RecordCounter(run, log)
     found = fates(reader)
@@ -104,7 +104,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     with run.out.stream(DerbyTxn) as stream:
         for one in chosen[:limit]:
             stream.row(_fate(one, append))
-        # Of all, not of those printed: the summary must not change with the filters.
+        # Count all transactions, so that the summary does not depend on filters.
         counts = Counter(one.outcome for one in found)
         stream.end(
             XactCounts(
@@ -119,7 +119,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
             )
         )
     warn_of_ends(run, database, log, ends)
-    # The check reads the log once more, so only when something was met.
+    # The check reads the log again, so run it only if damage was found.
     harmful = (reader.bad or after_end or ends.end is None) and is_harmful(log, controls)
     return exits.FINDINGS if harmful else exits.DONE
 

@@ -1,7 +1,7 @@
 """The verbs on Derby databases and page stores (``jetool.frame.verbs.Verbs``).
 
-Each refuses the options that mean nothing here and hands the rest to a module of this package, imported when called: a
-verb pays for its own part of the engine only.
+Each verb refuses options without a meaning for Derby, and calls a module of this package. The module is imported at the
+call, so that a verb loads only the part of the engine that it needs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _to_read(env: str) -> Storage:
 
 
 def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
-    """Recover when it is needed, and take a checkpoint in any case."""
+    """Recover if needed, and always take a checkpoint."""
     from jetool.commands.recover.derby import recover_database
 
     if minimize:
@@ -105,7 +105,7 @@ def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decod
 
 
 def info(run: Run, *, env: str, stats: bool, html: str | None, **_: object) -> int:
-    """Print the control data; there is nothing quicker."""
+    """Print the control data; ``quick`` makes no difference."""
     from jetool.commands.info.derby import print_info
 
     if html is not None:
@@ -140,7 +140,7 @@ def put(run: Run, *, env: str, key: bytes, data: bytes, name: str, no_overwrite:
 def recover(
     run: Run, *, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
 ) -> int:
-    """Run recovery, or say of each record or transaction what it would do."""
+    """Run recovery, or explain what it would do with each record or transaction."""
     from jetool.commands.recover.derby import draw_timeline, explain_database, recover_database
 
     if estimate:
@@ -190,7 +190,7 @@ def txns(
     until: int | None,
     limit: int | None,
 ) -> int:
-    """Print what became of every transaction."""
+    """Print the fate of every transaction."""
     from jetool.commands.derby_txns import print_txns
 
     if since is not None or until is not None:
@@ -199,7 +199,7 @@ def txns(
 
 
 def undo(run: Run, *, env: str, force: bool) -> int:
-    """Bring back the state before a recovery."""
+    """Restore the state before a recovery."""
     from jetool.commands.recover.derby import undo_database
 
     return undo_database(run, DiskStorage(env), force=force)
@@ -208,7 +208,7 @@ def undo(run: Run, *, env: str, force: bool) -> int:
 def verify(
     run: Run, /, *, env: str, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
 ) -> int:
-    """Check control files and log, and every page unless only the log is asked for."""
+    """Check control files and log, and also every page unless only the log is requested."""
     from jetool.commands.verify.derby import verify_database
 
     if secondaries:
@@ -216,6 +216,6 @@ def verify(
     for level in _TREE_LEVELS:
         if asked[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
-    # ``--full`` wins: it asks for more than the others leave out.
+    # ``--full`` takes precedence over options that limit the check.
     log_only = (quick or asked["log"] or asked["tail"]) and not full
     return verify_database(run, _to_read(env), log_only=log_only, strict=strict)

@@ -40,7 +40,9 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
 )
 @environment
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
-@click.option("-p", "--printable", is_flag=True, help="Printable bytes as they are (DbDump -p); with --format je only.")
+@click.option(
+    "-p", "--printable", is_flag=True, help="Print printable bytes as they are (DbDump -p); only with --format je."
+)
 @as_of_option
 def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) -> int:
     """Print every record of one database, in key order.

@@ -1,4 +1,4 @@
-"""``jetool explain``: an exception, or a whole log file of an application: cause, risk, next command."""
+"""``jetool explain``: cause, risk and next command for an exception or a whole log file of an application."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jetool.frame.options import Run
 
 @record()
 class ExplainedText(NamedTuple):
-    """A message and what it means."""
+    """A message and its meaning."""
 
     message: Annotated[Text, "the reason, the exception or the code"]
     known: Annotated[Bool, "whether the table has it; what follows is null when it has not"]
@@ -53,7 +53,7 @@ class ExplainedText(NamedTuple):
 
 @record()
 class ExplainedPlace(NamedTuple):
-    """What is in the environment at a place that a message names."""
+    """The content of the environment at a place that a message names."""
 
     lsn: Annotated[Lsn, "a place that a message names"]
     intact: Annotated[Bool, "a good entry begins there"]
@@ -85,8 +85,8 @@ class Explanation(NamedTuple):
         ("For a script: is data at risk", "jetool explain derby.log --json"),
     ),
     exits={
-        exits.DONE: "read; nothing says that data may be lost or wrong",
-        exits.FINDINGS: "a message says that data may be lost or wrong, or one is unknown",
+        exits.DONE: "read; no message means that data may be lost or wrong",
+        exits.FINDINGS: "a message means that data may be lost or wrong, or a message is unknown",
         exits.NOT_FOUND: "no such file; no message of JE or Derby in it; no environment",
         exits.INCOMPLETE: "the file cannot be read",
     },
@@ -100,14 +100,14 @@ def explain(run: Run, file: str, directory: str | None) -> int:
 
     FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). It may be
     wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
-    EnvironmentFailureReason, JE's exceptions, the texts by which JE, Derby and the frontends of Doris and StarRocks
-    report that an environment was closed, and Derby's codes. Derby's messages without a code are recognised in English;
+    EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
+    StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
     those about damage and startup also in 13 other languages.
 
-    An exception with its causes counts once. The outermost message that does more than report another one decides the
-    verdict; the others are listed. Repeats are counted, and LSNs, VLSNs, transactions and releases in the text are
-    listed. With --env the places that messages name are examined in that environment. A message that is not in the
-    table is reported as unknown.
+    An exception with its causes counts once. The verdict comes from the outermost message that does not just report
+    another one; the other messages are listed. Repeats are counted, and LSNs, VLSNs, transactions and releases in the
+    text are listed. With --env the places that messages name are examined in that environment. A message that is not in
+    the table is reported as unknown.
     """
     count = 0
 

@@ -44,17 +44,17 @@ class ExportResult(NamedTuple):
     exits={
         exits.DONE: "every record was written",
         **READ_EXITS,
-        exits.FINDINGS: "written, but committed transactions stand after a bad entry of the log and are missing",
-        exits.REFUSED: "the directory is not empty, or a restore marker stands in the environment",
+        exits.FINDINGS: "written, but committed transactions after a bad entry of the log are missing",
+        exits.REFUSED: "the directory is not empty, or the environment has a restore marker",
         exits.UNSUPPORTED: "a log version that this program does not read; Spark or Java is missing",
-        exits.INCOMPLETE: "damage where recovery has to read, a file that cannot be read or written, or Spark failed",
+        exits.INCOMPLETE: "damage that recovery has to read, a file that cannot be read or written, or Spark failed",
     },
 )
 @environment
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
-@click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Files.  [default: by size]")
+@click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
 @decode_option
 def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.
@@ -70,13 +70,13 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     from jetool.frame.spark_session import session
 
     if "://" not in to:
-        # Refused before Spark starts; a URL is Spark's to look at.
+        # Refuse an existing directory before Spark starts; Spark itself checks a URL.
         require_new(to)
     with open_to_read(run, env) as found:
-        # A name that is wrong shows here, and not in the story of a failed job.
+        # A wrong name fails here, with a clear message, instead of in a Spark job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
-        # No decoder knows the database: say so, and leave the columns out.
+        # No decoder recognises the database: print a notice and leave the columns out.
         wanted = decode if decoding_for(run, found, decode) is not None else None
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:

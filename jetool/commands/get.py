@@ -27,9 +27,11 @@ from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, pr
     exits={
         exits.DONE: "the record was printed",
         **READ_EXITS,
-        exits.NOT_FOUND: "no environment, no database of the name, no such key",
-        exits.INCOMPLETE: "no such key as far as the log can be read; damage where recovery has to read, or a file "
-        "that cannot be read",
+        exits.NOT_FOUND: "no environment, no such database, no such key",
+        exits.INCOMPLETE: (
+            "no such key in the readable part of the log; damage that recovery has to read, or a file that cannot be "
+            "read"
+        ),
     },
 )
 @environment
@@ -73,7 +75,7 @@ def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:
     if order.learned is not None:
         found = [record for record in db.items() if record[0] == key]
         if not found:
-            # The class may take another key for the same.
+            # The Java comparator may treat different keys as equal, so absence is not certain.
             raise UnknownOrderError(order.learned)
         return found
     if order.comparator is not None:

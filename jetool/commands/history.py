@@ -83,8 +83,9 @@ class HistorySummary(NamedTuple):
 def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None, decode: str | None) -> int:
     """Print all versions of KEY in the log, each with the fate of its transaction.
 
-    The whole log is read, past damage too. Versions in files that the cleaner deleted are not listed; a copy that the
-    cleaner made of a live version counts as a version of its own. Nothing is created or changed.
+    The whole log is read, and reading continues after damage. Versions in files that the cleaner deleted are not
+    listed; a copy that the cleaner made of a live version is listed as a separate version. Nothing is created or
+    changed.
     """
     storage = DiskStorage(env)
     require_je(storage)

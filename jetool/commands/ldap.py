@@ -45,7 +45,7 @@ class EntryCount(NamedTuple):
 
 @record("finding")
 class Disagreement(NamedTuple):
-    """Something that does not agree."""
+    """An inconsistency."""
 
     kind: Annotated[Text, "; ".join(f"{kind}: {text}" for kind, text in KINDS.items()), Choices(tuple(KINDS))]
     base: Annotated[Text, "the base DN"]
@@ -153,7 +153,7 @@ def _exported(one: BackendEntry) -> ExportedEntry:
     exits={
         **_EXITS,
         exits.DONE: "all agree",
-        exits.FINDINGS: "something does not agree, or committed transactions stand after a bad entry and were not seen",
+        exits.FINDINGS: "there are inconsistencies, or committed transactions after a bad entry were not read",
     },
 )
 @environment
@@ -161,9 +161,9 @@ def _exported(one: BackendEntry) -> ExportedEntry:
 def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     """Check the entries of a backend against its DNs and its counters of children.
 
-    The command finds entries without a DN, DNs without an entry or without a parent, entries that two DNs lead to,
-    entries whose stored DN differs from the one that leads to them, entries that cannot be decoded, and wrong counters.
-    DNs are compared by the letters and digits of their values, ignoring case, so that values which the server's schema
+    The command finds entries without a DN, DNs without an entry or without a parent, entries with two DNs in dn2id,
+    entries whose stored DN differs from that in dn2id, entries that cannot be decoded, and wrong counters. DNs are
+    compared by the letters and digits of their values, ignoring case, so that values which the server's schema
     considers equal are not findings. The server's rebuild-index repairs the indexes; entries missing from id2entry
     exist only on a replica or in a backup. Nothing is created or changed.
     """

@@ -1,4 +1,4 @@
-"""``jetool missing``: log files that are gone or cut, and what stood only there."""
+"""``jetool missing``: missing or truncated log files, and the data that only they held."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jetool.output.shape import Style, to_text
 
 @record("file")
 class MissingFileRow(NamedTuple):
-    """A log file that is not there, or not whole."""
+    """A log file that is missing or truncated."""
 
     file: Annotated[Text, "its name"]
     state: Annotated[
@@ -41,7 +41,7 @@ class MissingFileRow(NamedTuple):
 
 @record("key")
 class MissingKey(NamedTuple):
-    """A record whose newest version stood there."""
+    """A record whose newest version was in a missing file."""
 
     db: Annotated[Text, "the database"]
     key: Annotated[Key, "the key"]
@@ -52,7 +52,7 @@ class MissingKey(NamedTuple):
 
 @record("subtree")
 class MissingSubtree(NamedTuple):
-    """A part of a tree whose upper node stood there."""
+    """A subtree whose top node was in a missing file."""
 
     db: Annotated[Text, "the database"]
     low: Annotated[Key | None, "keys from this one on; null: from the first"]
@@ -92,7 +92,7 @@ def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
-    """One line of text: what kind of thing, then its values."""
+    """One line of text: the kind of the row, then its values."""
     values = [to_text(kind, value, style) for _, kind, value in row]
     if rec == shape_of(MissingFileRow).rec:
         leading = f"{plural(row[3][2], 'node')} and {plural(row[4][2], 'record')} lead there"
@@ -112,24 +112,24 @@ def _line(rec: str, row: Row, style: Style) -> str:
     outputs=lambda: Outputs("stream", (MissingFileRow, MissingKey, MissingSubtree), MissingSummary),
     features=("fields", "progress", "keys"),
     examples=(
-        ("Which files are missing, and what is lost with them", "jetool missing /data/env"),
+        ("Missing files, and the data lost with them", "jetool missing /data/env"),
         ("The keys, for a script", "jetool missing /data/env --format ndjson --key-format hex"),
-        ("A copy that opens without them", "jetool missing /data/env --repair --to /data/env2"),
+        ("A copy that opens without the missing files", "jetool missing /data/env --repair --to /data/env2"),
     ),
     exits={
-        exits.DONE: "nothing is missing: whatever has no file was cleaned",
-        exits.FINDINGS: "files are missing or cut short, or recovery refuses or does not see the whole log",
+        exits.DONE: "nothing is missing: all absent files were cleaned",
+        exits.FINDINGS: "files are missing or cut short, or recovery refuses, or does not read the whole log",
         exits.REFUSED: "the directory of the copy is not empty",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.DATA_GIVEN_UP: "the copy was made; what is listed is not in it",
+        exits.DATA_GIVEN_UP: "the copy was made, without the listed data",
         exits.INCOMPLETE: "a file cannot be read, or the copy cannot be written",
     },
 )
 @environment
 @click.option("--repair", is_flag=True, help="Create a copy of everything that is left, as jetool salvage does.")
 @click.option("--to", metavar="COPY", type=click.Path(), help="With --repair: a new directory; COPY/env opens.")
-@click.option("-n", "--dry-run", is_flag=True, help="With --repair: print what it would print, and write nothing.")
+@click.option("-n", "--dry-run", is_flag=True, help="With --repair: print the result, and write nothing.")
 def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     """List log files that are missing or cut short, whether they are needed, and what only they held.
 
@@ -152,7 +152,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     if report.problem:
         run.messages.warning(
             report.problem,
-            # A refusal names its file already.
+            # A refusal already names its file.
             file=env if report.walked else None,
             consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
             hint=f"jetool salvage {env} --to DIR saves what is legible",
@@ -182,7 +182,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
 
 
 def _copy(run: Run, env: str, to: str) -> tuple[int, str | None]:
-    """Make an environment of what is left; the exit code, and where it is when a record is left."""
+    """Create an environment from the remaining data; returns the exit code, and its path if any record remains."""
     from engine.pipeline.tables import new_directory
     from engine.rescue.salvage.collect import Salvage
     from engine.rescue.salvage.sources import look_at, sources_of

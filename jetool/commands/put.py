@@ -48,7 +48,9 @@ def _outputs() -> Outputs:
     exits={
         exits.DONE: "the record was written, and is durable",
         **WRITE_EXITS,
-        exits.REFUSED: "locked, --no-overwrite and there is a record, or a group with other members",
+        exits.REFUSED: (
+            "the environment is locked; --no-overwrite and the key has a record; or the group has other members"
+        ),
     },
 )
 @environment
@@ -56,7 +58,7 @@ def _outputs() -> Outputs:
 @click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) if the key has a record.")
-@click.option("--no-commit", is_flag=True, help="Leave the transaction open, as a crash would: recovery undoes it.")
+@click.option("--no-commit", is_flag=True, help="Leave the transaction open, as after a crash; recovery undoes it.")
 def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
     """Write one record in its own transaction; with sorted duplicates, add a data item.
 
@@ -65,12 +67,12 @@ def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bo
     """
     data = read_data(data)
     with open_to_write(run, env, check=require_database(env, name)) as found:
-        # A record that other members never see would part this node from its group.
+        # A record that never reaches the other members would make this node diverge from its group.
         lead_if_replicated(found)
         mode = PutMode.INSERT_ONLY if no_overwrite else PutMode.OVERWRITE
         txn_id, lsn, commit = _put(found, name, (key, data), mode, commit=not no_commit)
         if no_commit:
-            # A close would abort the transaction.
+            # Closing the environment would abort the transaction.
             found.engine.crash()
     run.out.document(Written(db=name, key=key, txn=txn_id, lsn=lsn, commit_lsn=commit, dry_run=run.dry_run))
     return exits.DONE
@@ -89,6 +91,6 @@ def _put(
         lsn = txn.inner.last_lsn
         if commit:
             return txn.id, lsn, txn.commit()
-        # In the log and durable, or recovery would have nothing to undo.
+        # Sync the log, or recovery would have nothing to undo.
         env.sync()
         return txn.id, lsn, NULL_LSN

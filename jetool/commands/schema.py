@@ -1,4 +1,4 @@
-"""``jetool schema``: what programs can rely on when they read jetool's output."""
+"""``jetool schema``: the JSON Schemas of jetool's output, for programs that read it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetool.frame.options import Run
 
 @record("command")
 class CommandSchema(NamedTuple):
-    """A command that prints something for programs."""
+    """A command with output for programs."""
 
     command: Annotated[Text, "the words that call it"]
     formats: Annotated[Sequence[Text], "its formats, the default first"]

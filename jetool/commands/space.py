@@ -1,4 +1,4 @@
-"""``jetool space``: what takes room, and why each file is kept."""
+"""``jetool space``: space used by each file, and the reason why it is kept."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class DirectoryUse(NamedTuple):
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
-    """A file: a bar of what is in use, sizes, state; a database: its sizes."""
+    """A line of text: for a file a bar of its utilization, sizes and state; for a database its sizes."""
     values = {name: value for name, _, value in row}
     if rec == shape_of(DatabaseUse).rec:
         live, expired, obsolete = (to_text(kind, value, style) for _, kind, value in row[3:])
@@ -84,7 +84,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
     counted, least, most = values["counted"], values["live_min"], values["live_max"]
     bar, used = " " * _BAR, ""
     if counted is not None and counted > 0:
-        # The counters are those of the log, which may say anything; the bar has its width all the same.
+        # Counters in a damaged log may have any value, so clamp the bar to its width.
         sure, perhaps = (min(max(round(_BAR * part / counted), 0), _BAR) for part in (least, most))
         bar = ("#" * sure + "+" * (perhaps - sure)).ljust(_BAR, ".")
         ends = round(100 * least / counted), round(100 * most / counted)
@@ -94,7 +94,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 
 
 def _line_with_reason(rec: str, row: Row, style: Style) -> str:
-    """The same, with the reason."""
+    """The same with the reason why a file is kept."""
     if rec == shape_of(DatabaseUse).rec:
         return _line(rec, row, style)
     return f"{_line(rec, row, style):<82}  {to_text('text', row[-1][2], style)}"
@@ -107,12 +107,12 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     examples=(
         ("How much of the log is in use", "jetool space /data/env"),
         ("Why each file is kept", "jetool space /data/env --why"),
-        ("What every database takes, counted anew", "jetool space /data/env --recalc"),
-        ("For a script: files that nothing leads into", "jetool space /data/env --format csv --fields file,state"),
+        ("The size of every database, counted again", "jetool space /data/env --recalc"),
+        ("For a script: the state of each file", "jetool space /data/env --format csv --fields file,state"),
     ),
     exits={
         exits.DONE: "printed",
-        exits.FINDINGS: "printed from what the log says: recovery refuses, so what is in use now is unknown",
+        exits.FINDINGS: "printed from the counters in the log: recovery refuses, so current utilization is unknown",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
         exits.INCOMPLETE: "a file cannot be read",

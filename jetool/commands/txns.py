@@ -1,4 +1,4 @@
-"""``jetool txns``: what became of every transaction in the log."""
+"""``jetool txns``: the fate of every transaction in the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from jetool.frame.options import Run
 from jetool.output.base import Encoder
 from jetool.output.columns import rendered
 
-# Transactions that are rendered at once.
+# Number of transactions that are rendered at once.
 _CHUNK_ROWS: Final = 5000
 
 
@@ -63,7 +63,7 @@ class FateCounts(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    """Both kinds; what only one of them has is optional in the summary."""
+    """Outputs for JE and Derby; summary fields of only one kind are optional."""
     from jetool.commands import derby_txns as derby
 
     of_je, of_derby = shape_of(FateCounts), shape_of(derby.XactCounts)
@@ -99,10 +99,10 @@ def txns(
 ) -> int:
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
-    The whole log is read, past damage too. Records in files that the cleaner deleted are not counted: such a
-    transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies after the end of
-    the log are marked, because recovery does not see it. Nothing is created or changed; a running environment can be
-    read.
+    The whole log is read, and reading continues after damage. Records in files that the cleaner deleted are not
+    counted: such a transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies
+    after the end of the log are marked, because recovery does not see it. Nothing is created or changed; a running
+    environment can be read.
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)
@@ -110,7 +110,7 @@ def txns(
     transactions = found.txns
     chosen: Sequence[int] = range(len(transactions))
     if wanted != _Wanted((), (), None, None):
-        # Filters look at the columns of the table.
+        # Filters use the columns of the table.
         chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
     chosen = chosen[:limit]
     with run.out.stream(TxnRow) as stream:
@@ -138,7 +138,7 @@ def txns(
 
 
 class _Wanted(NamedTuple):
-    """Which transactions are printed; empty and None mean no limit."""
+    """Filters for transactions; empty and None mean no limit."""
 
     fates: tuple[str, ...]
     ids: tuple[int, ...]
@@ -146,14 +146,14 @@ class _Wanted(NamedTuple):
     until: int | None
 
     def fits(self, transactions: Transactions, row: int) -> bool:
-        """Whether the transaction of a row is."""
+        """Whether the transaction in a row passes the filters."""
         if self.fates and transactions.fate_at(row) not in self.fates:
             return False
         if self.ids and transactions.table.ids.get(row) not in self.ids:
             return False
         if self.since is None and self.until is None:
             return True
-        # Open transactions have no time, so a limit on it leaves them out.
+        # Open transactions have no time, so time limits exclude them.
         time = transactions.time_at(row)
         return time is not None and not (
             (self.since is not None and time < self.since) or (self.until is not None and time > self.until)
@@ -161,7 +161,7 @@ class _Wanted(NamedTuple):
 
 
 def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int]) -> bytes:
-    """Many transactions at once, without an object for each."""
+    """Render many transactions at once, without an object for each."""
     table, prepares, taken_back = transactions.table, transactions.prepares, transactions.rolled_back
 
     def column(packed: PackedInts) -> list[int]:

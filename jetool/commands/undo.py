@@ -1,4 +1,4 @@
-"""``jetool undo``: take back what a repair changed."""
+"""``jetool undo``: undo the changes of a repair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jetool.frame.options import Run
 
 @record("undone")
 class Undone(NamedTuple):
-    """What was taken back."""
+    """The changes that were undone."""
 
     environment: Annotated[Text, "its directory"]
     backup: Annotated[Text, "directory with the old bytes"]
@@ -40,12 +40,12 @@ def _outputs() -> Outputs:
     outputs=_outputs,
     features=("fields", "lock", "write"),
     examples=(
-        ("Take the last recovery back", "jetool undo /data/env"),
-        ("What would be taken back, from a backup directory", "jetool undo /data/env --backup-dir /backup/env -n"),
-        ("A recovery that was killed; the same again when undo was killed", "jetool undo /data/env"),
+        ("Undo the last recovery", "jetool undo /data/env"),
+        ("Preview an undo from a backup directory", "jetool undo /data/env --backup-dir /backup/env -n"),
+        ("After a killed recovery, or a killed undo", "jetool undo /data/env"),
     ),
     exits={
-        exits.DONE: "every byte is as it was before the repair; also when it was already undone",
+        exits.DONE: "every byte is as before the repair, also if it was already undone",
         **WRITE_EXITS,
         exits.REFUSED: "the environment is locked, or was written to since the repair",
         exits.NOT_FOUND: "no environment, no saved bytes",

@@ -19,21 +19,21 @@ _MOST_POINTS: Final = 240
 
 
 class Line(NamedTuple):
-    """One line: what it is called, and its points (time in ms, value)."""
+    """One line: its name, and its points (time in ms, value)."""
 
     name: str
     points: Sequence[tuple[float, float]]
 
 
 class Mark(NamedTuple):
-    """Something that happened at a time."""
+    """An event at a time."""
 
     time_ms: float
     text: str
 
 
 class Axis(NamedTuple):
-    """How values look: where ticks are, and their text."""
+    """The axis format of values: positions of ticks, and their labels."""
 
     text: Callable[[float], str]
     ticks: Callable[[float, float], list[float]] = number_ticks
@@ -48,24 +48,24 @@ def line_chart(
     area: bool = False,
     from_zero: bool = True,
 ) -> str:
-    """Lines over time; empty without two different times.
+    """A chart of lines over time; empty if there are not two different times.
 
     Arguments:
         about: what it shows.
-        lines: up to ``SERIES`` have colours of their own.
+        lines: the lines; up to ``SERIES`` lines have different colours.
         axis: of the values.
-        marks: times to point out.
+        marks: events to mark.
         area: fill below the first line.
         from_zero: the axis begins with 0.
     """
     times = [time for line in lines for time, _ in line.points]
     values = [value for line in lines for _, value in line.points]
-    # One moment makes no line.
+    # A single moment is not a line.
     if not times or min(times) == max(times):
         return ""
     x = Scale(min(times), max(times), _LEFT, _WIDTH - _RIGHT)
     low = 0.0 if from_zero else min(values)
-    # A flat line needs an axis of some height.
+    # A flat line still needs an axis with some height.
     y = Scale(low, max(max(values), low + 1), _HEIGHT - _BOTTOM, _TOP)
     body = [*_grid(x, y, axis), *_marks(marks, x)]
     for index, line in enumerate(lines):
@@ -102,7 +102,7 @@ def bar_chart(about: str, rows: Sequence[tuple[str, float, str]]) -> str:
     body = []
     for index, (name, value, text) in enumerate(rows):
         top = 4 + index * 20.0
-        # Never so thin that a pointer cannot find it.
+        # Minimum width, so that a pointer can hit it.
         width = max(1.0, x.at(value) - x.start)
         body.append(label(110, top + 11, name, anchor="end"))
         body.append(
@@ -135,9 +135,9 @@ def _marks(marks: Sequence[Mark], x: Scale) -> Iterator[str]:
 
 
 def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """At most ``_MOST_POINTS`` points, the first and the last among them."""
+    """At most ``_MOST_POINTS`` points, including the first and the last."""
     if len(points) <= _MOST_POINTS:
         return list(points)
-    # Every n-th point by a fraction, so that the last one is always among them.
+    # Use a fractional step, so that the last point is always included.
     step = (len(points) - 1) / (_MOST_POINTS - 1)
     return [points[round(index * step)] for index in range(_MOST_POINTS)]

@@ -1,14 +1,14 @@
-"""The map of one log: its files side by side, what is garbage in them, and what lies where.
+"""The map of one log: its files side by side, their garbage, and the places of checkpoints, rollbacks and damage.
 
 One pixel to the right is a fixed number of bytes in the log. Lanes from top to bottom:
 
 * the recovery interval, from firstActive of the last checkpoint to the end of the log;
-* the files, each as wide as it is long, the grey part as high as its share of garbage; damage as red arrows,
-  missing files as a red frame where they were: their length is unknown;
+* the files, each as wide as it is long, the grey part as high as its share of garbage; damage as red arrows, missing
+  files as a red frame at their place, since their length is unknown;
 * checkpoints, from CkptStart to CkptEnd, with a dotted line back to firstActive where that lies before;
 * rollback periods, from the matchpoint to RollbackStart, one lane for each level of nesting.
 
-Very many files are drawn as groups of neighbours, so that a page stays small.
+If there are very many files, neighbours are drawn as groups, so that the page stays small.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Block(NamedTuple):
 
 
 def log_map(profile: Profile) -> str:
-    """The drawing; empty for an environment without a byte of log."""
+    """The drawing; empty for an environment without log."""
     if not profile.log_bytes:
         return ""
     scale = Scale(0, profile.log_bytes, _LEFT, _WIDTH - _RIGHT)
@@ -95,20 +95,20 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
         rx=3.0,
         class_="recovery",
     )
-    # Near the right edge the label is set to the left, or it would be cut.
+    # Near the right edge the label is placed to the left, or it would be cut off.
     at_end = x > _WIDTH * 0.75
     yield shape + label(end if at_end else x, _FILES_Y - 13, text, "recovery-label", "end" if at_end else None)
 
 
 def _placed(files: Sequence[FileProfile], scale: Scale) -> Iterator[tuple[_Block, float, float]]:
-    """Blocks of files with place and width."""
-    # Rounded up, so that there are never more blocks than the page has room for.
+    """Blocks of files with their position and width."""
+    # Rounded up, so that there are never more blocks than fit the page.
     step = -(-len(files) // _MOST_FILES) or 1
     position = 0
     for start in range(0, len(files), step):
         chunk = files[start : start + step]
         size = sum(found.facts.size_bytes for found in chunk)
-        # Files without a FileSummaryLN say nothing of their garbage.
+        # The garbage of files without a FileSummaryLN is unknown.
         known = [found.obsolete_bytes for found in chunk if found.obsolete_bytes is not None]
         block = _Block(chunk[0], chunk[-1], size, sum(known) if known else None)
         yield block, scale.at(position), scale.at(position + size) - scale.at(position)
@@ -122,7 +122,7 @@ def _file(block: _Block, x: float, width: float) -> str:
     told = "garbage not known" if share is None else f"{share:.0%} garbage"
     made = f"log version {facts.version}, from {moment_text(facts.created_ms)}"
     text = f"{name}: {bytes_text(block.size_bytes)}, {told}, {made}"
-    # Files that are too narrow for a gap stand without one, or nothing of them would be left.
+    # Very narrow files have no gap, because nothing of them would be left.
     y, height, gap = _FILES_Y, _FILES_HEIGHT, 1.0 if width > 4 else 0.0
     width = max(0.3, width - gap)
     parts = [element("rect", x=x, y=y, width=width, height=height, class_="unknown" if share is None else "file")]
@@ -145,7 +145,7 @@ def _tail(profile: Profile, scale: Scale) -> Iterator[str]:
 
 
 def _gaps(profile: Profile, scale: Scale) -> Iterator[str]:
-    """Files that are missing and should not be, neighbours as one gap."""
+    """Missing files that are damage; neighbours are one gap."""
     gaps: dict[float, list[MissingFile]] = {}
     for file in profile.missing:
         gaps.setdefault(scale.at(profile.position(make_lsn(file.number, 0))), []).append(file)
@@ -168,7 +168,7 @@ def _damages(profile: Profile, scale: Scale) -> Iterator[str]:
 
 
 def _checkpoints(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
-    # The newest: they are what the next recovery depends on.
+    # Show the newest checkpoints, because the next recovery depends on them.
     shown = profile.checkpoints[-_MOST_CHECKPOINTS:]
     for number, checkpoint in enumerate(shown):
         record = checkpoint.record
@@ -179,7 +179,7 @@ def _checkpoints(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
             f"{_lsn(checkpoint.lsn)}, firstActive {_lsn(record.first_active_lsn)}"
         )
         parts = [tip(text), element("line", x1=start, y1=y, x2=end, y2=y, class_="ckpt")]
-        # Dotted lines of many checkpoints would run into one.
+        # The dotted lines of many checkpoints would merge.
         if active < start - 1 and len(shown) <= _MOST_CHECKPOINTS // 4:
             parts.append(element("line", x1=active, y1=y, x2=start, y2=y, class_="ckpt-active"))
         parts.append(element("circle", cx=end, cy=y, r=4.0 if number == len(shown) - 1 else 2.5, class_="ckpt-dot"))
@@ -191,7 +191,7 @@ def _rollbacks(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
         found, top = period.rollback, y - 7 + period.depth * _LANE
         is_open = found.end_lsn == NULL_LSN
         start, end = (scale.at(profile.position(lsn)) for lsn in (found.matchpoint_lsn, found.start_lsn))
-        # A period of few bytes must still be seen.
+        # A period of few bytes must still be visible.
         width = max(3.0, end - start)
         end_text = "not finished" if is_open else f"RollbackEnd {_lsn(found.end_lsn)}"
         text = (

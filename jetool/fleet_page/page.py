@@ -1,4 +1,4 @@
-"""The page: what the fleet is, an overview of all environments, groups, then each environment."""
+"""The page: a summary of the fleet, an overview of all environments, the groups, then each environment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from jetool.fleet_page.log_map import log_map
 from jetool.fleet_page.style import SCRIPT, STYLE
 from jetool.fleet_page.svg import byte_ticks, bytes_text, count_text, moment_text, plural
 
-# So many environments are open when the page is; the others open with a click.
+# The number of environments that are expanded when the page opens; a click expands the others.
 _MOST_OPEN: Final = 6
 _MOST_TYPES: Final = 10
 _MOST_DAMAGES: Final = 20
 _BYTES: Final = Axis(bytes_text, lambda _, high: byte_ticks(high, 4))
 _VLSNS: Final = Axis(count_text)
 _DASH: Final = "–"
-# Controls but for the line feed, halves of surrogate pairs, line separators, and what changes the direction of text.
+# Control characters except the line feed, lone surrogates, line separators, and characters that change the direction of
+# text.
 _STEERING: Final = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -32,15 +33,15 @@ _REASONS: Final = {**REASONS, MISSING: "log file missing that recovery reads or 
 
 
 def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
-    """The whole page: valid UTF-8, and no character in it that steers a terminal or the direction of text.
+    """The whole page: valid UTF-8, without control characters or characters that change the direction of text.
 
     Arguments:
         profiles: the environments.
-        made_ms: when the report was made.
+        made_ms: time of the report.
         version: of jetool.
     """
     names = short_names([profile.member for profile in profiles])
-    # ``jetool info --html`` makes the page of one.
+    # ``jetool info --html`` creates the page of a single environment.
     one = len(profiles) == 1
     title = "Environment report" if one else "Fleet report"
     count = names[profiles[0].member.env] if one else plural(len(profiles), "environment")
@@ -66,9 +67,10 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """Names of environments, nodes and groups are hostile: bytes that are not UTF-8, controls, changes of direction.
+    """Names of environments, nodes and groups may be hostile: invalid UTF-8, control characters, changes of text
+    direction.
 
-    Only after escaping: what stands for a character is no markup.
+    Do this after escaping, so that the replacement is not treated as markup.
     """
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -162,10 +164,10 @@ def _badge(profile: Profile) -> str:
 
 def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]:
     """The nodes of each replication group on one time axis."""
-    # The inventory's group wins over the UUID: it joins nodes whose logs do not hold one.
+    # The inventory's group takes precedence over the UUID, because some logs do not hold a UUID.
     keys = dict.fromkeys(p.member.group or p.group_uuid for p in profiles if p.last_vlsn != NULL_VLSN)
     cards = []
-    # Two unknown nodes cannot be compared.
+    # Two nodes of unknown groups cannot be compared.
     for key in filter(None, keys):
         nodes = [p for p in profiles if (p.member.group or p.group_uuid) == key and p.last_vlsn != NULL_VLSN]
         # A single node has the same chart in its own section.
@@ -344,7 +346,7 @@ def _damage_table(profile: Profile) -> str:
         f"<td>{escape(_REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
         for place in profile.damages[:_MOST_DAMAGES]
     )
-    # The count is of all; only the first places are kept.
+    # The count includes all; only the first places are kept.
     more = profile.damage_count - min(len(profile.damages), _MOST_DAMAGES)
     caption = (
         f"<caption>and {count_text(more)} more: jetool verify {escape(profile.member.env)}</caption>" if more else ""

@@ -1,7 +1,7 @@
 """The style sheet and the script of the page.
 
-Two themes by variables. Text has a contrast of 4.5 or more to what it stands on, in both. The script filters and sorts
-the overview; without it the page is complete.
+Two themes by variables. Text has a contrast of at least 4.5 to its background, in both themes. The script filters and
+sorts the overview; without it the page is complete.
 """
 
 from __future__ import annotations

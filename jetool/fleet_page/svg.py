@@ -1,4 +1,4 @@
-"""Small parts of drawings: elements, scales, ticks, and numbers as people read them."""
+"""Small parts of drawings: elements, scales, ticks, and readable numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIME_STEPS: Final = tuple(
 
 
 class Scale(NamedTuple):
-    """Maps ``[low, high]`` to ``[start, end]``; a range of no length maps to its start."""
+    """Maps ``[low, high]`` to ``[start, end]``; an empty range maps to ``start``."""
 
     low: float
     high: float
@@ -32,19 +32,20 @@ class Scale(NamedTuple):
     end: float
 
     def at(self, value: float) -> float:
-        """Where a value is drawn."""
+        """The coordinate of a value."""
         if self.high <= self.low:
             return self.start
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
 def element(name: str, text: str = "", **attributes: float | str | None) -> str:
-    """An element; ``class_`` stands for class, underscores in names for hyphens, None leaves an attribute out.
+    """An element. ``class_`` becomes class, underscores in names become hyphens, and attributes that are None are left
+    out.
 
     Arguments:
         name: the tag.
-        text: its content, markup already.
-        attributes: values are escaped; numbers get one decimal.
+        text: its content, as markup.
+        attributes: values are escaped here; numbers get one decimal.
     """
     parts = []
     for key, value in attributes.items():
@@ -61,16 +62,16 @@ def label(x: float, y: float, text: str, class_: str = "label", anchor: str | No
 
 
 def tip(text: str) -> str:
-    """What a pointer that rests on a shape is told."""
+    """A tooltip."""
     return element("title", escape(text))
 
 
 def drawing(width: float, height: float, about: str, body: str, class_: str = "") -> str:
-    """A drawing that takes the width it gets.
+    """A drawing that fills the available width.
 
     Arguments:
-        width, height: of its own coordinates.
-        about: what it shows, for those who do not see it.
+        width, height: size of the drawing's coordinate system.
+        about: a description for readers who cannot see it.
         body: its elements.
     """
     return element(
@@ -114,7 +115,7 @@ def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
 
 
 def time_label(span_ms: float) -> Callable[[float], str]:
-    """How times on an axis of some length look."""
+    """The format of times on an axis of a given length."""
     form = "%H:%M" if span_ms < 2 * DAY_MS else "%d %b" if span_ms < 300 * DAY_MS else "%b %Y"
     if span_ms < 10 * _MINUTE_MS:
         form = "%H:%M:%S"

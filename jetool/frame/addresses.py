@@ -1,4 +1,4 @@
-"""Turning what the user named into what the engine takes: addresses, entry types, databases."""
+"""Resolving user input for the engine: addresses, entry types, databases."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LIST: Final = "list"
 
 
 class EntryTypes(NamedTuple):
-    """Types that the user named; what kind the environment is, is not known yet when they are parsed.
+    """Entry types given by the user. They are parsed before the kind of the environment is known.
 
     Attributes:
-        words: the words as they were written; empty for ``list``.
+        words: the words as typed; empty for ``list``.
         numbers: numbers of JE's entry types.
-        only_derby: words that mean nothing for JE.
+        only_derby: words without a meaning for JE.
     """
 
     words: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class EntryTypes(NamedTuple):
 
 
 class EntryTypesParam(click.ParamType[EntryTypes]):
-    """Entry types of JE or operations of Derby by name, case-insensitive, or by group; several with commas.
+    """Entry types of JE or operations of Derby by name, case-insensitive, or by group; several are separated by commas.
 
     ``list`` gives no words.
     """
@@ -41,7 +41,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
     name = "TYPE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> EntryTypes:
-        """The types that a text names. Raises BadParameter."""
+        """Parse a text to types. Raises BadParameter."""
         if isinstance(value, EntryTypes):
             return value
         numbers: set[int] = set()
@@ -53,7 +53,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
                 return EntryTypes()
             found = _je_types(name)
             if not found:
-                # Only for a word that JE does not know: a JE command need not load Derby's registry.
+                # Load Derby's registry only for a word that is not a JE type.
                 from engine.derby.format.operations import names as operations
 
                 if not operations.named(name):
@@ -68,12 +68,12 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[Any]:
-        """Types and groups that begin as what was typed."""
+        """Types and groups that begin with the typed text."""
         from click.shell_completion import CompletionItem
 
         from engine.derby.format.operations import names as operations
 
-        # Both kinds, since ENV may not have been typed yet.
+        # Offer both kinds, since ENV may not have been typed yet.
         names = [
             *GROUPS,
             *operations.GROUPS,
@@ -107,7 +107,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
     """The LSN of an address.
 
     Raises:
-        NotFoundError: the log holds no checkpoint that ``ckpt`` or ``first-active`` could name.
+        NotFoundError: ``ckpt`` or ``first-active``, but the log holds no checkpoint.
         UsageError: it is written as an instant of Derby's log.
     """
     if address.is_instant and address.lsn is not None:
@@ -117,7 +117,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
         )
     if address.lsn is not None:
         return address.lsn
-    # A symbol costs a survey of the log; an LSN costs nothing.
+    # Only a symbolic address needs a survey of the log.
     found = survey(storage, files)
     if address.symbol == "end":
         return found.last_lsn

@@ -1,7 +1,7 @@
-"""Entry point: finds the command, runs it, and turns whatever happens into an exit code.
+"""Entry point: finds the command, runs it, and turns the outcome into an exit code.
 
-``jetool --help`` answers from ``jetool.frame.table``; a command's module is imported when the command is called. What
-is imported here is imported by every start, so it is Click and little else.
+``jetool --help`` prints ``jetool.frame.table``; a command's module is imported only when the command is called. Every
+start imports the imports of this module, so there is little besides Click.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import click
 from jetool.frame import command, exits, groups, options, table
 from jetool.output import sink
 
-# The completion script sets it when it asks for completions.
+# The completion script sets this variable when it requests completions.
 COMPLETE_VARIABLE: Final = "_JETOOL_COMPLETE"
 
 _WIDEST: Final = 200
@@ -40,7 +40,7 @@ class Root(groups.CommandGroup):
         return [name for row in table.COMMANDS for name in (row.name, *row.aliases)]
 
     def elsewhere(self, name: str) -> str | None:
-        """By the table of other names, JE's tools among them."""
+        """Look up the name in the table of other tools' names, including JE's tools."""
         return table.elsewhere(name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -51,7 +51,7 @@ class Root(groups.CommandGroup):
         return None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Commands by group, then the options that may stand in front of them."""
+        """List the commands by group, then the options that may precede them."""
         for name in table.GROUPS:
             rows = [(row.name, row.help + _aliases(row)) for row in table.COMMANDS if row.group == name]
             if rows:
@@ -62,12 +62,12 @@ class Root(groups.CommandGroup):
             formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, and the whole table of exit codes."""
+        """Write examples and the whole table of exit codes."""
         super().format_epilog(ctx, formatter)
         command.write_exits(formatter, exits.TABLE)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Commands that begin as what was typed, by table, so that completion imports one module at most."""
+        """Commands that begin with the typed text, from the table, so that completion imports at most one module."""
         from click.shell_completion import CompletionItem
 
         found = [CompletionItem(row.name, help=row.help) for row in table.COMMANDS if row.name.startswith(incomplete)]
@@ -79,14 +79,14 @@ def _aliases(row: table.CommandRow) -> str:
 
 
 def load(row: table.CommandRow) -> click.Command:
-    """Import the module of a command and give its ``command``."""
+    """Import the module of a command and return the command."""
     found = getattr(import_module(f"jetool.commands.{row.module}"), row.module.partition(".")[0])
     assert isinstance(found, click.Command)
     return found
 
 
 def commands() -> Iterator[tuple[str, command.Command]]:
-    """All commands with the words that call them (``vlsn map``), in the order of the help. Loads every module."""
+    """All commands with their names (``vlsn map``), in the order of the help. Loads every module."""
     for row in table.COMMANDS:
         found = load(row)
         if isinstance(found, groups.CommandGroup):
@@ -135,23 +135,23 @@ def run(args: Sequence[str]) -> int:
     """Run a command line.
 
     Arguments:
-        args: the words after the program's name.
+        args: the arguments after the program name.
 
     Returns:
         The exit code. Nothing is raised.
     """
     try:
         code = _invoke(list(args))
-        # Here and not at exit, where Python would hide a full disk behind its own code.
+        # Flush here, because a full disk at Python's own exit would give another exit code.
         sink.flush()
     except BaseException as error:
-        # Whatever ends the run, SystemExit and KeyboardInterrupt too, has a code of the table.
+        # Every end of the run, including SystemExit and KeyboardInterrupt, has an exit code of the table.
         code = exits.report(error, args)
     return code
 
 
 def _invoke(args: list[str]) -> int:
-    # Not Click's own main(): it answers 1 for a closed pipe and swallows what it catches.
+    # Do not use Click's main(): it returns 1 for a closed pipe and swallows exceptions.
     program = root()
     wanted = os.environ.get(COMPLETE_VARIABLE)
     if wanted:
@@ -159,7 +159,7 @@ def _invoke(args: list[str]) -> int:
 
         return shell_complete(program, {}, "jetool", COMPLETE_VARIABLE, wanted)
     try:
-        # Click's own bound is 80 columns, however wide the terminal is.
+        # Click's default limit is 80 columns, even on wider terminals.
         with program.make_context("jetool", args, max_content_width=_WIDEST) as ctx:
             return int(program.invoke(ctx))
     except click.exceptions.Exit as done:
@@ -167,14 +167,14 @@ def _invoke(args: list[str]) -> int:
 
 
 def _terminate(number: int, _: object) -> None:
-    # Once: what cleans up must not be stopped by a second one.
+    # Only once: a second SIGTERM must not interrupt the cleanup.
     signal.signal(number, signal.SIG_IGN)
     raise exits.TerminatedError
 
 
 def main() -> None:
-    """Run the command line of the process and end it."""
-    # A parent that started this process with SIGTERM ignored meant it.
+    """Run the command line of the process, and exit."""
+    # Keep SIGTERM ignored if the parent process ignores it.
     if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])

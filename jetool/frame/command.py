@@ -1,14 +1,14 @@
-"""Commands: Click's, with jetool's promises added.
+"""Commands: Commands: Click's commands with jetool's guarantees.
 
 * A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
   schema`` and the tests read that declaration.
-* ``-h DIR`` and ``JETOOL_HOME`` stand for the first ENV argument, wherever it is among several arguments.
-* Options in front of the command's name count as if they stood after it.
+* ``-h DIR`` and ``JETOOL_HOME`` replace the first ENV argument, whatever its position.
+* Options before the command's name count as if they came after it.
 * The result is committed when the command returns an exit code, and abandoned when it raises.
-* The kind of the environment chooses which function serves a verb, here and nowhere else. The function of a command
-  serves JE environments. ``Verbs`` names the commands that another kind has too; ``jetool.commands.derby_verbs``
-  serves them on Derby databases, with the parameters of the command, and is imported only for one. On all other verbs a
-  Derby database is refused (exit 2).
+* Only here, the kind of the environment selects the function for a verb. The function of a command serves JE
+  environments. ``Verbs`` lists the commands that also exist for another kind; ``jetool.commands.derby_verbs`` serves
+  them on Derby databases, with the parameters of the command, and is imported only for one. For all other verbs a Derby
+  database is refused (exit 2).
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _HOME: Final = "JETOOL_HOME"
-# Above any: what Click would cut a sentence at.
+# The limit at which Click cuts a sentence; larger than any.
 _LONGEST_SENTENCE: Final = 1000
-# The same as in engine.storage.journal, which a command that only reads need not load.
+# Copied from engine.storage.journal, so that commands that only read need not load that module.
 _MARKER: Final = "jetool.repair"
 _UNDO: Final = "undo"
 
 
 class Outputs(NamedTuple):
-    """What a command prints, for ``jetool schema``.
+    """The output of a command, for ``jetool schema``.
 
     Attributes:
         form: ``document``, ``table``, ``stream``, ``findings`` or ``text``.
-        records: the record classes: of the document, of the table, or of the stream.
-        summary: the class of the summary, for streams and findings; for tables where it is more than the count.
-        derby: those of the classes that are printed for a Derby database alone.
+        records: the record classes of the document, table or stream.
+        summary: the class of the summary, for streams and findings, and for tables whose summary is more than the
+            count.
+        derby: the classes that are printed only for a Derby database.
     """
 
     form: str
@@ -59,15 +60,17 @@ class Command(click.Command):
     """One command.
 
     Attributes:
-        formats: the formats it has, the default first.
-        examples: pairs of what it is for and the command line.
-        exits: exit code to what it means here; without the codes that every command has.
-        outputs: gives what it prints. A function, so that ``--help`` need not load shapes.
-        kind_option: the option that names the kind of the environment (``jetool.frame.kinds``); None: it says itself.
-        check: raises what is wrong with the parameters whatever the environment is; called before it is looked at.
-        writes: it changes an environment.
-        names_end: its result says where the log ended.
-        home: gives the directory of the environment, which ENV names or contains.
+        formats: its formats, the default first.
+        examples: pairs of a description and a command line.
+        exits: meanings of its exit codes, without the codes that every command has.
+        outputs: returns its outputs. It is a function, so that ``--help`` need not load shapes.
+        kind_option: the option for the kind of the environment (``jetool.frame.kinds``); None: detect it from the
+            files.
+        check: raises an error for parameters that are wrong for every environment; called before the environment is
+            read.
+        writes: whether it changes an environment.
+        names_end: whether its result states the end of the log.
+        home: returns the directory of the environment, which ENV names or contains.
     """
 
     formats: tuple[str, ...] = ()
@@ -81,24 +84,25 @@ class Command(click.Command):
     home: Callable[[str], str] = str
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The first sentence, whole: a list of commands wraps it."""
+        """The whole first sentence; a list of commands wraps it."""
         return super().get_short_help_str(max(limit, _LONGEST_SENTENCE)).rstrip(".")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse with the leading options in front and ENV filled in."""
-        # Completion parses half a line: what is missing is no error.
+        """Parse with the leading options prepended and ENV filled in."""
+        # Completion parses an incomplete line, so a missing argument is not an error.
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         words = [word for option in ctx.meta.get(LEADING, ()) for word in self._accepted(ctx, option)]
-        # In front, so that an option after the command's name wins.
+        # Put them first, so that an option after the command's name overrides them.
         args = self._with_values(words + args)
         with explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
 
     def _with_values(self, args: list[str]) -> list[str]:
-        """Words in which an option that may go without its value has one: ``--stats ENV`` becomes ``--stats=type ENV``.
+        """The words, with a value added to each option whose value was omitted: ``--stats ENV`` becomes ``--stats=type
+        ENV``.
 
-        Click takes any word after such an option for its value.
+        Click would use any following word as the value of such an option.
         """
         found = list(args)
         end = found.index("--") if "--" in found else len(found)
@@ -120,14 +124,14 @@ class Command(click.Command):
         return words
 
     def _with_home(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments with the environment in the first place, when it was given by option or by variable."""
+        """The arguments, with the environment inserted first if it was given by option or by variable."""
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         if not arguments or arguments[0].name != "env":
             return args
         home, given = self._probe(ctx, args)
         needed = sum(1 for argument in arguments if argument.required)
         most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
-        # The variable stands in only where ENV is missing: a directory that was named wins.
+        # The variable applies only if ENV is missing; a given directory takes precedence.
         if home is None and given < needed:
             home = os.environ.get(_HOME) or None
         if home is None and not given:
@@ -140,9 +144,9 @@ class Command(click.Command):
         return [home if not home.startswith("-") else f"./{home}", *args]
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
-        """The value of ``-h``, and the number of arguments that are no options."""
+        """The value of ``-h``, and the number of arguments that are not options."""
         own = [param for param in self.params if isinstance(param, click.Option)]
-        # Without the arguments: Click's own parser then leaves every word that is not an option.
+        # Without the arguments: Click's parser then returns every word that is not an option.
         probe = click.Command(self.name, params=[*own], add_help_option=False)
         found, words, _ = probe.make_parser(ctx).parse_args(list(args))
         if found.get("help"):
@@ -150,22 +154,22 @@ class Command(click.Command):
         return found.get("home"), len(words)
 
     def invoke(self, ctx: click.Context) -> int:
-        """Run the command, give its exit code."""
+        """Run the command; returns its exit code."""
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
-            # Cheap refusals first: nothing of the environment has been read yet.
+            # Cheap checks first, before the environment is read.
             if self.check is not None:
                 self.check(run, **values)
             serve = self._serving(values)
-            # What is wrong with the output must show before something has been changed.
+            # Report problems with the output before anything is changed.
             if self.writes:
                 self._require_fields(run, values)
                 _require_places(run, values)
             target.open()
             with self._after_interruption(run, values), self._moving_tail_named(run, values):
                 code = serve(run, **values)
-            # The bar goes first: what follows on standard error must not be drawn over.
+            # Erase the bar first, or it would overwrite later output on standard error.
             run.listener.close()
             target.commit()
         except BaseException:
@@ -175,7 +179,7 @@ class Command(click.Command):
         return int(code)
 
     def _require_fields(self, run: Run, values: Mapping[str, Any]) -> None:
-        """Refuse wrong names of ``--fields`` before anything is done. UsageError."""
+        """Refuse wrong names in ``--fields`` before doing anything. UsageError."""
         if run.out.selected is None:
             return
         from jetool.output.shape import check_fields
@@ -194,17 +198,17 @@ class Command(click.Command):
 
     @contextmanager
     def _after_interruption(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
-        """What comes before and after the command because of a repair that was interrupted, or is now."""
+        """Handle a repair that was interrupted before this run, or that this run interrupts."""
         env = values.get("env")
         if not isinstance(env, str):
             yield
             return
         env = self.home(env)
         marker = os.path.join(env, _MARKER)
-        # lexists: a link that leads nowhere is a marker, too.
+        # lexists: a dangling link also counts as a marker.
         marked = os.path.lexists(marker)
         changes = self.writes and not run.dry_run and values.get("in_place", True)
-        # ``undo`` takes the repair back itself, and says so in its own words.
+        # ``undo`` undoes the repair itself, and prints its own message.
         if marked and self.name != _UNDO:
             from jetool.frame import interrupted
 
@@ -212,7 +216,7 @@ class Command(click.Command):
         try:
             yield
         except BaseException as error:
-            # Only a marker that this run has set is its to take back.
+            # Only a marker that this run created may be handled here.
             if changes and not marked and os.path.lexists(marker):
                 from jetool.frame import interrupted
 
@@ -221,9 +225,9 @@ class Command(click.Command):
 
     @contextmanager
     def _moving_tail_named(self, run: Run, values: Mapping[str, Any]) -> Iterator[None]:
-        """Say so when the log grew while a command read it: the end of the log is then that of a moment ago."""
+        """Print a notice if the log grew while the command read it, because the printed end is then outdated."""
         env = values.get("env")
-        # Who writes moves the tail itself, and who follows it knows.
+        # A writer moves the end of the log itself, and with --follow growth is expected.
         if self.writes or self.names_end or values.get("follow") or not isinstance(env, str):
             yield
             return
@@ -239,17 +243,17 @@ class Command(click.Command):
             )
 
     def _serving(self, values: Mapping[str, Any]) -> Verb:
-        """The function that serves the command on the environment that it was given.
+        """The function that runs the command for the kind of the given environment.
 
         Raises:
-            NotFoundError: there is no such directory, or it is neither kind.
-            UsageError: it is both kinds, or of a kind that does not have the verb.
+            NotFoundError: the directory does not exist, or is neither kind.
+            UsageError: it is both kinds, or of a kind without this verb.
         """
         own = self.callback
         assert own is not None
         if "env" not in values:
             return own
-        # ``create``: the directory is still empty and cannot tell its kind.
+        # For ``create`` the directory is still empty, so its kind cannot be detected.
         if self.kind_option is not None:
             return _of_kind(values[self.kind_option], own)
         from engine.storage.disk import DiskStorage
@@ -258,7 +262,7 @@ class Command(click.Command):
         storage = DiskStorage(values["env"])
         if own.__name__ in SHARED:
             return _of_kind(kinds.kind_of(storage), own)
-        # A directory that is neither is left to the command, whose own error says more.
+        # If the directory is neither kind, the command runs, because its own error is more precise.
         kinds.require(kinds.JE, storage, self.name or "")
         return own
 
@@ -286,15 +290,15 @@ class Command(click.Command):
 
 
 def write_exits(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> None:
-    """Write a section of exit codes: these, and those that every command has."""
+    """Write a section of these exit codes and the codes that every command has."""
     every = {code: exits.TABLE[code] for code in exits.ALWAYS} | dict(codes)
     with formatter.section("Exit codes"):
         formatter.write_dl([(str(code), every[code]) for code in sorted(every)])
 
 
 def _log_size(env: str) -> int:
-    """Bytes of all log files of a JE environment; 0 when they cannot be had."""
-    # Here in short: the engine's listing refuses what a command has words of its own for.
+    """Size of all log files of a JE environment; 0 if it cannot be determined."""
+    # A simple listing: the engine's listing would raise errors that commands report in their own way.
     try:
         names = [name for name in os.listdir(env) if name.endswith(".jdb")]
         return sum(os.stat(os.path.join(env, name)).st_size for name in names)
@@ -303,7 +307,7 @@ def _log_size(env: str) -> int:
 
 
 def _require_places(run: Run, values: Mapping[str, Any]) -> None:
-    """Refuse directories that could not be made. StorageError."""
+    """Refuse directories that cannot be created. StorageError."""
     from jetool.frame.environments import require_place
 
     if run.backup_dir not in (None, "none"):
@@ -326,20 +330,20 @@ def command(
     writes: bool = False,
     names_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
-    """Make a command of a function. Put it above the function's own options.
+    """Turn a function into a command. Put this decorator above the function's own options.
 
     Arguments:
         name: as the user types it.
-        outputs: gives what the command prints.
-        examples: two or more pairs of what it is for and the command line.
-        exits: the codes it can end with beside those of every command, each with what it means here.
-        formats: the formats it has, the default first.
-        features: the groups of shared options that it honours (``jetool.frame.options``).
-        parent: the group that it belongs to, for ``vlsn range`` and the like.
-        kind_option: the option that names the kind of the environment; without it the files decide.
-        check: gets what the function gets, before the environment is looked at; raises UsageError.
-        writes: it changes an environment, although it lacks the feature ``write``.
-        names_end: its result says where the log ended, so no message has to say that the log has grown since.
+        outputs: returns the outputs of the command.
+        examples: two or more pairs of a description and a command line.
+        exits: its exit codes with their meanings, without the codes that every command has.
+        formats: its formats, the default first.
+        features: the groups of shared options that it supports (``jetool.frame.options``).
+        parent: its group, for subcommands such as ``vlsn range``.
+        kind_option: the option for the kind of the environment; None: detect it from the files.
+        check: called with the arguments of the function before the environment is read; raises UsageError.
+        writes: whether it changes an environment although it lacks the feature ``write``.
+        names_end: whether its result states the end of the log, so that no message about a growing log is needed.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -369,7 +373,7 @@ def environment(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """The same for an argument that may name something else than a directory, which is for the command to tell."""
+    """The same for an argument that may be something other than a directory; the command decides."""
 
     def make(function: Callable[P, int]) -> Callable[P, int]:
         function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
@@ -380,11 +384,11 @@ def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Cal
 
 
 def _of_kind(kind: str, own: Verb) -> Verb:
-    """The function that serves a shared verb on a kind of environment; ``own`` is the command's."""
+    """The function for a shared verb on a kind of environment; ``own`` is the command's function."""
     from jetool.frame import kinds
 
     if kind == kinds.JE:
         return own
-    # By name, as the table names commands: a command on a JE environment never loads Derby's side.
+    # Import by name, as for commands, so that a command on a JE environment never loads Derby code.
     found: Verb = getattr(import_module(table.DERBY_VERBS), own.__name__)
     return found

@@ -1,4 +1,4 @@
-"""The report file of an internal error: what a maintainer needs, in a file instead of on the operator's terminal."""
+"""The report file of an internal error: details for a maintainer in a file instead of on the operator's terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.version import VERSION
 
 
 def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, str | int]:
-    """The fields of the error message, after the report has been written.
+    """Write the report; returns the fields of the error message.
 
     Arguments:
         error: the unexpected exception.
@@ -29,7 +29,7 @@ def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, st
     }
     try:
         path = _write(error, args)
-    # No room for a report either: the place in the code is the least that a maintainer needs.
+    # The report cannot be written either; a maintainer needs at least the place in the code.
     except OSError as refused:
         described["found"] = _place(error)
         described["consequence"] = f"no report file could be written ({refused.strerror})"
@@ -40,8 +40,8 @@ def fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, st
 
 
 def _write(error: BaseException, args: Sequence[str]) -> str:
-    """Write the report, readable by its owner only (a command line may hold keys), and give its path."""
-    # mkstemp makes it with mode 0600.
+    """Write the report, readable only by its owner (a command line may hold keys); returns its path."""
+    # mkstemp creates it with mode 0600.
     number, path = tempfile.mkstemp(prefix="jetool-report-", suffix=".txt")
     with os.fdopen(number, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(f"jetool {VERSION}\npython {sys.version}\nplatform {platform.platform()}\n")

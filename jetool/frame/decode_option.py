@@ -1,7 +1,7 @@
-"""Records as their application means them: the option ``--decode``, and how what it gives is printed.
+"""The option ``--decode``, and printing decoded records.
 
-The records of a command that has it have the fields of ``DecodedFields``; ``decoded`` fills them by a ``DecodingPlan``
-from here. Keys and data stay as they are beside that.
+Output records of a command with this option have the fields of ``DecodedFields``; ``decoded`` fills them with a
+``DecodingPlan``. Keys and data are still printed as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 @record()
 class DecodedFields(NamedTuple):
-    """What a record means to its application; the fields are in each record class that has ``--decode``."""
+    """The decoded form of a record; output record classes of commands with ``--decode`` have these fields."""
 
     decoded_key: Annotated[Json | Absent, 'with --decode: the key; {"hex": ...} for what is not known'] = ABSENT
     decoded_data: Annotated[Json | Absent | None, "with --decode: the data"] = ABSENT
@@ -43,7 +43,7 @@ class DecoderType(click.ParamType[str]):
     name = "NAME|auto"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name. Raises BadParameter for one that there is not."""
+        """The name. Raises BadParameter for an unknown name."""
         from engine.contents.registry import AUTO, names
 
         if value != AUTO and value not in names():
@@ -56,7 +56,7 @@ class DecoderType(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[Any]:
-        """The names that begin as what was typed."""
+        """The names that begin with the typed text."""
         from click.shell_completion import CompletionItem
 
         from engine.contents.registry import AUTO, names
@@ -71,7 +71,7 @@ def decode_option(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode the records of an open environment; None if not asked for, or if no decoder knows them."""
+    """How to decode the records of an open environment; None if not requested, or if no decoder recognises them."""
     if name is None:
         return None
     from engine.inspect.contents import decoding_of
@@ -80,7 +80,7 @@ def decoding_for(run: Run, env: Environment, name: str | None) -> DecodingPlan |
 
 
 def decoding_for_log(run: Run, storage: Storage, name: str | None) -> DecodingPlan | None:
-    """The same for a command that reads the log alone: the environment is recovered in memory for it, or salvaged."""
+    """How to decode the records of a log; the environment is recovered in memory for that, or salvaged."""
     if name is None:
         return None
     from engine.rescue.salvage.meanings import decoding_of_log
@@ -89,7 +89,7 @@ def decoding_for_log(run: Run, storage: Storage, name: str | None) -> DecodingPl
 
 
 def decoding_for_source(run: Run, source: SalvageSource, name: str | None) -> DecodingPlan | None:
-    """The same for what is salvaged: where nothing can be recovered, its log is read once more."""
+    """How to decode salvaged records; if the environment cannot be recovered, its log is read once more."""
     if name is None:
         return None
     from engine.rescue.salvage.meanings import decoding_of_source
@@ -109,7 +109,7 @@ def _told(run: Run, env: str, found: DecodingPlan | None) -> DecodingPlan | None
 
 
 def decoded_shape(of: Shaped, decoding: DecodingPlan | None) -> Shape:
-    """The shape of a record class with or without the fields of ``--decode``, as they are printed."""
+    """The shape of a record class, with the fields of ``--decode`` only if they are printed."""
     shape = shape_of(of)
     if decoding is not None:
         return shape
@@ -117,14 +117,14 @@ def decoded_shape(of: Shaped, decoding: DecodingPlan | None) -> Shape:
 
 
 def decoded(found: DecodedRecord | None) -> DecodedFields:
-    """A decoded record for output; None: it was not decoded."""
+    """A decoded record for output; None if it was not decoded."""
     if found is None:
         return DecodedFields()
     return DecodedFields(decoded_key=found.key, decoded_data=found.data, known=found.known)
 
 
 def decoded_line(row: Row, style: Style) -> str | None:
-    """Key and data of a decoded record on one line; None for a row that is not decoded, or not wholly."""
+    """Key and data of a decoded record on one line; None for a row that is not completely decoded."""
     values = {name: to_text(kind, value, style) for name, kind, value in row if name in _NAMES}
     if len(values) < len(_NAMES):
         return None

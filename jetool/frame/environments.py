@@ -1,9 +1,9 @@
-"""Environments as commands open them.
+"""Opening environments for commands.
 
-* Readers recover in memory: no file, not one byte changed, and no lock but the shared one for which a cleaner keeps its
-  files (R-LOG-28); what the log says at that moment is what they show. A live writer is named, since what it has not
-  logged yet cannot be seen.
-* Writers hold byte 0 of ``je.lck``, wait for it as long as ``--lock-timeout`` says, and save what they overwrite.
+* Readers recover in memory: they create no file, change no byte, and take only the shared lock that keeps a cleaner
+  from deleting files (R-LOG-28). They show the state of the log at that moment. A running writer is reported, since its
+  unlogged changes are not visible.
+* Writers lock byte 0 of ``je.lck``, waiting up to ``--lock-timeout``, and save the bytes that they overwrite.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from engine.tree.comparators import SortKey
 
 P = ParamSpec("P")
-# Of a smaller log all is recovered by the time that a process has been made.
+# Recovering a smaller log takes less time than starting a process.
 _READ_AHEAD_BYTES: Final = 32 << 20
 
 WRITE_EXITS: Final = {
-    exits.REFUSED: "the environment is locked or must not be opened, or intact work stands after a bad entry",
-    exits.NOT_FOUND: "no environment, no database of the name",
-    exits.UNSUPPORTED: "a log version that this program does not read, or an order of keys that it does not know",
-    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read or written",
+    exits.REFUSED: "the environment is locked or must not be opened, or intact work follows a bad entry",
+    exits.NOT_FOUND: "no environment, no such database",
+    exits.UNSUPPORTED: "a log version that this program does not read, or an unknown key order",
+    exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read or written",
 }
 READ_EXITS: Final = {
-    exits.FINDINGS: "printed, but committed transactions stand after a bad entry of the log and were not seen",
-    exits.REFUSED: "a restore marker stands in the environment: it must not be opened; files of that point are gone",
-    exits.NOT_FOUND: "no environment, no database of the name, no such point",
-    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an order of keys unknown to it",
-    exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+    exits.FINDINGS: "printed, but committed transactions after a bad entry of the log were not read",
+    exits.REFUSED: "the environment has a restore marker and must not be opened; files of that point are gone",
+    exits.NOT_FOUND: "no environment, no such database, no such point",
+    exits.UNSUPPORTED: "a log version that this program does not read, or a search in an unknown key order",
+    exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
 }
 
 
@@ -71,7 +71,7 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
-    """How a command opens an environment: with these settings, and the cache that the user gave."""
+    """The configuration for opening an environment, with the user's cache size."""
     from engine.db.config import EnvironmentConfig
     from engine.db.memory import LEAST_CACHE_BYTES
 
@@ -82,14 +82,15 @@ def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
 
 
 def with_orders(run: Run, storage: Storage, config: EnvironmentConfig) -> EnvironmentConfig:
-    """The configuration with the orders of keys that the user has named.
+    """The configuration with the key orders that the user has specified.
 
     Arguments:
-        storage: the environment. It is read once: only its databases say which Java classes the orders stand for.
+        storage: the environment. The environment is opened once for that, because the databases name the Java classes
+            that the orders replace.
 
     Raises:
-        NotFoundError: there is no database of that name.
-        UsageError: the database has no such class.
+        NotFoundError: no database has that name.
+        UsageError: the database has no Java comparator.
     """
     if not run.orders:
         return config
@@ -103,7 +104,7 @@ def with_orders(run: Run, storage: Storage, config: EnvironmentConfig) -> Enviro
 
 
 def _sort_keys(env: Environment, root: str, named: NamedOrders) -> dict[str, SortKey]:
-    """Sort keys by Java class, of one database."""
+    """Sort keys of one database by Java class."""
     from engine.tree.comparators import find_order
 
     classes = env.comparator_classes(named.database)
@@ -132,9 +133,9 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     """Recover an environment in memory.
 
     Arguments:
-        run: gets warnings about what cannot be seen.
+        run: receives warnings about data that is not visible.
         env: its directory.
-        as_of: a point of its log; the environment is read as it was then.
+        as_of: a point of its log; the environment is read as of this point.
 
     Raises:
         JetoolError: as ``Environment``.
@@ -152,7 +153,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
                 f"{as_of.text} is {cut.snapped}", file=env, lsn=format_lsn(cut.end_lsn), consequence="as it was there"
             )
         return _noted(run, env, Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener))
-    # Before recovery: a writer that ends meanwhile may have logged what was not seen.
+    # Check this before recovery: a writer that ends meanwhile may have logged entries that recovery did not read.
     holder = writer_of(storage)
     config = with_orders(run, storage, config_of(run, read_only=True))
     found = _noted(run, env, Environment(storage, config, run.listener))
@@ -181,15 +182,15 @@ def _note_holder(run: Run, holder: int | None) -> None:
 
 
 def reading_code(found: Environment) -> int:
-    """The exit code of a command that has printed what recovery sees.
+    """The exit code of a command that has printed recovered data.
 
-    A dump that lacks committed transactions must not look like a whole one to the script that takes it.
+    A script must be able to detect a dump that lacks committed transactions.
     """
     return exits.FINDINGS if found.unseen else exits.DONE
 
 
 def _noted(run: Run, path: str, env: Environment) -> Environment:
-    """Report databases whose order of keys recovery needed and did not know."""
+    """Report databases whose key order recovery needed but did not know."""
     for learned in env.unknown_orders():
         named = repr(learned.database) if learned.database else f"with the id {learned.db_id}"
         run.messages.warning(
@@ -205,7 +206,7 @@ def _noted(run: Run, path: str, env: Environment) -> Environment:
 
 
 def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
-    """Say what JE needs beside a sound log, or would refuse."""
+    """Print notes about what JE needs in addition to a sound log, or would refuse."""
     from engine.rescue.je_notes import notes_for_je
 
     for note in notes_for_je(storage, files):
@@ -213,12 +214,12 @@ def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
 
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
-    """Say what follows the end of the log."""
-    # A log that ends with its last file has lost nothing.
+    """Warn about bytes after the end of the log."""
+    # If the log ends at the end of its last file, nothing is lost.
     if not tail.given_up_bytes:
         return
     lost = f", {plural(tail.commits_at_risk, 'committed transaction')} among them" if tail.commits_at_risk else ""
-    # Without a commit among them the bytes are what every crash leaves.
+    # Without a commit the bytes are the usual trace of a crash.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
         "the log ends before its last file does"
@@ -232,10 +233,10 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
 
 
 def require_byte_order(db: Database, options: dict[str, Any]) -> None:
-    """Refuse ranges where keys are not in the order of their bytes.
+    """Refuse ranges for a database whose keys are not ordered by bytes.
 
     Raises:
-        UsageError: one of the options is set, and the order is that of a Java class.
+        UsageError: one of the options is set, and the database has a Java comparator.
     """
     named = [f"--{name}" for name, value in options.items() if value is not None]
     if db.state.order.comparator is not None and named:
@@ -248,12 +249,12 @@ def require_byte_order(db: Database, options: dict[str, Any]) -> None:
 
 
 def require_place(path: str, option: str) -> None:
-    """Refuse a directory that could not be made, before anything is done.
+    """Refuse a directory that cannot be created, before doing anything.
 
     Raises:
-        StorageError: a file is in the way, or the directory above it cannot be written.
+        StorageError: a file has its name, or its parent directory is not writable.
     """
-    # The nearest directory that exists decides whether the rest can be made.
+    # The nearest existing directory decides whether the rest can be created.
     there = next(one for one in (Path(path).absolute(), *Path(path).absolute().parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(
@@ -266,7 +267,7 @@ def require_place(path: str, option: str) -> None:
 
 
 def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -> Callable[[Catalog], None]:
-    """A check for ``open_to_write``: NotFoundError when there is no database of a name."""
+    """A check for ``open_to_write``: NotFoundError if no database has a name."""
 
     def check(catalog: Catalog) -> None:
         found = catalog.by_name(name)
@@ -290,18 +291,18 @@ def open_to_write(
 ) -> Iterator[Environment]:
     """Open an environment for writing: recovered, locked, with a checkpoint at the end.
 
-    A dry run is the same on a view whose changes stay in memory. Otherwise bytes that recovery cuts off or changes are
-    saved first.
+    A dry run is the same on a view whose changes stay in memory. Otherwise the bytes that recovery cuts off or changes
+    are saved first.
 
     Arguments:
-        run: says how long to wait, where bytes are saved, and whether this is a dry run.
+        run: gives the lock timeout, the backup directory, and whether this is a dry run.
         env: its directory.
-        config: how it is opened.
-        through: puts a storage of the caller over that of the environment.
-        check: compares what the user typed with the databases that recovery found, before the first byte changes.
+        config: the configuration for opening it.
+        through: wraps the storage of the environment.
+        check: compares the user's arguments with the recovered databases, before the first byte changes.
 
     Raises:
-        JetoolError: as ``Environment``; what ``check`` raises.
+        JetoolError: as ``Environment``, or from ``check``.
     """
     from engine.db.environment import Environment
     from engine.storage.overlay import OverlayStorage
@@ -314,20 +315,20 @@ def open_to_write(
     )
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
-    # A dry run takes no lock either: no other process writes to the view.
+    # A dry run takes no lock: no other process writes to the view.
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
         wait_for_writer(disk, run.lock_timeout_s)
         backup = backup_directory(env, run.backup_dir)
         if backup is not None:
-            # Undo could not take back what is committed after the open, so it is not offered.
+            # Undo cannot revert transactions that are committed after the open, so it is not offered.
             storage = saved = SavingStorage(disk, backup, "open for writing", undoable=False)
     with leaving_no_lock_file(disk), full_backup_named(backup):
         try:
             with Environment(through(storage), config, run.listener) as found:
                 yield found
         finally:
-            # A clean environment is opened without changing a byte that was there.
+            # Opening a clean environment changes no existing byte.
             if saved is not None and saved.touched:
                 saved.finish({})
                 where = backup.root if backup else ""
@@ -335,10 +336,10 @@ def open_to_write(
 
 
 def lead_if_replicated(env: Environment) -> None:
-    """Write to a replicated environment as the master of its group, which must have no other electable member.
+    """Become master of the group of a replicated environment; it must have no other electable member.
 
     Raises:
-        RefusedError: the other nodes would not have the change.
+        RefusedError: other electable members would not receive the change.
     """
     from engine.rep.group import lead_alone
 
@@ -347,7 +348,7 @@ def lead_if_replicated(env: Environment) -> None:
 
 
 def node_address(env: str) -> tuple[str, int] | None:
-    """The address of a running node that stands for ENV; None for a directory, which wins where one has that name."""
+    """The address of a running node given as ENV; None if a directory of that name exists."""
     if DiskStorage(env).stat() is not None:
         return None
     try:

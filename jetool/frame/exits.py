@@ -1,14 +1,14 @@
-"""Exit codes: one table, and the one place that turns an exception into a code and a message.
+"""Exit codes: the table, and the only place that turns an exception into a code and a message.
 
 Rules:
 
-* Every way out of ``jetool`` ends in a code of ``TABLE``. Python and Click alone would answer 1 for a bug, for an abort
-  and for a closed pipe, and 1 means "findings" here.
+* Every way out of ``jetool`` ends in a code of ``TABLE``. Python and Click alone would return 1 for a bug, an abort and
+  a closed pipe, but here 1 means "findings".
 * An error is one message on standard error, never a traceback. With ``--format json`` or ``ndjson`` a JSON object with
-  the same fields follows on a line of its own.
+  the same fields follows on a separate line.
 * An unexpected exception is a bug: code 70, one line, and a report file with the traceback.
-* SIGTERM is like an interrupt: what was begun is left as an interrupt leaves it, one message, code 143.
-* A reader that closes the pipe (``jetool dump-log env | head``) is no error: code 141 and not a word.
+* SIGTERM is handled like an interrupt: the same cleanup, one message, code 143.
+* A reader that closes the pipe (``jetool dump-log env | head``) is not an error: code 141 and no message.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ TABLE: Final[dict[int, str]] = {
     FINDINGS: "checked to the end; findings exist (damage, gap, difference, rejected records)",
     USAGE: "wrong usage",
     REFUSED: "refused: lock held, safety interlock, no confirmation, directory not empty",
-    NOT_FOUND: "nothing there: no environment, database, file or key of that name",
+    NOT_FOUND: "not found: no environment, database, file or key of that name",
     UNSUPPORTED: "format not supported (newer log version, foreign file)",
-    DATA_GIVEN_UP: "done, but data was given up",
-    INCOMPLETE: "incomplete: stopped early; nothing is known of the rest",
+    DATA_GIVEN_UP: "done, but data was lost or discarded",
+    INCOMPLETE: "incomplete: stopped early; the rest is unknown",
     WARNINGS: "only warnings, and --strict",
     INTERNAL: "internal error: a bug; one line and a report file",
     INTERRUPTED: "interrupted",
@@ -61,7 +61,7 @@ ALWAYS: Final = (USAGE, INTERNAL, INTERRUPTED, PIPE_CLOSED, TERMINATED)
 _PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, DONE)
 
 
-# The next command of an error that names none itself; ``{}`` is the command that ran.
+# The next command for errors without their own hint; ``{}`` is the command that ran.
 _NEXT: Final = {
     "usage": "{} --help",
     "refused": "{} --help says when it may run",
@@ -80,18 +80,18 @@ _NEXT: Final = {
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM has come. Whatever has to be done for an interrupt has to be done for it."""
+    """SIGTERM was received. It is handled like an interrupt."""
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The code of a run that did several things, each with a code of its own.
+    """The exit code of a run with several results, each with its own code.
 
     Arguments:
-        codes: codes of runs that came to a result: 70, 7, 1, 6, 8 or 0. The others (usage, refusal and so on) end a run
-            before it has a result; a caller that goes on after one of them counts it as ``INCOMPLETE``.
+        codes: codes of parts that have a result: 70, 7, 1, 6, 8 or 0. Other codes (usage, refusal and so on) end a run
+            before it has a result; a caller that continues after one of them counts it as ``INCOMPLETE``.
 
     Returns:
-        The first of 70 > 7 > 1 > 6 > 8 > 0 that occurs; 0 for no codes at all.
+        The first of 70 > 7 > 1 > 6 > 8 > 0 that occurs; 0 if there are no codes.
 
     Raises:
         ValueError: a code without a rank.
@@ -101,10 +101,10 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def code_of(error: BaseException) -> int:
-    """The exit code that an exception means."""
+    """The exit code for an exception."""
     if isinstance(error, JetoolError | click.exceptions.Exit):
         return error.exit_code
-    # Before KeyboardInterrupt, which it is a kind of.
+    # Test this before its base class KeyboardInterrupt.
     if isinstance(error, TerminatedError):
         return TERMINATED
     if isinstance(error, click.Abort | KeyboardInterrupt):
@@ -119,11 +119,11 @@ def code_of(error: BaseException) -> int:
 
 
 def _what_ended_it(error: BaseException) -> int:
-    """The code for an unexpected exception: a bug, unless an interrupt or a closed pipe came before it.
+    """The code for an unexpected exception: a bug, unless it followed an interrupt or a closed pipe.
 
-    Either can break the cleaning up after it (worker processes, threads), and still is what ended the run.
+    Either can make the cleanup fail (worker processes, threads), but is still the reason for the end of the run.
     """
-    # ``__context__``, not ``__cause__``: what broke while cleaning up was not raised from the interrupt.
+    # ``__context__``, not ``__cause__``: an error during cleanup is not raised from the interrupt.
     seen = error.__context__
     while seen is not None:
         if isinstance(seen, KeyboardInterrupt | OutputClosedError):
@@ -133,7 +133,7 @@ def _what_ended_it(error: BaseException) -> int:
 
 
 def report(error: BaseException, args: Sequence[str]) -> int:
-    """Tell the user about an exception that ends the run.
+    """Report an exception that ends the run; returns the exit code.
 
     Arguments:
         error: what was raised.
@@ -144,11 +144,11 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     """
     code = code_of(error)
     if code == PIPE_CLOSED:
-        # Python flushes both at exit and would complain of the pipe once more.
+        # Python flushes both at exit and would report the pipe again.
         silence(sys.stdout)
         silence(sys.stderr)
         return code
-    # Somebody has said already why the run ends.
+    # The reason for the end was already printed.
     if isinstance(error, click.exceptions.Exit | SystemExit) and code != INTERNAL:
         return code
     try:
@@ -159,14 +159,14 @@ def report(error: BaseException, args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         pass  # impatient; the code stands
     except Exception as second:
-        # The last resort goes past Python's streams: they may be what failed.
+        # As a last resort bypass Python's streams, which may be what failed.
         os.write(2, f"jetool: error: {error!r}, and reporting it failed: {second!r}\n".encode(errors="replace"))
         return INTERNAL
     return code
 
 
 def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, str | int]:
-    """The error as plain values: kind, exit_code, what, and whatever else is known."""
+    """The error as plain values: kind, exit_code, what, and other known fields."""
     if isinstance(error, JetoolError) and code != INTERNAL:
         fields = error.fields()
         if error.kind in _NEXT:
@@ -184,7 +184,7 @@ def _fields(error: BaseException, code: int, args: Sequence[str]) -> dict[str, s
 
 
 def _named(args: Sequence[str]) -> str:
-    """The command of a command line, for a message: ``jetool verify``, or ``jetool`` without a command."""
+    """The command in a command line, for a message: ``jetool verify``, or ``jetool`` without a command."""
     from jetool.frame import table
 
     known = {name for row in table.COMMANDS for name in (row.name, *row.aliases)}
@@ -200,9 +200,9 @@ def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int
 
 
 def wants_json(args: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON. Works on the raw words, since the error may be that they do not parse."""
+    """Whether a command line asks for JSON. Uses the raw words, because parsing them may be what failed."""
     words = list(args)
-    # After it ``--json`` would be an argument.
+    # After ``--``, ``--json`` would be an argument.
     if "--" in words:
         words = words[: words.index("--")]
     formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]
@@ -213,7 +213,7 @@ def wants_json(args: Sequence[str]) -> bool:
 def _reader_gone() -> bool:
     """Whether standard output or standard error is a pipe without a reader.
 
-    A broken pipe elsewhere, say to a worker process, is a bug and must not pass for a closed reader.
+    A broken pipe elsewhere, for example to a worker process, is a bug and must not look like a closed reader.
     """
     poll = select.poll()
     for stream in (sys.stdout, sys.stderr):

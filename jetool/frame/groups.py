@@ -1,6 +1,6 @@
-"""Groups of commands: ``jetool`` itself, and ``vlsn`` and the like.
+"""Groups of commands: ``jetool`` itself, and groups such as ``vlsn``.
 
-Options in front of the command's name are noted as they were written; the command parses them with its own.
+Options before the command's name are kept as written; the command parses them together with its own.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import click
 
 from jetool.frame import options
 
-# Where a context keeps the options in front of the command's name.
+# The key under which a context keeps the options before the command's name.
 LEADING: Final = "jetool.leading"
 
 
 class CommandGroup(click.Group):
-    """A command that has commands (``vlsn``), or the program itself.
+    """A command with subcommands (``vlsn``), or the program itself.
 
     Attributes:
         examples: as for commands.
-        default: the command that is meant when the first word names none; None where there is no such command.
-        home: of its commands, as ``Command.home``.
+        default: the subcommand to use if the first word is not one; None without a default.
+        home: ``Command.home`` of its subcommands.
     """
 
     examples: tuple[tuple[str, str], ...] = ()
@@ -31,12 +31,12 @@ class CommandGroup(click.Group):
     home: Callable[[str], str] = str
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the leading options as they were written, for the command to parse."""
+        """Keep the leading options as written, for the command to parse."""
         if not ctx.resilient_parsing:
             if self.default is not None and self._means_default(ctx, args):
                 args = [self.default, *args]
             with explained(ctx):
-                # A parse of its own: in Click's result defaults cannot be told from what was given.
+                # Parse separately, because Click's result does not distinguish defaults from given values.
                 found, _, _ = self.make_parser(ctx).parse_args(list(args))
             leading = ctx.meta.setdefault(LEADING, [])
             for param in self.params:
@@ -45,7 +45,7 @@ class CommandGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _means_default(self, ctx: click.Context, args: list[str]) -> bool:
-        """Whether the first word is not a command of this group, or an option stands there that only commands have."""
+        """Whether the first word is not a subcommand, or is an option that only subcommands have."""
         try:
             _, words, _ = self.make_parser(ctx).parse_args(list(args))
         except click.UsageError:
@@ -55,7 +55,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name; for a name that no command has, a usage error with close names."""
+        """The command of that name; for an unknown name, a usage error with similar names."""
         command = self.get_command(ctx, args[0])
         if command is None and not ctx.resilient_parsing:
             raise click.UsageError(f"{args[0]!r} is not a command of {ctx.command_path}{self._near(ctx, args[0])}", ctx)
@@ -71,15 +71,15 @@ class CommandGroup(click.Group):
         return f"; did you mean {' or '.join(near)}?" if near else ""
 
     def elsewhere(self, name: str) -> str | None:  # noqa: ARG002 - for groups that know of others
-        """The command that does what other tools call by this name; None for a name that none has."""
+        """The jetool command for another tool's command name, or None."""
         return None
 
     def known(self, ctx: click.Context) -> list[str]:
-        """All names that lead to a command, aliases included."""
+        """All names of commands, including aliases."""
         return self.list_commands(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands. Their options are for their own help to list."""
+        """The commands. The help of each subcommand lists its options."""
         self.format_commands(ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
@@ -91,8 +91,8 @@ class CommandGroup(click.Group):
 
 
 def _as_written(option: click.Option, value: Any) -> list[list[str]]:
-    """A leading option as words again; a count as often as it was given."""
-    # The long name, which takes its value after an equals sign.
+    """A leading option as words again; a counting option is repeated."""
+    # Use the long name, which accepts its value after an equals sign.
     name = option.opts[-1]
     if option.count:
         return [[name]] * int(value)
@@ -108,14 +108,14 @@ def group(
     metavar: str = "COMMAND ENV [OPTIONS]",
     home: Callable[[str], str] = str,
 ) -> CommandGroup:
-    """A command that has commands.
+    """Create a command with subcommands.
 
     Arguments:
         name: as the user types it.
-        help: what its commands are about.
+        help: the subject of its subcommands.
         examples: as for ``command``.
-        default: the command that is meant when the first word names none.
-        metavar: what follows the name.
+        default: the subcommand to use if the first word is not one.
+        metavar: the text after the name in usage lines.
         home: gives the directory of the environment, which ENV names or contains.
     """
     made = CommandGroup(
@@ -133,7 +133,7 @@ def group(
 
 @contextmanager
 def explained(ctx: click.Context) -> Iterator[None]:
-    """Usage errors of the parser with the command that they concern, and with what Click cannot know."""
+    """Add to usage errors of the parser the command concerned, and hints that Click cannot give."""
     try:
         yield
     # A subclass of UsageError, so it comes first.
@@ -151,5 +151,5 @@ def explained(ctx: click.Context) -> Iterator[None]:
 
 
 def without_effect(ctx: click.Context, name: str) -> click.UsageError:
-    """The error for an option in front of the command that the command does not have."""
+    """The error for an option before the command's name that the command does not have."""
     return click.UsageError(f"{name} has no effect on {ctx.command_path}; leave it out", ctx)

@@ -1,6 +1,6 @@
-"""Repairs that were interrupted: what the next command does about one (``engine.rescue.repair.settlement``).
+"""How the next command handles an interrupted repair (``engine.rescue.repair.settlement``).
 
-* A command that writes takes the repair back first, whole, or finishes its undo, and says so.
+* A command that writes first undoes the repair completely, or finishes its undo, and prints a message.
 * A command that reads changes nothing: it warns.
 """
 
@@ -21,10 +21,10 @@ from jetool.frame.options import Run
 
 
 def settle(run: Run, env: str) -> None:
-    """Take back what an interrupted repair did, or finish its undo, under the lock of the environment.
+    """Undo an interrupted repair, or finish its undo, while holding the lock of the environment.
 
     Arguments:
-        run: gets a warning that says what was done.
+        run: receives a warning about the action.
         env: its directory.
 
     Raises:
@@ -42,7 +42,7 @@ def settle(run: Run, env: str) -> None:
 
 
 def preview(run: Run, env: str) -> None:
-    """Say that the real run would take something back first, or that what is read is between two states."""
+    """Warn that a real run would first undo a repair, or that the data being read is between two states."""
     pending = settlement.pending_repair(env)
     if pending is None:
         return
@@ -59,13 +59,13 @@ def preview(run: Run, env: str) -> None:
 
 
 def note_undone(run: Run, backup: Storage) -> None:
-    """Say so when the changes of a backup directory are already undone."""
+    """Print a notice if the changes of a backup directory are already undone."""
     if journal.read_manifest(backup).get("state") == journal.UNDONE:
         say_undone(run, backup.root)
 
 
 def say_undone(run: Run, backup: str) -> None:
-    """Say that the changes of a backup directory were undone before."""
+    """Print a notice that the changes of a backup directory were already undone."""
     run.messages.notice("already undone", file=backup, consequence="the environment was left as it is")
 
 
@@ -74,7 +74,7 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
     """Hold the writer's lock of an environment of either kind.
 
     Raises:
-        RefusedError: another process has it, also after the time of ``--lock-timeout``.
+        RefusedError: another process still holds it after ``--lock-timeout``.
     """
     if kinds.kind_of(disk) != kinds.DERBY:
         with writer_locked(disk, run.lock_timeout_s):
@@ -94,9 +94,9 @@ def locked(run: Run, disk: DiskStorage) -> Iterator[None]:
 
 
 def stopped(run: Run, env: str, error: BaseException) -> None:
-    """What a repair does that has left its marker: take back after an error, say what comes next otherwise.
+    """Handle the marker of this run's own repair: after an error undo the repair, otherwise print what to do next.
 
-    After an interrupt the process is to go, and the next command has all the time it needs.
+    After an interrupt the process should end quickly, so the next command undoes the repair.
     """
     pending = settlement.pending_repair(env)
     if pending is not None and not _is_taken_back(run, env, error):
@@ -109,12 +109,12 @@ def stopped(run: Run, env: str, error: BaseException) -> None:
 
 
 def _is_taken_back(run: Run, env: str, error: BaseException) -> bool:
-    # An interrupt wants the process gone; a bug is not to be trusted with more writing.
+    # After an interrupt the process should end; after a bug it must not write any more.
     if not isinstance(error, JetoolError):
         return False
     try:
         settle(run, env)
     except JetoolError:
-        # The first error is the one to be shown; the warning says what is left to do.
+        # The first error is reported; the warning describes the remaining steps.
         return False
     return True

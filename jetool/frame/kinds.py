@@ -1,9 +1,8 @@
-"""Which kind of environment a directory is: Berkeley DB JE or Apache Derby.
+"""Detecting the kind of an environment directory: Berkeley DB JE or Apache Derby.
 
 Marks of a JE environment are its log files, ``00000000.jdb`` and so on, in the directory or in ``data001/``. Marks of a
 Derby database are ``service.properties``, the directory ``log`` with ``log.ctrl`` and ``log1.dat``, and the directory
-``seg0``. One of these files may be missing from a damaged database, so any two of the three are enough, and so is a
-control file.
+``seg0``. A damaged database may lack one of them, so any two of the three are enough, and so is a control file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def kind_of(storage: Storage) -> str:
     """``JE`` or ``DERBY``.
 
     Raises:
-        NotFoundError: there is no such directory, or it is neither.
+        NotFoundError: the directory does not exist, or is neither kind.
         UsageError: it is both.
     """
     found = storage.stat()
@@ -42,7 +41,7 @@ def kind_of(storage: Storage) -> str:
         )
     names = storage.names()
     is_je, is_derby = _is_je(storage, names), _is_derby(storage)
-    # Guessing could change the wrong one.
+    # A guess could change the wrong environment.
     if is_je and is_derby:
         raise UsageError(
             "the directory holds both a JE environment and a Derby database",
@@ -61,7 +60,7 @@ def is_derby(directory: str) -> bool:
 
 
 def require(kind: str, storage: Storage, verb: str) -> None:
-    """Refuse a directory of the other kind; whether it is one of this kind at all is for the reader to say.
+    """Refuse a directory of the other kind. Whether it is of this kind at all is checked when it is read.
 
     Arguments:
         kind: ``JE`` or ``DERBY``.
@@ -75,23 +74,23 @@ def require(kind: str, storage: Storage, verb: str) -> None:
     if found is None or not found.is_directory:
         return
     is_je, is_derby = _is_je(storage, storage.names()), _is_derby(storage)
-    # Neither or both is left to the reader, whose message says more.
+    # If it is neither or both, the code that reads it reports a more precise error.
     if is_je != is_derby and is_derby == (kind == JE):
         raise no_verb(DERBY if is_derby else JE, verb)
 
 
 def not_for(kind: str, options: str) -> UsageError:
-    """The error for options that have no meaning for a kind.
+    """The error for options without a meaning for a kind.
 
     Arguments:
         kind: ``JE`` or ``DERBY``.
-        options: the options, as the user writes them.
+        options: the options as typed.
     """
     return UsageError(f"{options}: not available for {_NAMES[kind]}", hint="leave it out, or see --help")
 
 
 def require_je(storage: Storage) -> None:
-    """Refuse what is no JE environment.
+    """Refuse a directory that is not a JE environment.
 
     Raises:
         NotFoundError: there is no environment. UsageError: it is a Derby database.
@@ -101,7 +100,7 @@ def require_je(storage: Storage) -> None:
 
 
 def no_verb(kind: str, verb: str) -> UsageError:
-    """The error for a verb that does not exist for a kind, in this version or at all."""
+    """The error for a verb that a kind does not support."""
     text = f"{verb} is not available for {_NAMES[kind]} in this version"
     return UsageError(text, consequence="nothing was read or changed", hint="see jetool --help")
 
@@ -114,7 +113,7 @@ def _is_je(storage: Storage, names: list[str]) -> bool:
 
 
 def _is_derby(storage: Storage) -> bool:
-    # Nothing but Derby has a control file of this name.
+    # Only Derby has a control file of this name.
     if any(storage.stat(path) is not None for path in _CONTROLS):
         return True
     marks = (

@@ -1,4 +1,4 @@
-"""What commands that read the whole log say about damage in it."""
+"""Warnings of commands that read the whole log about damage."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from engine.verify.missing_file_refs import LostFile
 
 _MOST_NAMED: Final = 8
-# More than this is not read byte by byte where a command is not about it: some seconds.
+# Commands other than checks read at most this much completely, which takes some seconds.
 _MOST_CHECKED_BYTES: Final = 1 << 30
 LOG_EXITS: Final = {
-    exits.DONE: "all was read; a torn tail that holds no commit is no damage",
-    exits.FINDINGS: "all was read; damage was met and stepped over",
-    exits.NOT_FOUND: "no environment, no database of the name",
+    exits.DONE: "everything was read; a torn tail without a commit is not damage",
+    exits.FINDINGS: "everything was read; damage was found and skipped",
+    exits.NOT_FOUND: "no environment, no such database",
     exits.UNSUPPORTED: "a log version that this program does not read",
     exits.INCOMPLETE: "a file cannot be read",
 }
 
 
 def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
-    """Warn of each stretch of damage; give the exit code."""
+    """Warn about each stretch of damage; returns the exit code."""
     damages = [damage for damage in met if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
@@ -44,7 +44,7 @@ def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
 
 
 def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFile]:
-    """Report tree nodes and records that lie in missing files which recovery does not need."""
+    """Report tree nodes and records in missing files that recovery does not need."""
     if files.is_whole():
         return {}
     from engine.verify.trees import lost_files
@@ -52,7 +52,7 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
     try:
         lost = lost_files(storage, files, listener=run.listener) or {}
     except (DamageError, RefusedError, StorageError, UnsupportedError):
-        # Why it cannot be recovered is another finding; verify tells.
+        # Why recovery fails is a separate finding of verify.
         return {}
     for number, what in sorted(lost.items())[:_MOST_NAMED]:
         run.messages.warning(
@@ -66,9 +66,10 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
 
 
 def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles, number: int) -> None:
-    """One warning where files before a number are damaged, which recovery does not read.
+    """Print one warning if files before a number, which recovery does not read, are damaged.
 
-    Their checksums are looked at when they have a gigabyte at most, otherwise their headers: types, sizes, links.
+    Checksums are verified if the files have at most a gigabyte; otherwise only headers are checked: types, sizes,
+    links.
     """
     from engine.errors import NotFoundError
     from engine.inspect.vlsn_map import map_file
@@ -89,7 +90,7 @@ def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles,
             if found and not two_writers:
                 two_writers = find_interleaved(storage, file, is_last=False) is not None
         except (NotFoundError, StorageError, UnsupportedError):
-            # Recovery has done without it; verify says why it cannot be read.
+            # Recovery did not need the file; verify reports why it cannot be read.
             continue
         damages += [one.damage for one in found]
     if not damages:

@@ -1,11 +1,11 @@
 """Man pages, generated from the commands: ``python -m jetool.frame.manpages --write man``, ``--check man``.
 
-There is a page per command and one for the program. What they say comes from where ``--help`` takes it; sections that
-only the manual has are roff files ``PAGE.extra`` in the same directory, put in before SEE ALSO. (The package click-man
-was tried: it knows neither examples nor exit codes, and does not escape what roff takes for a request.) The pages
-of man5 and man7 come from Markdown in the same directory (``manual``); a command's SEE ALSO names those that name it.
+There is a page per command and one for the program. Their text has the same sources as ``--help``. Additional sections
+are roff files ``PAGE.extra`` in the same directory, inserted before SEE ALSO. (The package click-man was tried: it
+supports neither examples nor exit codes, and does not escape text that roff treats as a request.) The pages of man5 and
+man7 come from Markdown in the same directory (``manual``); a command's SEE ALSO lists the pages that refer to it.
 
-``--check`` compares and ends with 1 when a page is missing, differs, or belongs to no command.
+``--check`` exits with 1 if a page is missing, differs, or belongs to no command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
     """Name and content of every generated page.
 
     Arguments:
-        directory: where the hand-written sections are.
+        directory: the directory of the hand-written sections.
     """
     yield from manual.pages(directory)
     about = manual.about(directory)
@@ -75,7 +75,7 @@ def _program(program: click.Group, extra: str, also: Sequence[str]) -> Iterator[
         if rows:
             yield f".SH {group.upper()} COMMANDS\n"
             yield _list((f"\\fBjetool\\-{escape(row.name)}\\fR(1)", row.help + ".") for row in rows)
-    yield ".SH GLOBAL OPTIONS\nThey may stand in front of the command or after it, where the command honours them.\n"
+    yield ".SH GLOBAL OPTIONS\nThey may precede or follow the name of the command, if the command supports them.\n"
     yield _options(program.params, context)
     yield ".SH EXIT STATUS\n" + _codes(exits.TABLE)
     yield extra
@@ -140,7 +140,7 @@ def _codes(codes: Mapping[int, str]) -> str:
 
 
 def _list(entries: Iterable[tuple[str, str]]) -> str:
-    """Tagged paragraphs. Tags are roff already, texts are not."""
+    """Tagged paragraphs. Tags are already roff; texts are escaped here."""
     return "".join(f".TP\n{tag}\n{escape(' '.join(text.split()))}\n" for tag, text in entries)
 
 
@@ -157,7 +157,7 @@ def _see_also(names: Iterable[str], also: Sequence[str]) -> str:
 
 
 def drift(directory: Path) -> list[str]:
-    """What is wrong with the pages in a directory, one line each."""
+    """Problems of the pages in a directory, one line each."""
     wanted = dict(pages(directory))
     found = {path.name: path.read_text(encoding="utf-8") for path in directory.glob("jetool*.[1-9]")}
     missing = [f"{name} is missing" for name in wanted.keys() - found.keys()]

@@ -1,13 +1,13 @@
 """The pages of man5 and man7: prose in Markdown beside the pages, tables from the codecs and the commands.
 
-``python -m jetool.frame.manpages`` makes ``man/jetool-recovery.7`` of ``man/jetool-recovery.7.md``. The Markdown is the
-part of it that a terminal needs:
+``python -m jetool.frame.manpages`` generates ``man/jetool-recovery.7`` from ``man/jetool-recovery.7.md``. The Markdown
+is the part of it that a terminal needs:
 
 * ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- ``;
 * a term on a line of its own and ``: `` before what it means on the next (a definition list);
 * tables of ``|``, and code in fences, both printed as they are;
 * ``**bold**``, ``*italic*``, `` `code` ``; ``jetool-info(1)`` becomes a reference;
-* ``{{entry types}}`` alone on a line is one of ``TABLES``: what the code knows is not written down a second time.
+* ``{{entry types}}`` alone on a line inserts one of ``TABLES``, which are generated from the code.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _SIZES: Final = {"B": 1, "H": 2, "I": 4, "i": 4, "q": 8}
 
 
 def escape(text: str) -> str:
-    """Text as roff prints it unchanged: no requests, no escapes, no typographic hyphens or quotes."""
-    # The backslash first: the others bring new ones.
+    """Escape a text so that roff prints it unchanged: no requests, no escapes, no typographic hyphens or quotes."""
+    # Replace the backslash first, because the other replacements insert backslashes.
     for plain, escaped in (("\\", "\\e"), ("-", "\\-"), ("'", "\\(aq"), ("`", "\\(ga"), ("^", "\\(ha"), ("~", "\\(ti")):
         text = text.replace(plain, escaped)
     # A dot at the start of a line would be a request.
@@ -65,14 +65,14 @@ def pages(directory: Path) -> Iterator[tuple[str, str]]:
     """Name and content of every page of man5 and man7.
 
     Arguments:
-        directory: where the Markdown is.
+        directory: the directory of the Markdown.
     """
     for path in sources(directory):
         yield path.name.removesuffix(SOURCE), page(path.read_text(encoding="utf-8"))
 
 
 def about(directory: Path) -> dict[str, list[str]]:
-    """Command or program → the pages of man5 and man7 that name it under SEE ALSO, as ``jetool-log(5)``."""
+    """By command or program, the pages of man5 and man7 that list it under SEE ALSO, as ``jetool-log(5)``."""
     found: dict[str, list[str]] = {}
     for path in sources(directory):
         text = path.read_text(encoding="utf-8")
@@ -97,7 +97,7 @@ def page(text: str) -> str:
 def _blocks(lines: Sequence[str]) -> Iterator[str]:
     """The blocks of a page, one after the other."""
     paragraph: list[str] = []
-    fresh = True  # Nothing since the heading: roff wants no request for a paragraph there.
+    fresh = True  # Directly after a heading, roff needs no paragraph request.
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -108,7 +108,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
         elif line.startswith("|"):
             end = at + next((n for n, one in enumerate(lines[at:]) if not one.startswith("|")), len(lines) - at)
             rows = [[cell.strip() for cell in one.strip("|").split("|")] for one in lines[at:end]]
-            # The second row of a Markdown table is its rule.
+            # The second row of a Markdown table is the separator line.
             block, at = _as_it_is(_columns([rows[0], *rows[2:]]), fresh or bool(paragraph)), end - 1
         elif found := re.fullmatch(r"\{\{(.+)\}\}", line):
             block = _as_it_is(_columns(TABLES[found[1]]()), fresh or bool(paragraph))
@@ -125,7 +125,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
             block = f".TP\n{tag}\n{words}\n" if tag else f".IP \\(bu 3\n{words}\n"
         elif line.strip():
             paragraph.append(line.strip())
-        # A block ends the paragraph before it, also without a blank line.
+        # A block ends the previous paragraph even without a blank line.
         if paragraph and (block or not line.strip()):
             yield ("" if fresh else ".PP\n") + "\n".join(_inline(one) for one in paragraph) + "\n"
             paragraph, fresh = [], False
@@ -160,7 +160,7 @@ def _as_it_is(lines: Iterable[str], first: bool) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table in columns, with a line under its head."""
+    """A table in aligned columns, with a line under its head."""
     rows = [[cell.replace("`", "") for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,4 +1,4 @@
-"""How commands reach nodes of JE: TCP, or TLS over it."""
+"""Connections of commands to JE nodes: TCP, or TLS over it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jetool.frame.options import Run
 
 
 def network_of(run: Run) -> Network:
-    """The network that the options of ``tls`` mean.
+    """The network for the ``tls`` options.
 
     Raises:
-        UsageError: one of them without ``--tls-ca``, or a file that is no certificate or key. NotFoundError: no file.
+        UsageError: an option without ``--tls-ca``, or a file that is not a certificate or key. NotFoundError: no file.
     """
     files = tls_files(run)
     return SocketNetwork() if files is None else TlsNetwork(SocketNetwork(), files)
 
 
 def tls_files(run: Run) -> TlsFiles | None:
-    """What the options of ``tls`` name; None: no TLS. Raises UsageError: one of them without ``--tls-ca``."""
+    """The files of the ``tls`` options; None: no TLS. Raises UsageError for an option without ``--tls-ca``."""
     given = run.tls
     if given is None:
         return None
@@ -38,13 +38,13 @@ def tls_files(run: Run) -> TlsFiles | None:
 
 
 def refuse_tls(what: str) -> None:
-    """For a run that calls no node of JE.
+    """Refuse the ``tls`` options in a run that calls no JE node.
 
     Arguments:
-        what: which run that is, as ``of a directory``.
+        what: a description of the run, such as ``of a directory``.
 
     Raises:
-        UsageError: the command line has an option of ``tls``; what the environment says is for other runs.
+        UsageError: the command line has a ``tls`` option; environment variables are ignored.
     """
     ctx = click.get_current_context()
     for param in ctx.command.params:
@@ -54,13 +54,14 @@ def refuse_tls(what: str) -> None:
 
 
 def check_listening(run: Run, listen: Address, *, plain: bool) -> None:
-    """Whether a node of a group of JE may listen there: JE's protocol has no secret, so only TLS tells who calls.
+    """Whether a node of a JE group may listen at an address: JE's protocol has no authentication, so only TLS
+    identifies callers.
 
     Arguments:
-        plain: the user has said that everybody who reaches the port may.
+        plain: the user has allowed everyone who can reach the port.
 
     Raises:
-        UsageError: the address is not of this machine alone, and neither TLS nor ``plain`` was asked for.
+        UsageError: the address is reachable from other machines, and neither TLS nor ``plain`` is set.
     """
     if plain or tls_files(run) is not None:
         return

@@ -1,4 +1,4 @@
-"""Reading the replication stream of an environment for a command, with what is to be said about damage."""
+"""Reading the replication stream of an environment for a command, with warnings about damage."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class StreamNode:
     Arguments:
         run: progress, processes and warnings.
         env: its directory.
-        checks: of files that were read from end to end already; what holds nothing of a stream is not read again.
+        checks: checks of files that were already read completely; files without a part of the stream are not read
+            again.
 
     Attributes:
-        damaged: something of the log could not be read.
+        damaged: whether a part of the log could not be read.
 
     Raises:
         JetoolError: as ``list_log_files`` and ``read_stream``.
@@ -61,7 +62,7 @@ class StreamNode:
 
     @property
     def side(self) -> StreamSide:
-        """The node as ``diff_streams`` takes it."""
+        """The node as an argument of ``diff_streams``."""
         return StreamSide(self.storage, self.files, self.facts)
 
     @property
@@ -71,7 +72,7 @@ class StreamNode:
 
     @property
     def has_neither(self) -> bool:
-        """Whether the whole log was read, and holds neither a stream nor the name of an index of one."""
+        """Whether the whole log was read, and holds neither a stream nor the name of a VLSN index."""
         is_whole = not (self.log.damages or self.log.gaps or self.log.unreadable or self.files.marker)
         return is_whole and not self.is_replicated and not self.log.names_index
 
@@ -86,10 +87,10 @@ class StreamNode:
 
 
 def require_one_group(one: StreamNode, other: StreamNode) -> None:
-    """Refuse to compare the streams of nodes of different groups: equal VLSNs of theirs mean nothing.
+    """Refuse to compare streams of different groups, because equal VLSNs are then unrelated.
 
     Raises:
-        RefusedError: their names or their UUIDs differ. JE's handshake refuses such a node as well.
+        RefusedError: their names or their UUIDs differ. JE's handshake also refuses such a node.
     """
     first, second = one.log.group, other.log.group
     if first is None or second is None or not are_strangers(first, second):
@@ -113,7 +114,7 @@ def _read(run: Run, storage: Storage, files: LogFiles, checks: Sequence[FileChec
     outside = {check.file.number for check in checks if is_outside(check)}
     unread = [file for file in files.files if file.number not in outside]
     total, done, parts = sum(file.size_bytes for file in files.files), 0, []
-    # In log order, whichever process is done first: VLSNs are joined across files.
+    # Results are in log order, whichever process finishes first: VLSNs are joined across files.
     read = map_in_order(partial(stream_of_file, storage, files.end_file()), unread, run.jobs)
     for file in files.files:
         parts.append(nothing_of(file) if file.number in outside else next(read))

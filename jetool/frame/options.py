@@ -1,11 +1,11 @@
 """Options that commands share, declared once.
 
-A command names the **features** that it has, and its help lists their options. Every command has ``--format``,
-``--output``, ``--color``, ``-q`` and ``-v``.
+A command declares **features**, and its help lists their options. Every command has ``--format``, ``--output``,
+``--color``, ``-q`` and ``-v``.
 
-An option that would change what is done or printed is refused by a command without the feature, not swallowed. One that
-only says how times, keys or progress look (``_HARMLESS``) is accepted by all, listed or not: a command that prints no
-time honours ``--tz`` by printing none, and an operator can keep such options in an alias.
+A command without the feature refuses an option that would change its action or output, instead of ignoring it. Options
+that only affect the format of times, keys or progress (``_HARMLESS``) are accepted by all commands, even if not listed,
+so that an operator can keep them in an alias. A command that prints no time ignores ``--tz``.
 
 =============  ==========================================  ====================================================
 feature        options                                     for commands that
@@ -23,9 +23,9 @@ feature        options                                     for commands that
                --tls-check-host``
 =============  ==========================================  ====================================================
 
-All but those of ``write``, ``plan``, ``consent``, ``spark`` and ``tls`` may also stand in front of the command's name.
-They are handed down to the command as they were written, so there is one place where they are parsed and one rule about
-which of them it takes.
+All options except those of ``write``, ``plan``, ``consent``, ``spark`` and ``tls`` may also precede the command's name.
+They are passed to the command as written, so they are parsed in one place, and one rule decides which of them it
+accepts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FormatType(click.ParamType[str]):
     """A format that the command has.
 
     Arguments:
-        formats: the names, the default first.
+        formats: names of the formats, the default first.
     """
 
     def __init__(self, formats: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class FormatType(click.ParamType[str]):
         self.formats = tuple(formats)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002 - Click's signature
-        """The choice, as help shows it."""
+        """The choices for the help."""
         return f"[{'|'.join(self.formats)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -77,17 +77,17 @@ class FormatType(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[Any]:
-        """The formats that begin as what was typed."""
+        """The formats that begin with the typed text."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name) for name in self.formats if name.startswith(incomplete)]
 
 
 class Unread(click.ParamType[str]):
-    """The type of a leading option: values stay as they were written, help and completion are the real type's.
+    """The type of a leading option: values stay as written; help and completion come from the real type.
 
     Arguments:
-        real: the type that the command will read the value by.
+        real: the type with which the command will parse the value.
     """
 
     def __init__(self, real: click.ParamType[Any]) -> None:
@@ -101,7 +101,7 @@ def _choice(*names: str) -> click.Choice[str]:
 
 
 class NamedOrders(NamedTuple):
-    """A database, and the names of the orders of its keys and of its duplicates; the second may be None."""
+    """A database, and the names of its key order and its duplicate order; the second may be None."""
 
     database: str
     keys: str
@@ -109,12 +109,12 @@ class NamedOrders(NamedTuple):
 
 
 class OrderType(click.ParamType[NamedOrders]):
-    """``DB=NAME`` or ``DB=NAME,NAME``. A name of a database may have ``=`` in it: the last one counts."""
+    """``DB=NAME`` or ``DB=NAME,NAME``. The name of a database may contain ``=``, so the last one separates."""
 
     name = "DB=NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NamedOrders:
-        """Database and names, which exist. Raises BadParameter."""
+        """Parse the database and the names of existing orders. Raises BadParameter."""
         if isinstance(value, NamedOrders):
             return value
         database, sign, names = str(value).rpartition("=")
@@ -137,12 +137,13 @@ ORDER: Final = OrderType()
 
 def _base(formats: Sequence[str]) -> list[click.Option]:
     options = [
-        click.Option(
-            ["--format", "form"], type=FormatType(formats), help=f"How results look.  [default: {formats[0]}]"
-        ),
+        click.Option(["--format", "form"], type=FormatType(formats), help=f"Output format.  [default: {formats[0]}]"),
         click.Option(["--json"], is_flag=True, help="The same as --format json."),
         click.Option(
-            ["--output"], metavar="FILE", type=click.Path(), help="Write results to FILE, which appears when complete."
+            ["--output"],
+            metavar="FILE",
+            type=click.Path(),
+            help="Write results to FILE, which appears only when it is complete.",
         ),
         click.Option(["--color"], type=_choice("auto", "always", "never"), help="Colours; auto: on a terminal."),
         click.Option(["-q", "--quiet"], is_flag=True, help="No messages but errors."),
@@ -166,7 +167,7 @@ def _times() -> list[click.Option]:
 
 
 def _keys() -> list[click.Option]:
-    text = "How keys look, and how keys on the command line are read: " + ", ".join(KEY_FORMATS) + "."
+    text = "Format of keys, in the output and on the command line: " + ", ".join(KEY_FORMATS) + "."
     return [
         click.Option(["--key-format"], type=_choice(*KEY_FORMATS), metavar="FORMAT", is_eager=True, help=text),
         click.Option(
@@ -192,7 +193,7 @@ def _cache() -> list[click.Option]:
 
 def _order() -> list[click.Option]:
     text = (
-        "The order of the keys of DB, whose Java class is not known here; for duplicates NAME,NAME of keys and data."
+        "The key order of DB, if jetool does not know its Java class; with duplicates NAME,NAME for keys and data."
         " Names are in jetool-orders(7). Repeatable."
     )
     return [click.Option(["--comparator"], type=ORDER, multiple=True, metavar="DB=NAME", help=text)]
@@ -223,15 +224,15 @@ def _tls() -> list[click.Option]:
             ["--tls-cert"],
             metavar="FILE",
             envvar="JETOOL_TLS_CERT",
-            help="Certificate to show, for nodes that want one (PEM; also from JETOOL_TLS_CERT).",
+            help="Certificate of this client, for nodes that require one (PEM; also from JETOOL_TLS_CERT).",
         ),
         click.Option(
             ["--tls-key"],
             metavar="FILE",
             envvar="JETOOL_TLS_KEY",
-            help="Its key, where the certificate's file does not hold it (PEM; also from JETOOL_TLS_KEY).",
+            help="Key of the certificate, if not in the same file (PEM; also from JETOOL_TLS_KEY).",
         ),
-        click.Option(["--tls-check-host"], is_flag=True, help="Certificates of nodes have to name their hosts."),
+        click.Option(["--tls-check-host"], is_flag=True, help="Require that certificates of nodes name their hosts."),
     ]
 
 
@@ -246,7 +247,9 @@ def _consent() -> list[click.Option]:
 def _write() -> list[click.Option]:
     return [
         *_consent(),
-        click.Option(["--backup-dir"], metavar="DIR|none", help="Where bytes go before they are changed."),
+        click.Option(
+            ["--backup-dir"], metavar="DIR|none", help="Directory for bytes that are saved before they are changed."
+        ),
     ]
 
 
@@ -266,7 +269,7 @@ FEATURES: Final[dict[str, Callable[[], list[click.Option]]]] = {
     "tls": _tls,
 }
 _HARMLESS: Final = ("progress", "times", "keys")
-# Those that stand after the command's name only.
+# Features whose options may only follow the command's name.
 _AFTER_NAME: Final = ("write", "plan", "consent", "spark", "tls")
 
 
@@ -279,26 +282,26 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
     """
     chosen = _base(formats) + [option for name in features for option in FEATURES[name]()]
     unlisted = [option for name in _HARMLESS if name not in features for option in FEATURES[name]()]
-    # Accepted and without effect, so not in the help.
+    # These options are accepted without effect, so hide them from the help.
     for option in unlisted:
         option.hidden = True
     return chosen + unlisted
 
 
 def leading() -> list[click.Option]:
-    """The options that may stand in front of the command's name; their values are not looked at there."""
+    """The options that may precede the command's name; their values are not parsed there."""
     taken = (make for name, make in FEATURES.items() if name not in _AFTER_NAME)
     options = [*_base(FORMATS), *(option for make in taken for option in make())]
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
-            # Parsed once, by the command: only it knows its formats.
+            # The command parses it, because only the command has its list of formats.
             option.type = Unread(option.type)
     return options
 
 
 def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Context, click.Parameter, bool], None]:
-    """A callback for an option that prints a text and ends the run. Click's own does not see a full disk.
+    """A callback for an option that prints a text and exits. Click's own callback does not detect a full disk.
 
     Arguments:
         text: gives the text.
@@ -308,7 +311,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
         if value and not ctx.resilient_parsing:
             from jetool.output.sink import StandardOutput
 
-            # The sink reports a full disk and a closed pipe as for results.
+            # The sink reports a full disk and a closed pipe in the same way as for results.
             out = StandardOutput()
             out.open()
             out.write(text(ctx).encode() + b"\n")
@@ -331,7 +334,7 @@ def help_option() -> click.Option:
 
 
 class TlsOptions(NamedTuple):
-    """The options of ``tls`` as they were given; ``ca``, ``cert`` and ``key`` are files."""
+    """The ``tls`` options as given; ``ca``, ``cert`` and ``key`` are files."""
 
     ca: str | None
     cert: str | None
@@ -341,23 +344,23 @@ class TlsOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a command gets beside its own parameters.
+    """The objects and shared options that a command gets in addition to its own parameters.
 
     Attributes:
         out: where results go.
-        messages: where everything else that is for people goes.
-        listener: hears the steps of the engine.
+        messages: prints everything else for people.
+        listener: receives the progress steps of the engine.
         jobs: number of processes allowed.
         lock_timeout_s: seconds to wait for a lock, 0 for one try.
-        cache_bytes: for the cache of an environment, None for the default.
-        orders: orders of keys that the user has named, by database.
-        environments: how many are open at the same time: the default is for all of them together.
-        dry_run: whether to print the plan only.
+        cache_bytes: cache size of an environment, None for the default.
+        orders: key orders specified by the user, by database.
+        environments: number of environments open at the same time, which share the default cache.
+        dry_run: whether to print only the plan.
         yes: whether the user has confirmed.
-        backup_dir: where old bytes go: a directory, ``none``, or None for the default.
+        backup_dir: place of saved bytes: a directory, ``none``, or None for the default.
         master: the Spark cluster, None for the default.
-        conf: settings of Spark as the user wrote them.
-        tls: how nodes of JE are called (``jetool.frame.networks``); None for commands that call none.
+        conf: settings of Spark as typed.
+        tls: the TLS options (``jetool.frame.networks``); None for commands that call no node.
     """
 
     out: Output
@@ -384,7 +387,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
         formats: the formats of the command, the default first.
 
     Returns:
-        The run, and the sink of its output for the caller to open, and to commit or to abandon.
+        The run, and the sink of its output, which the caller must open, and commit or abandon.
 
     Raises:
         UsageError: ``--json`` beside another ``--format``.
@@ -396,7 +399,7 @@ def take(values: dict[str, Any], formats: Sequence[str]) -> tuple[Run, Sink]:
     path = values.pop("output", None)
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     listener = messages.make_reporter(values.pop("progress", None) or "auto", quiet=quiet)
-    # Results in a file have no colours unless they were asked for.
+    # Results in a file have colours only on request.
     seen = path is None and messages.is_terminal(sys.stdout)
     style = _style(values, messages.color(choice, seen))._replace(width=messages.width(terminal=seen))
     target: Sink = sink.FileOutput(path) if path not in (None, "-") else sink.StandardOutput(_before_results(listener))
@@ -440,14 +443,14 @@ def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:
 def _style(values: dict[str, Any], color: bool) -> Any:
     from jetool.output.shape import PLAIN
 
-    # None is "not given": the defaults stand in one place, PLAIN.
+    # None means "not given"; PLAIN has the defaults.
     given = {name: values.pop(name, None) for name in ("tz", "key_format", "data_format")}
     return PLAIN._replace(color=color, **{name: value for name, value in given.items() if value is not None})
 
 
 def _before_results(listener: Reporter) -> Callable[[bytes], None] | None:
-    """What to do before results: on a terminal a bar would end up between the lines."""
+    """Called before results are written: erases the bar if both are on the same terminal."""
     from jetool.output.messages import is_terminal
 
-    # In a pipe results and the bar do not meet, so it may stay.
+    # Results in a pipe do not collide with the bar, so it may stay.
     return listener.make_way if is_terminal(sys.stdout) else None

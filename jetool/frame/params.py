@@ -1,4 +1,4 @@
-"""Parameter types: the addresses, times and keys that an operator writes.
+"""Parameter types: addresses, times, keys and other values on the command line.
 
 =========  ======================================================  ==========================
 type       written                                                 value
@@ -18,9 +18,9 @@ type       written                                                 value
 ``ZONE``   ``UTC``, ``local``, ``Europe/Berlin``, ``+01:00``       datetime.tzinfo
 =========  ======================================================  ==========================
 
-A bare decimal is no LSN (D-8): the same digits mean one place in hexadecimal and another in decimal, and JE's own tools
-have read them both ways. A time without a zone is in the zone of ``--tz``. Parsing never touches a file, so symbolic
-addresses stay symbolic; the engine resolves them.
+A bare decimal is no LSN (D-8): the same digits mean different places in hexadecimal and in decimal, and JE's own tools
+have used both. A time without a zone is in the zone of ``--tz``. Parsing never touches a file, so symbolic addresses
+stay symbolic; the engine resolves them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST_CACHE_PER_CENT: Final = 90
 
 
 class DirectoryType(click.ParamType[str]):
-    """A directory. Whether it is there, and what it is, is for the engine to say."""
+    """A directory. The engine checks whether it exists, and of which kind it is."""
 
     name = "DIR"
 
@@ -61,24 +61,24 @@ class DirectoryType(click.ParamType[str]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[Any]:
-        """Let the shell complete directories."""
+        """Enable completion of directories."""
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="dir")]
 
 
 class DatabaseType(click.ParamType[str]):
-    """The name of a database. Whether it is there is for the engine to say."""
+    """The name of a database. The engine checks whether it exists."""
 
     name = "NAME"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:  # noqa: ARG002
-        """The databases of the environment that stands on the line."""
+        """Complete the databases of the environment on the command line."""
         from click.shell_completion import CompletionItem
 
         from jetool.frame.param_types.shell_completion import database_names
 
-        # The option has no value yet, so that Click has left the words of the line where they were.
+        # The option being completed has no value yet, so Click has left the words of the line unparsed.
         words = [*ctx.args, os.environ.get("JETOOL_HOME")]
         env = ctx.params.get("home") or ctx.params.get("env") or words[0]
         found = database_names(env) if isinstance(env, str) else []
@@ -90,7 +90,7 @@ class BytesType(click.ParamType[bytes]):
 
     Arguments:
         name: the metavar.
-        option: the parameter that holds the format, which must be eager.
+        option: the parameter with the format; it must be eager.
     """
 
     def __init__(self, name: str, option: str) -> None:
@@ -98,7 +98,7 @@ class BytesType(click.ParamType[bytes]):
         self.option = option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """The bytes that a text stands for. Raises BadParameter."""
+        """Parse a text to bytes. Raises BadParameter."""
         if isinstance(value, bytes):
             return value
         from engine.inspect import key_formats
@@ -111,7 +111,7 @@ class BytesType(click.ParamType[bytes]):
 
 
 def key_as_typed(key: bytes) -> str:
-    """A key in a message as the user would type it: in the format of ``--key-format``, which reads as UTF-8 by default.
+    """A key for a message as the user would type it: in the format of ``--key-format``, by default UTF-8.
 
     Results show keys in hex by default; a message shows the key as the user typed it.
     """
@@ -128,7 +128,7 @@ class SizeType(click.ParamType[int]):
     name = "SIZE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes that a text says. Raises BadParameter."""
+        """Parse a text to a number of bytes. Raises BadParameter."""
         if isinstance(value, int):
             return value
         found = _SIZE.fullmatch(str(value).strip())
@@ -144,7 +144,7 @@ class CacheType(SizeType):
     name = "SIZE|N%"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The bytes that a text says. Raises BadParameter."""
+        """Parse a text to a number of bytes. Raises BadParameter."""
         text = str(value).strip()
         if not text.endswith("%"):
             return super().convert(value, param, ctx)
@@ -157,7 +157,7 @@ class CacheType(SizeType):
 
 
 class PercentType(click.ParamType[int]):
-    """Per cent, with or without the sign.
+    """Accept a percentage with or without the sign.
 
     Arguments:
         least, most: the range.
@@ -170,7 +170,7 @@ class PercentType(click.ParamType[int]):
         self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number that a text says. Raises BadParameter."""
+        """Parse a text to a number. Raises BadParameter."""
         if isinstance(value, int):
             return value
         text = str(value).strip().removesuffix("%")
@@ -188,7 +188,7 @@ class HostPortType(click.ParamType[tuple[str, int]]):
         """Host and port. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
-        # From the right: an IPv6 address has colons of its own.
+        # Split from the right, because an IPv6 address contains colons.
         host, _, port = str(value).strip().rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
@@ -208,7 +208,7 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
             return value
         text = str(value)
         marks = set()
-        # Marks are taken off the end, so that a name may have colons.
+        # Remove marks from the end, so that a name may contain colons.
         while text.endswith((":dups", ":prefix")):
             text, _, mark = text.rpartition(":")
             marks.add(mark)
@@ -222,12 +222,12 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
 
 
 class FieldsType(click.ParamType[tuple[str, ...]]):
-    """Names of fields, with commas between them."""
+    """Names of fields, separated by commas."""
 
     name = "A,B,C"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names. BadParameter: no name was given."""
+        """The names. BadParameter: the name is empty."""
         if isinstance(value, tuple):
             return value
         names = tuple(name.strip() for name in str(value).split(",") if name.strip())

@@ -1,4 +1,4 @@
-"""Records on their way in and out, whatever the kind of the environment: what ``put``, ``scan`` and ``dump`` share."""
+"""Input and output of records, for every kind of environment: code that ``put``, ``scan`` and ``dump`` share."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PrintedRecord(NamedTuple):
 
 @record()
 class Completeness(NamedTuple):
-    """Whether what was printed is all."""
+    """The summary of a range: whether all records were printed."""
 
     complete: Annotated[Bool, "false when there is, or may be, more"]
     reason: Annotated[Text | None, "why it is not complete; null when it is"]
@@ -80,14 +80,14 @@ class ScanSummary(NamedTuple):
 class TableEnd(NamedTuple):
     """The end."""
 
-    # Of a table of what recovery sees: databases, the items of a key.
+    # The summary of a table of recovered data: databases, or the items of a key.
     count_: Annotated[Int, "how many rows", FieldName("count")]
     complete: Annotated[Bool, Like(Completeness)]
     reason: Annotated[Text | None, Like(Completeness)]
 
 
 def printed(found: tuple[bytes, bytes], db: str = "", decoding: DecodingPlan | None = None) -> PrintedRecord:
-    """A record, of a database; decoded when that is asked for."""
+    """The output record of a database record, decoded if requested."""
     key, data = found
     if decoding is None:
         return PrintedRecord(key=key, data=data)
@@ -98,7 +98,7 @@ def printed(found: tuple[bytes, bytes], db: str = "", decoding: DecodingPlan | N
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
-    """Key and data on one line; what they mean where they were decoded."""
+    """Key and data on one line; the decoded form if there is one."""
     line = decoded_line(row, style)
     if line is not None:
         return line
@@ -112,7 +112,7 @@ def write_records(
     decoding: DecodingPlan | None = None,
     listener: Listener = SILENT,
 ) -> int:
-    """Print records in batches; returns how many there were. The listener hears ``write``."""
+    """Print records in batches; returns their number. The listener receives ``write`` steps."""
     count, rest = 0, iter(records)
     plain = decoded_shape(PrintedRecord, None)
     while batch := list(islice(rest, _BATCH)):
@@ -128,21 +128,21 @@ def write_records(
 
 
 def completeness(unseen: str | None) -> Row:
-    """What the summary of such a table says besides the count.
+    """Fields of a table's summary besides the count.
 
     Arguments:
-        unseen: the part of the log that was not read; rows may be missing or wrong because of it.
+        unseen: the part of the log that was not read, so that rows may be missing or wrong.
     """
     return row_of(Completeness(complete=unseen is None, reason=unseen))
 
 
 def read_data(data: bytes) -> bytes:
-    """The data: as given, or what is on standard input for ``-``."""
+    """The given data, or for ``-`` the bytes of standard input."""
     return sys.stdin.buffer.read() if data == b"-" else data
 
 
 def end_of_range(last: bytes | None) -> bytes | None:
-    """The smallest key after the last one: in the order of bytes that is the same with a zero byte."""
+    """The smallest key after the last one; in byte order that is the last key with a zero byte appended."""
     return None if last is None else last + b"\0"
 
 
@@ -155,16 +155,16 @@ def print_range(
     db: str = "",
     decoding: DecodingPlan | None = None,
 ) -> None:
-    """Print records up to a limit, and whether those were all.
+    """Print records up to a limit, and a summary that states whether those were all.
 
     Arguments:
-        unseen: the part of the log that was not read; records may be missing because of it.
+        unseen: the part of the log that was not read, so that records may be missing.
         db: the database, for ``decode_option``.
         decoding: how records are decoded; None: they are not.
     """
     with run.out.stream(decoded_shape(PrintedRecord, decoding), line=text_line) as stream:
         count = write_records(stream, islice(records, limit), db, decoding, run.listener)
-        # One record more is looked at, not printed: it tells whether the limit cut something off.
+        # Read one more record without printing it, to know whether the limit cut something off.
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)
         stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
@@ -179,7 +179,7 @@ def print_dump(
     printable: bool,
     unseen: str | None = None,
 ) -> None:
-    """Print the records of a database, and how many there are; ``unseen`` as for ``print_range``."""
+    """Print the records of a database, and their number; ``unseen`` as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
     with run.out.stream(decoded_shape(PrintedRecord, None), encoder=encoder) as stream:
         count = write_records(stream, records, listener=run.listener)

@@ -1,9 +1,8 @@
 """Repairs that open an environment, change something, and can be undone.
 
-Order: lock; recover; change; checkpoint; the digest of what was changed goes to the backup directory. Every byte that
-is overwritten, cut off or added is noted before it happens. A repair that ends with an error, or not at all, leaves a
-marker, and the next command takes it back (``interrupted``). A dry run is the same on a view whose changes stay in
-memory: it takes no lock and makes no file.
+Order: lock; recover; change; checkpoint; write a digest of the changes to the backup directory. Every overwrite, cut or
+append is recorded before it happens. A repair that fails or is killed leaves a marker, and the next command undoes it
+(``interrupted``). A dry run is the same on a view whose changes stay in memory: it takes no lock and makes no file.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Repair:
 
     Attributes:
         environment: open for writing.
-        backup, saved_bytes: where the old bytes are, once the repair is over; None and 0 when nothing was saved.
+        backup, saved_bytes: directory and number of saved bytes, after the repair; None and 0 if nothing was saved.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -49,9 +48,9 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
     """Open an environment for a repair.
 
     Arguments:
-        run: says whether this is a dry run, how long to wait for the lock, where old bytes go.
+        run: gives dry run, lock timeout and backup directory.
         env: its directory.
-        command: what ``undo`` will call it.
+        command: the name of the repair for ``undo``.
         config: how it is opened.
 
     Raises:
@@ -59,7 +58,7 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
     """
     disk = DiskStorage(env)
     require_je(disk)
-    # Only recover gives up what stands intact after a bad entry.
+    # Only ``recover`` may discard intact entries after a bad one.
     config = replace(with_orders(run, disk, config), halt_on_record_after_bad=True)
     if run.dry_run:
         with Environment(OverlayStorage(disk), config, run.listener) as opened:
@@ -71,9 +70,9 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
 
 
 def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: EnvironmentConfig) -> Iterator[Repair]:
-    """The repair on the files themselves."""
+    """Run the repair on the real files."""
     if writer_of(disk) is None:
-        # The lock file is no data: made first, it is not among what undo takes back.
+        # Create the lock file first, so that undo does not remove it.
         disk.open_rw(LOCK_FILE, create=True).close()
     backup = backup_directory(env, run.backup_dir)
     if backup is None:
@@ -86,10 +85,10 @@ def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: Envir
             repair = Repair(opened)
             yield repair
     except BaseException:
-        # The marker stays: what was written is half a repair until undo or the next command settles it.
+        # The marker stays, because the repair is incomplete until undo or the next command handles it.
         saving.interrupt()
         raise
-    # Only after the environment was closed: its last checkpoint is part of the repair.
+    # Do this after closing the environment, because its last checkpoint is part of the repair.
     saving.finish({})
     if saving.saved_bytes:
         repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes

@@ -1,4 +1,4 @@
-"""JSON Schemas (draft 2020-12) of what commands print, built from the shapes that they declare.
+"""JSON Schemas (draft 2020-12) of the output of commands, built from the shapes that they declare.
 
 The schema of a command describes the value of ``--format json``, which is always an object. Its ``$defs`` hold what
 else machines read:
@@ -7,7 +7,7 @@ else machines read:
 * ``error``: the object on standard error that goes with an error in either format;
 * ``progress``: a line of ``--progress json``.
 
-With ``--fields`` the records hold what was asked for, and no longer all that the schema requires.
+With ``--fields`` records have only the selected fields, so they may lack required ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Error(NamedTuple):
 
 @record("progress")
 class ProgressMessage(NamedTuple):
-    """How far a step has come."""
+    """Progress of a step."""
 
     step: Annotated[Text, "name of the step"]
     done: Annotated[Int, "units done: bytes for scans, tasks on Spark"]
@@ -54,7 +54,7 @@ class ProgressMessage(NamedTuple):
     elapsed_ms: Annotated[Int, "milliseconds since the start"]
 
 
-# The summary of a table, and the last line of NDJSON where a document or a table is printed.
+# The summary of a table, and the last NDJSON line of a document or a table.
 @record("summary")
 class Count(NamedTuple):
     """The end of the output."""
@@ -66,13 +66,13 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     """The schema of a command, or None when it prints plain text only.
 
     Arguments:
-        name: the words that call it.
+        name: the full name of the command.
         command: the command.
     """
     outputs = command.outputs()
     if outputs.form == "text":
         return None
-    # Lines of several shapes are told apart by ``rec``.
+    # ``rec`` distinguishes lines of several shapes.
     lines = [record_schema(one, with_rec=True) for one in outputs.records]
     lines.append(record_schema(outputs.summary or Count, with_rec=True))
     return {
@@ -94,7 +94,7 @@ def _value(outputs: Outputs) -> dict[str, Any]:
         # ``anyOf``: without ``rec`` a record with further keys can match several.
         return {"anyOf": documents} if len(documents) > 1 else documents[0]
     key = "findings" if outputs.form == "findings" else "records"
-    # Rows of a table are of one shape, so that ``rec`` would only repeat.
+    # Rows of a table have one shape, so ``rec`` would be redundant.
     records = [record_schema(one, with_rec=outputs.form != "table") for one in outputs.records]
     return {
         "type": "object",

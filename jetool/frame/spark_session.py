@@ -1,4 +1,4 @@
-"""Spark for commands: a session from the shared options."""
+"""Spark sessions for commands, configured by the shared options."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @contextmanager
 def session(run: Run, *, quick: bool = False) -> Iterator[Session]:
-    """Start Spark as ``--master``, ``--conf`` and ``--jobs`` say; stop it at the end. The command needs ``spark``.
+    """Start Spark with the settings of ``--master``, ``--conf`` and ``--jobs``; stop it at the end. The command needs
+    ``spark``.
 
     Arguments:
         run: the options.
-        quick: the job is small: start fast rather than run fast.
+        quick: the job is small, so prefer a fast start to fast execution.
 
     Raises:
         JetoolError: as ``engine.pipeline.session.open_session``.

@@ -1,6 +1,6 @@
 """The commands, as data: ``jetool --help`` prints this table and loads nothing.
 
-A row is added with the command's module, never before. The order is that of the help.
+Add a row together with the command's module. The order is the order in the help.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class CommandRow(NamedTuple):
     Attributes:
         name: as the user types it.
         group: one of ``GROUPS``.
-        module: the module of ``jetool.commands``; its first word names the attribute that is the command.
+        module: the module below ``jetool.commands``; its first part is also the name of the command's attribute.
         help: one line, without a full stop.
         aliases: other names.
     """
@@ -32,10 +32,10 @@ GROUPS: Final = ("Drive", "Look", "Check", "Repair", "Fleet", "Meta")
 DERBY_VERBS: Final = "jetool.commands.derby_verbs"
 
 COMMANDS: Final = (
-    CommandRow("create", "Drive", "create", "New environment"),
-    CommandRow("load", "Drive", "load.command", "Records from a JE dump file or standard input"),
+    CommandRow("create", "Drive", "create", "Create an environment"),
+    CommandRow("load", "Drive", "load.command", "Load records from files, datasets or a JE dump"),
     CommandRow("put", "Drive", "put", "Write one record"),
-    CommandRow("get", "Drive", "get", "The record of one key"),
+    CommandRow("get", "Drive", "get", "Print the record of one key"),
     CommandRow("delete", "Drive", "delete", "Delete one record"),
     CommandRow("checkpoint", "Drive", "checkpoint", "Force a checkpoint, and print what it flushed"),
     CommandRow("clean", "Drive", "clean.command", "Run the log cleaner, offline, and give space back"),
@@ -43,16 +43,16 @@ COMMANDS: Final = (
     CommandRow("node", "Drive", "node.command", "Nodes of a replication group: run, transfer-master, put, get, delete"),
     CommandRow("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     CommandRow("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
-    CommandRow("scan", "Look", "scan", "Records by range or prefix"),
-    CommandRow("dump", "Look", "dump", "A whole database, as DbDump writes it or as rows"),
-    CommandRow("export", "Look", "export", "A whole database as Parquet, CSV, JSON or ORC, on Spark"),
+    CommandRow("scan", "Look", "scan", "Print records by range or prefix"),
+    CommandRow("dump", "Look", "dump", "Print a whole database, in the format of DbDump or as rows"),
+    CommandRow("export", "Look", "export", "Export a whole database as Parquet, CSV, JSON or ORC, with Spark"),
     CommandRow("dump-log", "Look", "dump_log.command", "Print the log, entry by entry", ("print-log",)),
-    CommandRow("txns", "Look", "txns", "What became of every transaction in the log"),
-    CommandRow("history", "Look", "history", "All versions of one key, with the fate of each"),
+    CommandRow("txns", "Look", "txns", "The fate of every transaction in the log"),
+    CommandRow("history", "Look", "history", "Print all versions of one key, with the fate of each"),
     CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
     CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
-    CommandRow("space", "Look", "space", "Utilization by file, and why a file is kept"),
-    CommandRow("missing", "Look", "missing", "Log files that are gone or cut, and what stood only there"),
+    CommandRow("space", "Look", "space", "Utilization of each file, and the reason why it is kept"),
+    CommandRow("missing", "Look", "missing", "Missing or truncated log files, and data that only they held"),
     CommandRow(
         "journal",
         "Look",
@@ -61,31 +61,31 @@ COMMANDS: Final = (
     ),
     CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
-    CommandRow("stream", "Look", "stream.command", "What is committed in a running group, transaction by transaction"),
+    CommandRow("stream", "Look", "stream.command", "Commits in a running group, transaction by transaction"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
-    CommandRow("diff", "Check", "diff.command", "Two nodes of a group, two environments, or two points of one"),
-    CommandRow(
-        "recover", "Repair", "recover.command", "Cut off a torn tail, undo what did not commit, take a checkpoint"
-    ),
+    CommandRow("diff", "Check", "diff.command", "Compare two nodes of a group, two environments, or two points of one"),
+    CommandRow("recover", "Repair", "recover.command", "Cut off a torn tail, undo uncommitted work, take a checkpoint"),
     CommandRow(
         "salvage",
         "Repair",
         "salvage.command",
-        "The most data out of one or several damaged environments, and what is lost",
+        "Save as much data as possible from damaged environments",
     ),
     CommandRow("truncate", "Repair", "truncate.command", "Cut the log at a point, where no transaction is open"),
     CommandRow("backup", "Repair", "backup.command", "Backups of an environment or a node: take, list, verify, prune"),
-    CommandRow("restore", "Repair", "restore.command", "An environment made of a backup, whole or at a point"),
-    CommandRow("undo", "Repair", "undo", "Take back what a repair changed"),
+    CommandRow(
+        "restore", "Repair", "restore.command", "Restore an environment from a backup, completely or as of a point"
+    ),
+    CommandRow("undo", "Repair", "undo", "Undo the changes of a repair"),
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
     ),
-    CommandRow("explain", "Meta", "explain", "An exception or a log file: cause, risk, next command"),
+    CommandRow("explain", "Meta", "explain", "Explain an exception or a log file: cause, risk, next command"),
     CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),
 )
 
-# What other tools, JE's own among them, call by other names: lower case, and the words to type instead.
+# Command names of other tools, including JE's, in lower case, and the jetool command for each.
 _ELSEWHERE: Final = {
     "dbbackup": "backup take",
     "dbdump": "dump",
@@ -151,7 +151,7 @@ _ELSEWHERE: Final = {
 
 def elsewhere(name: str) -> str | None:
     """The jetool command for another tool's command name, or None."""
-    # JE's tools are called by the names of their classes.
+    # JE's tools are named after their classes.
     found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
     known = {row.name for row in COMMANDS}
     return found if found is not None and found.split()[0] in known else None

@@ -18,7 +18,7 @@ Verb: TypeAlias = Callable[..., int]
 
 
 class Verbs(Protocol):
-    """The verbs that every kind of environment has: what the command of the name does, and its exit code."""
+    """The verbs of every kind of environment. Each method runs the command of its name and returns the exit code."""
 
     def checkpoint(self, run: Run, /, *, env: str, minimize: bool, accept_loss: bool) -> int:
         """Force a checkpoint."""
@@ -53,7 +53,7 @@ class Verbs(Protocol):
         node: str,
         address: tuple[str, int],
     ) -> int:
-        """Make a new environment; ``store`` is its kind."""
+        """Create an environment; ``store`` is its kind."""
 
     def dbs(
         self, run: Run, /, *, env: str, count: bool, internal: bool, names: tuple[str, ...], as_of: Point | None
@@ -129,7 +129,7 @@ class Verbs(Protocol):
         """Print what became of every transaction."""
 
     def undo(self, run: Run, /, *, env: str, force: bool) -> int:
-        """Take back what a repair changed."""
+        """Undo the changes of a repair."""
 
     def verify(
         self,

@@ -8,10 +8,10 @@ from engine.version import VERSION
 
 
 def text() -> str:
-    """The version of jetool, which build of it runs, and the log versions that it reads and writes.
+    """The version of jetool, the running build, and the log versions that it reads and writes.
 
-    With each log version stands the JE release that wrote it. What is written is of that version in new environments
-    and in those of an earlier one; logs of a later version are continued in theirs.
+    Each log version is listed with the JE release that wrote it. New environments and logs of earlier versions are
+    written in the stated version; logs of later versions are continued in their own.
     """
     read = f"{OLDEST_VERSION} to {NEWEST_VERSION} (JE {JE_RELEASES[OLDEST_VERSION]} to {JE_RELEASES[NEWEST_VERSION]})"
     written = f"{WRITTEN_VERSION} (JE {JE_RELEASES[WRITTEN_VERSION]})"

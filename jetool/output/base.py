@@ -1,16 +1,16 @@
-"""What commands print through, and nothing else: the ``Output`` protocol.
+"""The ``Output`` protocol, through which commands print everything.
 
 Four things can be printed:
 
 * a **document**: one record with nested records (``info``);
 * a **table**: rows of one shape, small enough for memory (``dbs``);
-* a **stream**: rows of several shapes, any number of them, closed by a summary (``dump-log``). Without its summary a
-  stream is not complete, and a reader can tell;
-* **findings**: a stream of findings (``verify``), for which there are further formats.
+* a **stream**: any number of rows of several shapes, closed by a summary (``dump-log``). A stream without its summary
+  is incomplete, which a reader can detect;
+* **findings**: a stream of findings (``verify``), which has additional formats.
 
-For streams there are two ways in. ``row`` renders one row. ``write`` takes lines that are rendered already: worker
-processes get ``encoder`` (plain values, so that it can be pickled), render the rows of one file each, and the parent
-only passes bytes on.
+A stream accepts rows (``row`` renders one row) or rendered lines (``write``). For the latter, worker processes get
+``encoder`` (plain values, so that it can be pickled) and render the rows of one file each, and the parent only passes
+the bytes on.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from engine.fields import Row, Shape, Shaped
 from jetool.output.findings import FindingView
 from jetool.output.shape import Style
 
-# How a command turns (rec, row, style) into a line of text, without the newline. A function of a module, not a lambda
-# or a closure, since workers need it too.
+# A command's function from (rec, row, style) to a line of text without the newline. It must be a module-level function,
+# since worker processes need it too.
 TextLine = Callable[[str, Row, Style], str]
 
 
 class StreamLayout(NamedTuple):
-    """What a stream looks like.
+    """The layout of a stream.
 
     Attributes:
-        shapes: the shapes that can occur; the first is the principal one, to which ``--fields`` applies.
-        selected: the names that ``--fields`` gave, in that order, or None for all.
+        shapes: the possible shapes; ``--fields`` applies to the first, the principal one.
+        selected: the names of ``--fields`` in order, or None for all.
         style: how values look.
         line: the line of text for a row; None for columns.
-        few: all rows come at once, so that columns of text on a terminal are as wide as what is in them.
+        few: all rows come at once, so that text columns on a terminal can be fitted to their content.
     """
 
     shapes: tuple[Shape, ...]
@@ -47,31 +47,31 @@ class StreamLayout(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Renders the rows of a stream. Holds a ``StreamLayout`` and no state: any process can render any part."""
+    """Renders the rows of a stream. It holds a ``StreamLayout`` and no state, so any process can render any part."""
 
     @property
     def between(self) -> bytes:
-        """What stands between two parts that ``rows`` gave; empty where every row is a line."""
+        """The separator between two results of ``rows``; empty if every row is a line."""
 
     def head(self) -> bytes:
-        """What comes before the first row."""
+        """The text before the first row."""
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
-        """Rows with the name of their shape, rendered; empty for no rows."""
+        """Render rows, each given with the name of its shape; empty for no rows."""
 
     def foot(self, summary: Row) -> bytes:
-        """What comes after the last row."""
+        """The text after the last row."""
 
 
 class OutputStream(Protocol):
-    """A stream of rows. Use as a context manager, and call ``end`` last."""
+    """A stream of rows. Use it as a context manager, and call ``end`` last."""
 
     @property
     def encoder(self) -> Encoder:
         """Renders rows for ``write``, in this process or another."""
 
     def row(self, record: Any) -> None:
-        """Print one record, of one of the stream's classes."""
+        """Print one record of any class of the stream."""
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows, each with the name of its shape."""
@@ -80,7 +80,7 @@ class OutputStream(Protocol):
         """Print rows that ``encoder.rows`` rendered. An empty chunk is nothing."""
 
     def flush(self) -> None:
-        """Hand everything to the reader now (``--follow``)."""
+        """Flush all output now (``--follow``)."""
 
     def end(self, summary: Any) -> None:
         """Print the summary."""
@@ -91,7 +91,7 @@ class OutputStream(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raises RuntimeError when the stream was left without a summary and without an exception."""
+        """Raises RuntimeError if the block ended without a summary and without an exception."""
 
 
 class FindingStream(Protocol):
@@ -101,20 +101,20 @@ class FindingStream(Protocol):
         """Print one finding."""
 
     def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:
-        """Print the summary, which says what was and what was not checked.
+        """Print the summary, which lists what was checked and what was not.
 
         Arguments:
             summary: its fields.
-            incomplete: those of the environments whose check did not come to its end.
+            incomplete: the environments whose check was not completed.
         """
 
 
 class Output(Protocol):
-    """Where a command prints its results."""
+    """Prints the results of a command."""
 
     @property
     def format(self) -> str:
-        """The chosen format. Commands rarely need it: the renderers know."""
+        """The chosen format. Commands rarely need it, because the renderers have it."""
 
     @property
     def style(self) -> Style:
@@ -133,7 +133,7 @@ class Output(Protocol):
         Arguments:
             of: their class.
             records: all of them.
-            more: what the summary says besides their count; the command declares the shape of it.
+            more: further fields of the summary; the command declares their shape.
         """
 
     def stream(
@@ -142,22 +142,22 @@ class Output(Protocol):
         """Start a stream.
 
         Arguments:
-            classes: all record classes that can occur, the principal one first. The summary's is not among them.
-            line: the line of text for a row, where columns do not serve.
-            encoder: the command's own, for a format that only it has.
-            few: all rows will be given at once, by ``rows`` of the stream.
+            classes: all possible record classes except the summary, the principal one first.
+            line: renders a row as a line of text instead of columns.
+            encoder: the encoder for a format that only this command has.
+            few: all rows will be given in one call of the stream's ``rows``.
         """
 
     def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
         """Start a stream of findings.
 
         Arguments:
-            rules: code and one sentence for every finding that the command can make.
+            rules: code and one sentence for every finding that the command can report.
             environments: the directories that are checked.
         """
 
     def flush(self) -> None:
-        """Hand everything to the reader now (``--watch``)."""
+        """Flush all output now (``--watch``)."""
 
     def text(self, text: str) -> None:
-        """Print a text that is a document of its own (a script, a schema). A missing last newline is added."""
+        """Print a text that is itself the result (a script, a schema). A missing last newline is added."""

@@ -1,7 +1,7 @@
-"""Rows that come as columns, many at once: each column becomes texts, and the texts are put together by row.
+"""Fast rendering of many rows from columns: each column is converted to texts, which are then joined by row.
 
-For streams of millions of rows of one shape. What a column repeats, such as a word, a flag or a time, is made into text
-once. The general twin is ``Encoder.rows``, which renders everything else, and a test holds both against each other.
+For streams of millions of rows of one shape. A repeated value of a column, such as a word, a flag or a time, is
+converted only once. ``Encoder.rows`` is the general path for everything else; a test compares both.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def rendered(encoder: Encoder, of: Shaped, by_name: Mapping[str, Sequence[Any]])
     """Records of one class.
 
     Arguments:
-        encoder: of the stream; the class is one of its own.
+        encoder: the encoder of the stream; ``of`` is one of its classes.
         of: their class.
-        by_name: the values of each field; hashable, so tuples where the kind is a list. All are equally long.
+        by_name: the values of each field; they must be hashable, so use tuples for lists. All are equally long.
     """
     shape = shape_of(of)
     columns = [by_name[name] for name in shape.names()]
@@ -69,7 +69,7 @@ def _texts(
     kind: str, column: Sequence[Any], style: Style, general: Callable[[str, Any, Style], str], none: str
 ) -> list[str]:
     different = set(column)
-    # Texts of what is repeated are made once.
+    # Texts of repeated values are created once.
     if len(different) * 2 < len(column):
         texts = {value: general(kind, value, style) for value in different}
         return [texts[value] for value in column]

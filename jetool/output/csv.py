@@ -1,13 +1,13 @@
 """CSV (RFC 4180, newline as line end): a line of column names, then one line per row.
 
 Values look as in JSON, null is empty, lists and nested records are JSON in one cell. The summary of a stream is not
-printed: it would be a row of another kind.
+printed, because it would be a row of another kind.
 
-What a log holds may be anybody's text, and a spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@``.
-Such a cell, unless it is a number, gets an apostrophe in front, which spreadsheets do not show. Control characters
-other than tab and newline, and what changes the direction of text, are spelt as in JSON (``\\u001b``): a terminal
-obeys them, and a carriage return ends the line for some readers. Programs that need exactly what the log holds read
-NDJSON or a JE dump.
+A log may hold text from untrusted sources, and a spreadsheet evaluates a cell that begins with ``=``, ``+``, ``-`` or
+``@``. Unless such a cell is a number, it is prefixed with an apostrophe, which spreadsheets do not show. Control
+characters other than tab and newline, and what changes the direction of text, are spelt as in JSON (``\\u001b``): a
+terminal obeys them, and a carriage return ends the line for some readers. Programs that need the exact values should
+read NDJSON or a JE dump.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jetool.output import jsonl
 from jetool.output.base import StreamLayout
 from jetool.output.shape import Style, column_names, to_json
 
-# A tab or a line end in front of the sign is dropped by spreadsheets.
+# Spreadsheets ignore a tab or a line end before the sign.
 _FORMULA: Final = frozenset("=+-@\t\r\n")
 _CONTROL: Final = re.compile(f"[\x00-\x08\x0b-\x1f{jsonl.STEERING}]")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -60,7 +60,7 @@ class CsvEncoder:
     def __init__(self, plan: StreamLayout) -> None:
         self._style = plan.style
         self._columns = column_names(plan.shapes, plan.selected)
-        # Streams of several shapes have many columns; a row has a few of them.
+        # Streams of several shapes have many columns, but a row has only a few of them.
         self._places = {name: place for place, name in enumerate(self._columns)}
         self._blank = [""] * len(self._columns)
 
@@ -69,7 +69,7 @@ class CsvEncoder:
         return self._lines([self._columns])
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
-        """One line per row; a column that a row does not have is empty."""
+        """One line per row; missing fields are empty."""
         return self._lines(self._cells(rec, row) for rec, row in rows)
 
     def foot(self, summary: Row) -> bytes:  # noqa: ARG002 - see the module docstring
@@ -78,18 +78,18 @@ class CsvEncoder:
 
     def _cells(self, rec: str, row: Row) -> list[str]:
         cells, places, style = self._blank.copy(), self._places, self._style
-        # Streams of several shapes have the column ``rec``; a shape may have a field of that name.
+        # Streams of several shapes have the column ``rec``, and a shape may have a field with the same name.
         if "rec" in places:
             cells[places["rec"]] = rec
         for name, kind, value in row:
             place = places.get(name)
             if place is not None:
                 cells[place] = "" if value is None else _cell(kind, value, style)
-        # With --fields a column may have been asked for twice.
+        # With --fields a column may be selected twice.
         return cells if len(places) == len(cells) else [cells[places[name]] for name in self._columns]
 
     def _lines(self, lines: Iterable[Sequence[str]]) -> bytes:
         buffer = io.StringIO()
         csv.writer(buffer, lineterminator="\n").writerows(lines)
-        # File names that are no UTF-8 hold lone surrogates.
+        # File names that are not UTF-8 contain lone surrogates.
         return buffer.getvalue().encode("utf-8", "backslashreplace")

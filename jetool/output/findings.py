@@ -1,8 +1,8 @@
-"""Findings: what a check has to say, in all formats.
+"""Findings of checks, in all formats.
 
-A finding has a stable code, a severity, a place, a message, a consequence and a remedy. Findings on Derby databases
-have places of their own (instant, container, page), which those on JE environments do not have. Text, JSON, NDJSON and
-CSV go through the ordinary encoders; JUnit, SARIF and the Prometheus text format are in ``findings_formats``.
+A finding has a stable code, a severity, a place, a message, a consequence and a remedy. Findings about Derby databases
+have additional places (instant, container, page). Text, JSON, NDJSON and CSV go through the ordinary encoders; JUnit,
+SARIF and the Prometheus text format are in ``findings_formats``.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from engine.fields import ABSENT, Absent, Choices, Instant, Int, Key, Lsn, Row, 
 from jetool.output.shape import Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
-# Formats that carry totals in front, so that findings are collected first; the renderers are in ``findings_formats``.
+# Formats with totals at the beginning, for which findings are collected first; ``findings_formats`` renders them.
 COLLECTED_FORMATS = ("junit", "sarif", "prometheus")
 
 
 class FindingView(Protocol):
-    """What a renderer needs to know of a finding. ``engine.verify`` has the record.
+    """The data of a finding for renderers. ``engine.verify`` has the record.
 
     Attributes:
         code: stable, such as ``JE-LOG-001``.
@@ -54,7 +54,7 @@ class FindingView(Protocol):
 
 @record("finding")
 class FindingRow(NamedTuple):
-    """One thing that a check found."""
+    """One finding of a check."""
 
     code: Annotated[Text, "stable code of the kind of finding"]
     severity: Annotated[Text, "how bad it is", Choices(SEVERITIES)]
@@ -74,7 +74,7 @@ _COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 
 
 def finding_row(finding: FindingView) -> FindingRow:
-    """A finding as it is printed; a Derby place is there when the finding has one."""
+    """The output record of a finding; Derby places are included if the finding has them."""
     return FindingRow(
         code=finding.code,
         severity=finding.severity,
@@ -98,21 +98,21 @@ def _derby(finding: FindingView, name: str) -> int | Absent:
 
 
 def byte_offset(finding: FindingView) -> int | None:
-    """The offset in the damaged file, in bytes, or None. LSNs and instants both have it in their lower half."""
+    """The offset in the damaged file, in bytes, or None. LSNs and instants both hold the offset in their lower half."""
     at: int | None = finding.lsn if finding.lsn is not None else getattr(finding, "instant", None)
     return None if at is None else at & 0xFFFFFFFF
 
 
 def place_words(row: Row, style: Style) -> list[str]:
-    """Where a finding is, in words: file, place in the log, then what is named."""
+    """The place of a finding in words: file, place in the log, then other names."""
     found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
-    # A dash is what a NULL LSN looks like.
+    # A NULL LSN is printed as a dash.
     where = [found[name] for name in ("file", "lsn", "instant") if found.get(name, "-") != "-"]
     return where + [f"{name} {found[name]}" for name in ("db", "key", "container", "page") if name in found]
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - a TextLine
-    """A finding as a paragraph: severity, code and place on the first line, then what it means and what to do."""
+    """A finding as a paragraph: severity, code and place on the first line, then consequence and remedy."""
     found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
     severity = found["severity"]
     shown = f"{_COLORS[severity]}{severity.upper()}\x1b[0m" if style.color else severity.upper()

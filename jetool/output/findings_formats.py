@@ -1,10 +1,10 @@
 """Findings for other programs: JUnit XML (build servers), SARIF 2.1.0 (code scanners), Prometheus (node_exporter).
 
-JUnit gives a test case per code, failed when there is an error or a warning of that code, and one that is in error when
-the check did not come to its end. SARIF gives a result per finding. Prometheus gives counts per code and every number
-of the summary, each with environment and host; when the check ended and whether it was complete, so that an alert can
-tell an old or a broken check from a clean one. All three are written at the end, since they carry totals in front; what
-is kept until then is bounded by ``_KEPT`` findings per code.
+JUnit output has a test case per code, which fails if there is an error or a warning with that code, and a test case in
+error if the check was not completed. SARIF output has a result per finding. Prometheus output has counts per code and
+every number of the summary, each with environment and host. It also has the end time of the check and whether it was
+complete, so that an alert can distinguish an old or broken check from a clean one. All three are written at the end,
+since they begin with totals; until then at most ``_KEPT`` findings per code are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_t
 
 _KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
-# The lists of a summary that say what was checked, and what was not.
+# The lists of a summary with checked and unchecked parts.
 _LEVELS: Final = (("checked", 1), ("not_checked", 0))
 _UNFINISHED: Final = "the check did not come to its end; nothing is known of the rest"
 
@@ -35,14 +35,14 @@ Rules = Sequence[tuple[str, str]]
 
 
 class FindingTally:
-    """Findings by code, the first ``_KEPT`` of each in full and all of them counted.
+    """Findings by code: the first ``_KEPT`` of each are kept, all are counted.
 
     Arguments:
-        rules: code and one sentence for every finding that can be made.
+        rules: code and one sentence for every possible finding.
         environments: the directories that are checked.
 
     Attributes:
-        incomplete: those whose check did not come to its end.
+        incomplete: environments whose check was not completed.
     """
 
     def __init__(self, rules: Rules, environments: Sequence[str]) -> None:
@@ -51,16 +51,16 @@ class FindingTally:
         self.incomplete: tuple[str, ...] = ()
         self.kept: dict[str, list[FindingView]] = {code: [] for code, _ in rules}
         self.counts: Counter[tuple[str, str]] = Counter()
-        # The same by environment in front.
+        # The same lists, prefixed with the environment.
         self.each: Counter[tuple[str, str, str]] = Counter()
 
     def add(self, finding: FindingView) -> None:
-        """Count a finding, and keep it while there are few of its code."""
+        """Count a finding, and keep it if few findings have its code."""
         kept = self.kept.setdefault(finding.code, [])
-        # SARIF wants a rule for every result, so a code without one gets the first message.
+        # SARIF requires a rule for every result, so a code without a rule gets the first message.
         self.rules.setdefault(finding.code, finding.message)
         self.counts[finding.code, finding.severity] += 1
-        # Findings of a fleet name their environment; otherwise there is one.
+        # Findings of a fleet name their environment; otherwise there is only one.
         named: str | None = getattr(finding, "environment", None)
         env = self.environments[0] if named is None else os.path.abspath(named)
         self.each[env, finding.code, finding.severity] += 1
@@ -68,11 +68,11 @@ class FindingTally:
             kept.append(finding)
 
     def ended(self, incomplete: Collection[str]) -> None:
-        """The check is over; of some environments without having come to its end."""
+        """Note the end of the check, and the environments whose check was not completed."""
         self.incomplete = tuple(map(os.path.abspath, incomplete))
 
     def count(self, code: str) -> int:
-        """How many findings of a code there were."""
+        """The number of findings with a code."""
         return sum(self.counts[code, severity] for severity in SEVERITIES)
 
 
@@ -96,7 +96,7 @@ def _sentence(finding: FindingView) -> str:
 def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
     cases = [_case(code, kept, found.count(code)) for code, kept in found.kept.items()]
     failures = sum("<failure" in case for case in cases)
-    # In error, not failed: what was not looked at must not pass for clean.
+    # The test case is in error, not failed, because an unchecked environment must not count as clean.
     lost = [
         f'    <testcase classname="jetool" name={_attribute(f"complete: {env}")} time="0">\n'
         f'      <error message={_attribute(_UNFINISHED)} type="incomplete"/>\n    </testcase>\n'
@@ -107,7 +107,7 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
         for name, kind, value in (("environment", "texts", found.environments), *summary)
     )
     totals = f'tests="{len(cases) + len(lost)}" failures="{failures}" errors="{len(lost)}"'
-    # A time without a zone, as the format's schema has it.
+    # A time without a zone, as the format's schema requires.
     when = f'timestamp="{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())}" hostname={_attribute(_host())} time="0"'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -118,7 +118,7 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
 
 
 def _attribute(text: str) -> str:
-    # Control characters have no place in XML 1.0, escaped or not.
+    # XML 1.0 forbids control characters, even escaped.
     return quoteattr(printable(text))
 
 
@@ -127,7 +127,7 @@ def _host() -> str:
 
 
 def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
-    # A note explains; it must not fail a build.
+    # A note is only information, so it must not fail a build.
     failing = [finding for finding in kept if finding.severity != "note"]
     start = f'    <testcase classname="jetool" name={_attribute(code)} time="0"'
     if not failing:
@@ -172,7 +172,7 @@ def _result(finding: FindingView) -> dict[str, Any]:
     if finding.file is not None:
         place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.file))}}
         offset = byte_offset(finding)
-        # SARIF has no notion of an LSN; its lower half is the offset in the file.
+        # SARIF has no LSNs; the lower half of an LSN is the offset in the file.
         if offset is not None:
             place["region"] = {"byteOffset": offset}
         result["locations"] = [{"physicalLocation": place}]
@@ -181,8 +181,9 @@ def _result(finding: FindingView) -> dict[str, Any]:
 
 def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     whole = {"environment": found.environments[0]} if len(found.environments) == 1 else {}
-    # Of one environment every code has its zeros, too: a series that comes and goes cannot be alerted on. Of a fleet
-    # the totals below have them; all codes of all environments would be tens of thousands of series.
+    # For one environment every code has a series, even with value zero, because alerts need series that always exist.
+    # For a fleet only the totals below have zeros, since all codes of all environments would be tens of thousands of
+    # series.
     zeros = [(env, code, severity) for env in whole.values() for code in found.kept for severity in SEVERITIES]
     by_code = {**dict.fromkeys(zeros, 0), **found.each}
     lines = _metric(
@@ -215,7 +216,7 @@ def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     for name, kind, value in summary:
         number = to_json(kind, value, style)
         if isinstance(number, int | float):
-            # Prometheus takes letters, digits and underscores only.
+            # Prometheus accepts only letters, digits and underscores.
             metric = "jetool_verify_" + re.sub(r"\W", "_", name, flags=re.ASCII)
             lines += _metric(metric, f"Of the summary of the last check: {name}.", [(whole, number)])
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")

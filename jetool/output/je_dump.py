@@ -1,8 +1,9 @@
-"""The dump format of DbDump, byte for byte: a header, then key and data on lines of their own.
+"""The dump format of DbDump, byte for byte: a header, then each key and each data item on its own line.
 
 Header: ``VERSION=3``, ``format=bytevalue`` or ``print``, ``type=btree``, ``dupsort=0`` or ``1``, ``HEADER=END``. Each
-record is two lines that begin with a blank. ``bytevalue`` is two hex digits per byte; ``print`` is printable ASCII as
-it is, the backslash doubled, any other byte (the blank too) as a backslash and two hex digits. ``DATA=END`` closes.
+record is two lines that begin with a blank. ``bytevalue`` is two hex digits per byte; ``print`` keeps printable ASCII,
+doubles the backslash, and writes any other byte (including the blank) as a backslash and two hex digits. ``DATA=END``
+closes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class JeDumpEncoder:
         return "".join([f" {show(key[2])}\n {show(data[2])}\n" for _, (key, data, *_) in rows]).encode("ascii")
 
     def records(self, records: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """The two lines of each key and its data, for those who have no rows."""
+        """The two lines of each key and its data, for callers without rows."""
         show = _print if self._printable else bytes.hex
         return "".join([f" {show(key)}\n {show(data)}\n" for key, data in records]).encode("ascii")
 

@@ -3,7 +3,7 @@
 NDJSON has one object per line; each begins with ``rec``, the name of its shape, and the last line is always
 ``{"rec":"summary",...}``: output without it was cut off. JSON has one value, always an object: the document itself, or
 ``{"records":[...],"summary":{...}}`` for a table or a stream (``findings`` instead of ``records`` for findings), with
-one record per line. The records of a stream carry ``rec`` there too, since shapes can differ.
+one record per line. The records of a stream also have ``rec``, since shapes can differ.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def pretty(value: Any) -> bytes:
     return without_steering(_WIDE.encode(value) + "\n")
 
 
-# Controls beyond those that JSON escapes itself, line separators, and what changes the direction of text.
+# Control characters that JSON does not escape, line separators, and characters that change the direction of text.
 STEERING: Final = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _STEERING: Final = re.compile(f"[{STEERING}]")
 
 
 def without_steering(text: str) -> bytes:
-    """JSON as UTF-8, in which nothing steers a terminal."""
-    # They stand in strings only, so JSON's own spelling can take their place.
+    """JSON as UTF-8, without characters that control a terminal."""
+    # These characters occur only in strings, so JSON escapes can replace them.
     if not text.isascii() or "\x7f" in text:
         text = _STEERING.sub(escaped, text)
-    # File names that are no UTF-8 hold lone surrogates; "\\udc80" is what both Python and JSON call them.
+    # File names that are not UTF-8 contain lone surrogates; both Python and JSON escape them as "\\udc80".
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -66,7 +66,7 @@ def record_line(record: Any, style: Style) -> bytes:
 
 
 def document_lines(shape: Shape, row: Row, style: Style) -> bytes:
-    """One record as NDJSON, with the summary that ends all NDJSON."""
+    """One record as NDJSON, with the summary that ends every NDJSON output."""
     return document_line(shape, row, style) + line({"rec": "summary", "count": 1}) + b"\n"
 
 
@@ -87,7 +87,7 @@ class NdjsonEncoder:
         self._principal = plan.shapes[0].rec
 
     def head(self) -> bytes:
-        """Nothing: every line stands alone."""
+        """Nothing, because every row is a line."""
         return b""
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
@@ -100,11 +100,13 @@ class NdjsonEncoder:
         return self._plan.style
 
     def has_columns_of(self, shape: Shape) -> bool:
-        """Whether rows of a shape are printed whole."""
+        """Whether rows of a shape are printed with all fields."""
         return self._plan.selected is None or shape.rec != self._principal
 
     def object(self, rec: str, row: Row) -> bytes:
-        """One row; ``--fields`` selects from rows of the principal shape, the others (damage) are always whole."""
+        """One row. ``--fields`` selects from rows of the principal shape; others (damage) are printed with
+        all fields.
+        """
         if rec == self._principal:
             row = pick_fields(row, self._plan.selected)
         return line({"rec": rec} | row_to_json(row, self._plan.style))
@@ -118,7 +120,7 @@ class JsonEncoder(NdjsonEncoder):
     """Renders a stream as one JSON object.
 
     Arguments:
-        plan: what the stream looks like.
+        plan: the layout of the stream.
         name: the key of the array of records.
     """
 
@@ -129,13 +131,13 @@ class JsonEncoder(NdjsonEncoder):
         self._name = name
 
     def head(self) -> bytes:
-        """The object and its array are opened."""
+        """Open the object and its array."""
         return f'{{"{self._name}":[\n'.encode()
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
-        """Objects with commas between them, none at the end."""
+        """Objects separated by commas."""
         return self.between.join([self.object(rec, row) for rec, row in rows])
 
     def foot(self, summary: Row) -> bytes:
-        """The array is closed, the summary follows."""
+        """Close the array, and append the summary."""
         return b'\n],"summary":' + line(row_to_json(summary, self._plan.style)) + b"}\n"

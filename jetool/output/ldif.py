@@ -1,4 +1,4 @@
-"""LDIF: the entries of an LDAP backend as text that directory servers load."""
+"""LDIF: the entries of an LDAP backend in a text format that directory servers can load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD: Final = b"version: 1\n\n"
 
 
 class LdifCounts(NamedTuple):
-    """Entries that were written, and those that were left out: encrypted, not to be decoded, or without a DN."""
+    """Numbers of entries that were written, and that were left out: encrypted, undecodable, or without a DN."""
 
     written: int
     left_out: int
@@ -35,12 +35,12 @@ class LdifEncoder:
         return "".join([row[0][2] for _, row in rows]).encode("utf-8")
 
     def foot(self, summary: Row) -> bytes:
-        """A comment: how many there are, and how many are missing."""
+        """A comment with the numbers of written and of missing entries."""
         return _foot({name: value for name, _, value in summary})
 
 
 def ldif_of(one: BackendEntry) -> str:
-    """An entry as LDIF, or a comment that says why it is not there."""
+    """An entry as LDIF, or a comment with the reason why it is left out."""
     if not isinstance(one.entry, LdapEntry):
         return f"# entry {one.id} {'cannot be decoded' if one.entry is None else 'is encrypted'}\n\n"
     return f"# entry {one.id} has no DN\n\n" if one.dn is None else ldif(one.dn, one.entry)

@@ -1,21 +1,22 @@
-"""What a command says on standard error beside its result: messages, and progress.
+"""Output of a command on standard error in addition to its result: messages and progress.
 
-A message says what, where, consequence, next command:
+A message states what happened, where, the consequence, and the next command:
 
     jetool: warning: entry cannot be read in 0000001f.jdb at 0x1f/0x2a3c; 812 bytes were stepped over
       next: jetool verify --full /data/env
 
-``-q`` leaves errors only, ``-v`` adds details. What cannot be written (standard error is closed) is lost: it must not
-turn the result of the run into another one.
+``-q`` leaves errors only, ``-v`` adds details. A message that cannot be written (standard error is closed) is dropped,
+because it must not change the result of the run.
 
-Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, one second
-after the start, and one second after the last result on the same terminal. ``json`` prints a line such as
+Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, at the
+earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints a line
+such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
     {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
 
-at most every half second for a step, and always when the step is done. The second one is of a step whose units are
-tasks; the bar shows the records of such a step after it. ``rich`` is loaded when a bar is drawn.
+at most every half second for a step, and always when the step is done. The second line is for a step that is counted in
+tasks; the bar shows the number of its records at the end. ``rich`` is loaded only when a bar is drawn.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ _LONGEST_VALUE: Final = 2_000
 
 
 class Messages:
-    """What a command says beside its result.
+    """Prints the messages of a command.
 
     Arguments:
         level: -1 for ``-q``, 0, or the number of ``-v``.
         color: whether colours may be used.
-        before: called before each message (a progress bar on the same terminal has to make room).
+        before: called before each message, to erase a progress bar on the same terminal.
     """
 
     def __init__(self, level: int = NORMAL, *, color: bool = False, before: Callable[[], None] = lambda: None) -> None:
@@ -58,7 +59,7 @@ class Messages:
         self._before = before
 
     def warning(self, what: str, **details: str | None) -> None:
-        """Something is wrong that does not stop the run.
+        """Warn about a problem that does not stop the run.
 
         Arguments:
             what: one clause, lower case, without a full stop.
@@ -77,7 +78,7 @@ class Messages:
     def _say(self, word: str, level: int, what: str, details: Mapping[str, str | None]) -> None:
         if self.level >= level:
             given = {name: value for name, value in details.items() if value is not None}
-            # The bar goes first, or the message would be drawn over it.
+            # Erase the bar before the message is printed.
             self._before()
             _print(_format(word, {"what": what, **given}, color=self._color))
 
@@ -88,7 +89,7 @@ def print_error(fields: Mapping[str, str | int], *, color: bool, as_json: bool) 
     Arguments:
         fields: ``JetoolError.fields()``, or the same keys from another error.
         color: whether colours may be used.
-        as_json: whether a JSON object follows on a line of its own.
+        as_json: whether a JSON object follows on a separate line.
     """
     _print(_format("error", fields, color=color))
     if as_json:
@@ -98,9 +99,9 @@ def print_error(fields: Mapping[str, str | int], *, color: bool, as_json: bool) 
 
 
 def wants_color(args: Sequence[str]) -> bool:
-    """Whether messages may be coloured, from the raw words of the command line (it may not parse)."""
+    """Whether messages may be coloured, from the raw words of the command line, which may not parse."""
     choice = "auto"
-    # The last one counts, as in Click.
+    # The last option counts, as in Click.
     for word, after in itertools.pairwise([*args, "auto"]):
         if word == "--color":
             choice = after
@@ -110,18 +111,18 @@ def wants_color(args: Sequence[str]) -> bool:
 
 
 def is_terminal(stream: IO[str] | None) -> bool:
-    """Whether a standard stream is a terminal. Python has None for one that was closed before the start."""
+    """Whether a standard stream is a terminal. Python uses None for a stream that was closed before the start."""
     return stream is not None and stream.isatty()
 
 
 def width(*, terminal: bool) -> int | None:
-    """Columns that text has to fit: those of the terminal, which COLUMNS may say; None for no bound."""
-    # In a pipe lines stay whole: a script looks for them.
+    """The width for text: that of the terminal, which COLUMNS overrides; None for no limit."""
+    # Do not wrap lines in a pipe, because scripts search for them.
     if not terminal:
         return None
     import shutil
 
-    # Below this nothing can be laid out; the terminal folds it.
+    # For narrower terminals there is no layout; the terminal wraps lines.
     return max(40, shutil.get_terminal_size().columns)
 
 
@@ -132,14 +133,14 @@ def color(choice: str, terminal: bool) -> bool:
         choice: ``auto``, ``always`` or ``never``.
         terminal: whether the target is one.
     """
-    # What was asked for wins over the terminal and over NO_COLOR.
+    # An explicit option takes precedence over the terminal and NO_COLOR.
     if choice != "auto":
         return choice == "always"
     return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _shortened(value: str) -> str:
-    """A value cut to a limit of characters: a peer's refusal may be of any length."""
+    """A value cut to a limit of characters, because the text of a peer's refusal may have any length."""
     left = len(value) - _LONGEST_VALUE
     return value if left <= 0 else f"{value[:_LONGEST_VALUE]} [and {plural(left, 'character')} more]"
 
@@ -176,19 +177,19 @@ _REPORT_S: Final = 0.5
 
 
 class Reporter(Listener, RecordCountListener, Protocol):
-    """A listener that may have to leave the terminal."""
+    """A listener that may have to erase its output on the terminal."""
 
     def pause(self) -> None:
-        """Erase what is drawn, since a message follows. The next step may draw it again."""
+        """Erase the bar before a message. The next step may draw it again."""
 
     def make_way(self, result: bytes) -> None:
-        """Erase what is drawn, since a result is printed on the same terminal.
+        """Erase the bar before a result on the same terminal.
 
-        A step that is heard a second later may draw again, unless the result ends within a line.
+        A step after a second may draw it again, unless the result ends within a line.
         """
 
     def close(self) -> None:
-        """Erase what is drawn. Steps heard later are ignored. Closing twice is harmless."""
+        """Erase the bar. Later steps are ignored. Closing twice is harmless."""
 
 
 class NoProgress(SilentListener):
@@ -219,15 +220,15 @@ class JsonMessages:
         self._records: dict[str, int] = {}
 
     def count(self, name: str, records: int) -> None:
-        """Keep the number for the next line."""
+        """Remember the number of records for the next line."""
         self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Print a line, unless the last one is recent."""
+        """Print a line, unless the last one was printed recently."""
         now = time.monotonic()
         began = self._began.setdefault(name, now)
         finished = total > 0 and done >= total
-        # The last line of a step is never held back: a program waits for it.
+        # The last line of a step is always printed, because a program may wait for it.
         if not finished and now < self._next.get(name, 0.0):
             return
         self._next[name] = now + _REPORT_S
@@ -237,7 +238,7 @@ class JsonMessages:
         more: dict[str, float] = {"records": self._records[name]} if name in self._records else {}
         if total > 0:
             more["percent"] = round(min(done / total, 1) * 100, 1)
-            # As fast as so far: the step has gone on since it was first heard of.
+            # Extrapolate the rate since the first report of the step.
             more |= {"left_ms": int((now - began) * 1000 * max(0, total - done) / done)} if done > 0 else {}
         report = {"rec": "progress", "step": name, "done": done, "total": total, **more, "elapsed_ms": elapsed_ms}
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -265,7 +266,7 @@ class Bar:
         self._records: dict[str, int] = {}
 
     def count(self, name: str, records: int) -> None:
-        """Keep the number for the next time the bar is drawn."""
+        """Remember the number of records for the next drawing of the bar."""
         self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
@@ -296,13 +297,13 @@ class Bar:
             self._tasks.clear()
 
     def make_way(self, result: bytes) -> None:
-        """Erase the bar, and wait."""
+        """Erase the bar, and delay the next drawing."""
         self.pause()
         self._next = time.monotonic() + _DELAY_S if result.endswith(b"\n") else math.inf
 
     def close(self) -> None:
         """Erase the bar for good."""
-        # Before the pause: a step that another thread reports must not draw a new bar.
+        # Set this first, so that a step from another thread does not draw a new bar.
         self._closed = True
         self.pause()
 
@@ -318,18 +319,18 @@ def _new_bar() -> Progress:
         TextColumn("{task.fields[records]}"),
         TimeRemainingColumn(),
     )
-    # No refresh thread: it would be copied into worker processes in an unknown state.
+    # Use no refresh thread, because a fork would copy it in an unknown state.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
     bar.start()
     return bar
 
 
 def make_reporter(choice: str, *, quiet: bool) -> Reporter:
-    """The listener for a choice of ``--progress``.
+    """The listener for a value of ``--progress``.
 
     Arguments:
         choice: ``auto``, ``never`` or ``json``.
-        quiet: whether ``-q`` was given; it means no bar, JSON lines that were asked for still come.
+        quiet: whether ``-q`` was given: no bar is drawn, but requested JSON lines are printed.
     """
     if choice == "json":
         return JsonMessages()

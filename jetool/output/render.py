@@ -1,4 +1,4 @@
-"""The ``Output`` that commands get: a format, a style, a selection of fields, and a sink."""
+"""The implementation of ``Output``: a format, a style, a selection of fields, and a sink."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Renderer:
     """Implements ``Output``.
 
     Arguments:
-        form: the format; the command line has made sure that the command supports it.
+        form: the format; the command line has checked that the command supports it.
         style: how values look.
         selected: the names of ``--fields``, or None.
         sink: where bytes go.
@@ -29,7 +29,7 @@ class Renderer:
         self.selected = tuple(selected) if selected is not None else None
         self._sink = sink
 
-    # Each format is loaded when it is used: together they would be a tenth of the start of every command.
+    # Each format is loaded when it is used, because loading all would take a tenth of every start.
 
     def document(self, record: Any) -> None:
         """Print one record."""
@@ -53,7 +53,7 @@ class Renderer:
             self._sink.write(text.document(row, self.style))
 
     def flush(self) -> None:
-        """Hand everything to the reader now."""
+        """Flush all output."""
         self._sink.flush()
 
     def table(self, of: Shaped, records: Iterable[Any], more: Row = ()) -> None:
@@ -139,18 +139,18 @@ class RowStream:
     def write(self, chunk: bytes) -> None:
         """Print rendered rows."""
         if chunk:
-            # The head waits for the first rows, so that a run that fails before them prints nothing.
+            # The head is printed with the first rows, so that a run that fails earlier prints nothing.
             self._sink.write(self._pending + self._between + chunk)
             self._pending, self._between, self._written = b"", self.encoder.between, True
 
     def flush(self) -> None:
-        """Hand everything to the reader."""
+        """Flush all output."""
         self._sink.flush()
 
     def end(self, summary: Any) -> None:
         """Print the summary."""
         foot = self.encoder.foot(as_row(summary))
-        # The blank line before a text summary sets it apart from rows; without rows it would be the first line.
+        # A blank line separates a text summary from rows; without rows, omit it.
         nothing_above = not self._pending and not self._written
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True
@@ -162,8 +162,8 @@ class RowStream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """A stream that ends well has had its summary."""
-        # A command that forgets the summary would leave a stream that looks cut off.
+        """A stream that ends without an error must have had its summary."""
+        # Without its summary a stream would look truncated.
         if error is None and not self._ended:
             raise RuntimeError("a stream was left without its summary")
 
@@ -183,7 +183,7 @@ class _CollectedFindings:
     def __init__(
         self, form: str, rules: Sequence[tuple[str, str]], environments: Sequence[str], style: Style, sink: Sink
     ) -> None:
-        # The standard library's XML escapes load its web client: a tenth of the start of every other command.
+        # Imported here because the standard library's XML escapes load its web client, which takes a tenth of a start.
         from jetool.output import findings_formats
 
         self._form = form
@@ -197,5 +197,5 @@ class _CollectedFindings:
 
     def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:
         self._found.ended(incomplete)
-        # At the end only: the totals stand in front.
+        # Render only at the end, because the totals come first.
         self._sink.write(self._render(self._form, self._found, as_row(summary), self._style))

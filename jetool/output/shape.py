@@ -1,12 +1,12 @@
 """How values of each kind look as text and as JSON, and the JSON Schema of a record.
 
-What is printed are records whose fields have a kind (``engine.fields``). From the class of a record come the columns of
-tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that ``jetool schema`` prints; a test validates
-real output against it.
+All output consists of records whose fields have a kind (``engine.fields``). The class of a record defines the columns
+of tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that ``jetool schema`` prints; a test
+validates real output against it.
 
-A kind names the type of a value: how an LSN, a time or a key looks is known here alone. Entries of the log
-(``engine.format.describe``) and records give values with their kind; renderers ask here. A value of None is ``-`` in
-text and null in JSON, whatever the kind.
+A kind is the type of a value; only this module defines the format of LSNs, times, keys and so on. Entries of the log
+(``engine.format.describe``) and records provide values with kinds, and renderers use this module. A value of None is
+``-`` in text and null in JSON, whatever the kind.
 
 =============  =====================  ===========================  ==================================
 kind           value                  text                         JSON
@@ -30,9 +30,9 @@ json           value of JSON          compact JSON                 the value its
 record         row or engine record   its fields, nested           object
 =============  =====================  ===========================  ==================================
 
-Lists have kinds of their own, ``LISTS``: commas between in text, an array in JSON.
+Lists have kinds of their own, ``LISTS``: separated by commas in text, an array in JSON.
 
-Hex bytes carry ``0x`` in text, so that they can be pasted after ``--key``; in JSON they do not.
+Hex bytes have the prefix ``0x`` in text, so that they can be pasted after ``--key``, but not in JSON.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _SECOND_MS: Final = 1000
 
 
 class Style(NamedTuple):
-    """What the user asked for; plain values, so that worker processes can have it.
+    """The user's format options; plain values, so that they can be sent to worker processes.
 
     Attributes:
         tz: time zone of printed times.
         key_format: a name of ``engine.inspect.key_formats.FORMATS``, for kind ``key``.
         data_format: the same for kind ``data``.
-        color: whether text may carry terminal colours.
-        width: columns of the terminal that text has to fit; None for a file or a pipe.
+        color: whether text may contain terminal colours.
+        width: width of the terminal; None for a file or a pipe.
     """
 
     tz: tzinfo = UTC
@@ -74,12 +74,12 @@ PLAIN: Final = Style()
 
 
 def to_text(kind: str, value: Any, style: Style = PLAIN) -> str:
-    """A value as an operator reads it. Lists are joined by commas, nested rows are ``name=value``."""
+    """A value as text. Lists are joined by commas, nested rows are ``name=value``."""
     return "-" if value is None else TEXTS[kind](value, style)
 
 
 def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
-    """A value as ``json.dumps`` takes it."""
+    """A value for ``json.dumps``."""
     if value is None:
         return None
     if kind in LISTS:
@@ -93,28 +93,28 @@ def row_to_json(row: Any, style: Style = PLAIN) -> dict[str, Any]:
 
 
 def lsn_text(lsn: int) -> str | None:
-    """An LSN in JE's spelling, or None for one that points to nothing."""
+    """An LSN in JE's spelling; None for a null LSN."""
     return None if is_null(lsn) else format_lsn(lsn)
 
 
 def instant_text(instant: int) -> str | None:
-    """A log instant as Derby prints it, ``(file,position)``, or None for one that points to nothing."""
+    """A log instant as Derby prints it, ``(file,position)``; None for a null instant."""
     return f"({instant >> 32},{instant & 0xFFFFFFFF})" if instant else None
 
 
 def time_text(ms: int, tz: tzinfo = UTC) -> str:
-    """A time as ISO-8601 with milliseconds. A value outside of the years 1 to 9999 is printed as a number of ms."""
+    """A time as ISO-8601 with milliseconds. A value outside the years 1 to 9999 is printed as a number of ms."""
     second, rest = divmod(ms, _SECOND_MS)
     # Only UTC itself is Z: London in winter keeps its offset.
     parts = _second_text(second, tz, tz is UTC)
-    # Times come from disk; damage must not end the run.
+    # Times come from disk, and a damaged one must not end the run.
     return f"{ms} ms" if parts is None else f"{parts[0]}.{rest:03d}{parts[1]}"
 
 
-# Times come in runs of the same second; only the first of a run is worth a calendar.
+# Consecutive times often share a second, so the calendar conversion is cached.
 @lru_cache(maxsize=256)
 def _second_text(second: int, tz: tzinfo, is_utc: bool) -> tuple[str, str] | None:
-    """What stands before and after the milliseconds; None for a time beyond the calendar."""
+    """The text before and after the milliseconds; None for a time outside the calendar."""
     try:
         moment = (_EPOCH + timedelta(seconds=second)).astimezone(tz)
     except OverflowError:
@@ -125,7 +125,7 @@ def _second_text(second: int, tz: tzinfo, is_utc: bool) -> tuple[str, str] | Non
 
 
 def expiration_text(expiration: int) -> str | None:
-    """The UTC day (positive: days since 1970) or hour (negative: hours) at whose start a record expires."""
+    """The UTC day (positive: days since 1970) or hour (negative: hours) at the start of which a record expires."""
     if expiration == 0:
         return None
     # Negative numbers count hours, positive ones days.
@@ -139,13 +139,13 @@ def size_text(size: int) -> str:
     """A number of bytes with a binary unit, exact below 10 KiB."""
     if abs(size) < 10_240:
         return f"{size} B"
-    # Ten bits to a unit.
+    # Each unit is ten bits.
     power = min((abs(size).bit_length() - 1) // 10, len(_UNITS))
     return f"{size / (1 << 10 * power):.1f} {_UNITS[power - 1]}"
 
 
 def printable(text: str) -> str:
-    """Text without control characters: names come from disk and must not steer the operator's terminal."""
+    """Text without control characters: names come from disk and must not control the operator's terminal."""
     return text if text.isprintable() else show(text.encode("utf-8", "surrogateescape"), "utf8")
 
 
@@ -155,7 +155,9 @@ def _bytes_text(data: bytes, form: str) -> str:
 
 
 def fields_of(record: Any) -> Row:
-    """The fields of a value of kind ``record``: a row, a record, or an entry's record that the engine describes."""
+    """The fields of a value of kind ``record``: a row, an output record, or an entry's record described by
+    the engine.
+    """
     if is_record(record):
         return row_of(record)
     if not hasattr(record, "_fields"):
@@ -176,13 +178,13 @@ def _json_text(value: Any) -> str:
 
 
 class ValueKind(NamedTuple):
-    """How values of one kind look.
+    """The formats of values of one kind.
 
     Attributes:
-        text: value and style to text.
-        json: value and style to a JSON value.
+        text: converts value and style to text.
+        json: converts value and style to a JSON value.
         schema: JSON Schema of that value.
-        null: whether some value of the kind itself means null.
+        null: whether the kind has a special value that means null.
         right: whether a column of such values is aligned to the right.
     """
 
@@ -232,12 +234,12 @@ KINDS: Final[dict[str, ValueKind]] = {
     ),
     "duration_ms": ValueKind(lambda v, _: f"{v / 1000:.3f} s", lambda v, _: v, _INTEGER, right=True),
     "size_bytes": ValueKind(lambda v, _: size_text(v), lambda v, _: v, _INTEGER, right=True),
-    # Any value: what it looks like is for those to say who wrote it.
+    # Any JSON value; the application that wrote it defines its structure.
     "json": ValueKind(lambda v, _: _json_text(v), lambda v, _: v, {}),
     "record": ValueKind(_record_text, row_to_json, {"type": "object"}),
 }
 
-# Kinds whose values are JSON already. Streams have millions of rows, most of whose fields are of these.
+# Kinds whose values are JSON already. Most fields of streams, which have millions of rows, have these kinds.
 _AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
 
 
@@ -245,7 +247,7 @@ def _list_text(kind: str) -> Callable[[Any, Style], str]:
     return lambda value, style: ", ".join([to_text(kind, item, style) for item in value]) or "-"
 
 
-# How values other than None look as text, by kind, lists among them.
+# Converters of values other than None to text, by kind, including lists.
 TEXTS: Final[dict[str, Callable[[Any, Style], str]]] = {
     **{name: kind.text for name, kind in KINDS.items()},
     **{name: _list_text(item) for name, item in LISTS.items()},
@@ -258,7 +260,7 @@ def field_schema(field: Field) -> dict[str, Any]:
     value = object_schema(field.fields) if field.fields else dict(KINDS[kind].schema)
     if field.choices:
         value["enum"] = list(field.choices)
-    # Some kinds have a value of their own for null, such as NULL_LSN: each item of a list may be it.
+    # Some kinds have a special null value, such as NULL_LSN, which may also occur in lists.
     if KINDS[kind].null:
         value = _or_null(value)
     if field.kind in LISTS:
@@ -273,19 +275,21 @@ def record_schema(of: Shaped, *, with_rec: bool) -> dict[str, Any]:
 
     Arguments:
         of: the record's class.
-        with_rec: whether the key ``rec`` stands in front (lines of NDJSON).
+        with_rec: whether the object begins with the key ``rec`` (lines of NDJSON).
     """
     shape = shape_of(of)
     found = object_schema(shape.fields)
     if with_rec:
-        # First, as in the line itself.
+        # ``rec`` comes first, as in the line itself.
         found["properties"] = {"rec": {"const": shape.rec}} | found["properties"]
         found["required"] = ["rec", *found["required"]]
     return {"description": shape.help, **found}
 
 
 def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
-    """JSON Schema of an object with these fields. Readers must expect further keys: keys are added over time."""
+    """JSON Schema of an object with these fields. Readers must accept unknown keys, because keys are added
+    over time.
+    """
     listed = list(fields)
     return {
         "type": "object",
@@ -295,19 +299,19 @@ def object_schema(fields: Iterable[Field]) -> dict[str, Any]:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    # Null is allowed once, also where kind and field both allow it.
+    # Add null only once, even if both kind and field allow it.
     return schema if "anyOf" in schema else {"anyOf": [schema, {"type": "null"}]}
 
 
 def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shaped]) -> None:
-    """Refuse names that no record has.
+    """Refuse names that are not fields of any record.
 
     Arguments:
         selected: the names of ``--fields``, or None.
-        shapes: the shapes that can be printed; a name must be in one of them.
+        shapes: the possible shapes; a name must be in one of them.
 
     Raises:
-        UsageError: a name is unknown; the message lists those that are known.
+        UsageError: a name is unknown; the message lists the known names.
     """
     known = list(dict.fromkeys(name for shape in shapes for name in shape_of(shape).names()))
     wrong = [name for name in selected or () if name not in known]
@@ -318,7 +322,7 @@ def check_fields(selected: Sequence[str] | None, shapes: Sequence[Shaped]) -> No
 
 
 def pick_fields(row: Row, selected: Sequence[str] | None) -> Row:
-    """The selected fields of a row, in that order. Fields that the row does not have are left out."""
+    """The selected fields of a row in the selected order. Fields that the row lacks are left out."""
     if selected is None:
         return row
     by_name = {field[0]: field for field in row}
@@ -326,9 +330,9 @@ def pick_fields(row: Row, selected: Sequence[str] | None) -> Row:
 
 
 def column_names(shapes: Sequence[Shaped], selected: Sequence[str] | None) -> list[str]:
-    """The columns of CSV and of text: what was selected, or the fields of all shapes, each once.
+    """The columns of CSV and text: the selected fields, or the fields of all shapes, each once.
 
-    Where rows of several shapes can occur the first column is ``rec``, the name of the shape.
+    If rows of several shapes are possible, the first column is ``rec``, the name of the shape.
     """
     if selected is not None:
         return list(selected)

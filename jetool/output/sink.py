@@ -1,13 +1,13 @@
-"""Where rendered bytes go: standard output, or a file that appears only when it is complete.
+"""Targets of rendered bytes: standard output, or a file that appears only when it is complete.
 
 Rules:
 
 * ``--output FILE``: the bytes go to a temporary file beside FILE. ``commit`` syncs it, renames it over FILE and syncs
-  the directory; ``abandon`` removes it, after a kill the next run with the same FILE. So FILE is always either the old
-  result or a complete new one.
-* A target that is no regular file (``/dev/null``, a pipe) is written directly.
-* A closed pipe and a full disk are told apart: the first ends the run quietly, the second is an error that says that
-  the result is incomplete. Both can show as late as the last flush, so ``flush`` ends every run.
+  the directory; ``abandon`` removes it; after a kill, the next run with the same FILE removes it. So FILE is always
+  either the old result or a complete new one.
+* A target that is not a regular file (``/dev/null``, a pipe) is written directly.
+* A closed pipe ends the run quietly; a full disk is an error, because the result is incomplete. Both may appear only at
+  the last flush, so every run ends with ``flush``.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ class OutputClosedError(Exception):
 
 
 class Sink(Protocol):
-    """Takes bytes between ``open`` and one of ``commit`` and ``abandon``."""
+    """Receives bytes between ``open`` and ``commit`` or ``abandon``."""
 
     def open(self) -> None:
-        """Get ready. StorageError when nothing can be written."""
+        """Get ready. StorageError if the target cannot be written."""
 
     def write(self, data: bytes) -> None:
-        """Take all of ``data``. OutputClosedError or StorageError when that cannot be done."""
+        """Take all of ``data``. OutputClosedError or StorageError if that fails."""
 
     def flush(self) -> None:
-        """Hand over what is buffered."""
+        """Flush the buffer."""
 
     def commit(self) -> None:
         """The result is complete."""
 
     def abandon(self) -> None:
-        """The result will not be complete. Raises nothing."""
+        """Discard an incomplete result. Raises nothing."""
 
 
 class StandardOutput:
-    """Standard output, in UTF-8 whatever the locale.
+    """Standard output, in UTF-8 regardless of the locale.
 
     Arguments:
-        before: called with what is about to be written (a progress bar on the same terminal has to go first).
+        before: called with the bytes before they are written, to erase a progress bar on the same terminal.
     """
 
     def __init__(self, before: Callable[[bytes], None] | None = None) -> None:
         self._before = before
 
     def open(self) -> None:
-        """Make sure that there is one: Python has None for a descriptor that was closed before the start."""
+        """Check that the stream exists: Python has None for a descriptor that was closed before the start."""
         if sys.stdout is None:
             raise StorageError(f"cannot write the results to {STDOUT}", found="it is closed")
-        # Bytes, past Python's text layer: its encoding follows the locale.
+        # Write bytes, bypassing Python's text layer, whose encoding depends on the locale.
         self._stream = sys.stdout.buffer
         self._live = sys.stdout.isatty()
 
     def write(self, data: bytes) -> None:
-        """Write; at once when somebody is looking."""
+        """Write; flush immediately on a terminal."""
         if self._before is not None and data:
             self._before(data)
         try:
@@ -84,17 +84,17 @@ class StandardOutput:
         flush()
 
     def commit(self) -> None:
-        """Flush, so that a failure shows in the exit code."""
+        """Flush, so that a failure affects the exit code."""
         flush()
 
     def abandon(self) -> None:
-        """What was printed cannot be taken back."""
+        """Printed output cannot be removed."""
 
 
 class FileOutput:
     """A file that is replaced as a whole.
 
-    Its temporary name is known before the file is made, so that ``abandon`` leaves nothing behind at any moment.
+    Its temporary name is chosen before the file is created, so that ``abandon`` can always remove it.
 
     Arguments:
         path: the file to write.
@@ -106,7 +106,7 @@ class FileOutput:
         self._file: BinaryIO = io.BytesIO()
 
     def open(self) -> None:
-        """Make the temporary file. StorageError when that is refused."""
+        """Make the temporary file. StorageError if that fails."""
         try:
             self._file = self._opened()
         except OSError as error:
@@ -121,7 +121,7 @@ class FileOutput:
         if mode is not None and not stat.S_ISREG(mode):
             # A pipe or a device cannot be replaced by a rename.
             return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
-        # Only a run with --output pays for it.
+        # Imported here, because only runs with --output need it.
         from engine.storage.unfinished import hold, remove_abandoned, unfinished_name
 
         self._path = os.path.realpath(self._path)  # a symbolic link stays a link
@@ -158,7 +158,7 @@ class FileOutput:
             if self._temporary is None:
                 self._file.close()
                 return
-            # Before the rename: after a crash FILE must not be a name for bytes that never arrived.
+            # Sync before the rename, because after a crash FILE must not have missing bytes.
             os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self._temporary, self._path)
@@ -169,7 +169,7 @@ class FileOutput:
             raise output_failure(error, self._path) from error
 
     def abandon(self) -> None:
-        """Remove the temporary file; the old FILE, if there was one, stays."""
+        """Remove the temporary file; an old FILE stays."""
         with contextlib.suppress(OSError):
             self._file.close()
         if self._temporary is not None:
@@ -187,10 +187,10 @@ def _sync_directory(path: str) -> None:
 
 
 def flush() -> None:
-    """Write out what Python still holds for the standard streams.
+    """Flush Python's buffers of the standard streams.
 
     Raises:
-        OutputClosedError: the reader of standard output is gone.
+        OutputClosedError: the reader of standard output has closed it.
         StorageError: standard output cannot be written (disk full).
     """
     if sys.stdout is None or sys.stderr is None:  # closed before the start: the first output fails
@@ -203,7 +203,7 @@ def flush() -> None:
 
 
 def drop_unwritten_messages() -> None:
-    """Flush standard error, and let go of what it does not take: Python would end with 120 for it."""
+    """Flush standard error, and drop what cannot be written: otherwise Python would exit with 120."""
     if sys.stderr is None:
         return
     try:
@@ -213,16 +213,16 @@ def drop_unwritten_messages() -> None:
 
 
 def output_failure(error: OSError, name: str) -> Exception:
-    """What to raise when writing results failed.
+    """The exception to raise after a failure to write results.
 
     Arguments:
-        error: the refusal of the operating system.
-        name: the target as the user would call it.
+        error: the error of the operating system.
+        name: the name of the target for the user.
     """
     if isinstance(error, BrokenPipeError):
         return OutputClosedError()
     if name == STDOUT:
-        # A full disk stays full: the rest of the buffer must not fail once more at exit.
+        # The disk is still full, so prevent a second failure of the buffer at exit.
         silence(sys.stdout)
     return StorageError(
         "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
@@ -233,12 +233,12 @@ def output_failure(error: OSError, name: str) -> Exception:
 
 
 def silence(stream: IO[str]) -> None:
-    """Point a stream's descriptor at /dev/null, so that what is left in its buffer is not tried again at exit."""
+    """Redirect a stream's descriptor to /dev/null, so that the rest of its buffer causes no error at exit."""
     try:
         number = stream.fileno()
     except (OSError, ValueError, AttributeError):  # closed, or not a real file (tests)
         return
     null = os.open(os.devnull, os.O_WRONLY)
-    # The descriptor, not the object: libraries hold it too.
+    # Use the descriptor, not the object, because libraries use it too.
     os.dup2(null, number)
     os.close(null)

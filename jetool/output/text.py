@@ -1,11 +1,12 @@
 """Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
 
-Where the width is known (on a terminal), lines fit it: values and lines of a command's own are folded between
-words, headings of tables too; then texts in tables; then the columns on the right go, and a line names them. What has
-no blanks is never broken, so that a path or an LSN can be copied. With ``--fields`` all that was asked for is printed.
+On a terminal, lines fit its width. First values, a command's own lines and table headings are folded between words,
+then texts in tables. If that is not enough, the columns on the right are dropped, and a line names them. Words are
+never broken, so that a path or an LSN can be copied. With ``--fields`` all selected columns are printed.
 
-A document is printed as ``name  value`` lines. A nested record becomes a section with a heading, a list of records a
-table under its heading. Names are the JSON keys with blanks for underscores, so that both outputs can be compared.
+A document is printed as ``name value`` lines. A nested record becomes a section with a heading, a list of records a
+table under its heading. Names are the JSON keys with blanks instead of underscores, so that both outputs can be
+compared.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _ESCAPE: Final = re.compile("\x1b\\[[0-9;]*m")
 # A text column of a table is not made narrower than this.
 _LEAST: Final = 12
 _GAP: Final = "  "
-# As many rows may stand below each other instead of in a table.
+# The most rows that are printed as blocks instead of a table.
 _FEW_ROWS: Final = 8
 _LONGEST_LIST: Final = 100
 
 
 def fold(line: str, width: int | None, indent: int = 4) -> str:
-    """A line in several, broken between words; what follows the first is indented more than it."""
+    """Fold a line between words; continuation lines are indented further."""
     if width is None or len(line) <= width or len(_ESCAPE.sub("", line)) <= width:
         return line
     margin = len(line) - len(line.lstrip())
@@ -52,19 +53,19 @@ def _folded(words: Sequence[str], width: int, first: str, others: str) -> str:
 
 
 def encode(text: str) -> bytes:
-    """Text as UTF-8, whatever the locale; file names that are no UTF-8 come out as they are on disk."""
+    """Text as UTF-8, regardless of the locale; file names that are not UTF-8 are written as on disk."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def label(name: str, kind: str = "") -> str:
-    """A JSON key as a label; durations are shown with a unit of their own."""
+    """A JSON key as a label; the unit suffix of durations is removed, because their values include a unit."""
     if kind == "duration_ms":
         name = name.removesuffix("_ms")
     return name.replace("_", " ").upper() if name in ("lsn", "vlsn") else name.replace("_", " ")
 
 
 def heading(text: str, style: Style) -> str:
-    """A heading, bold where colours are wanted."""
+    """A heading; bold if colours are enabled."""
     return f"\x1b[1m{text}\x1b[0m" if style.color else text
 
 
@@ -97,7 +98,7 @@ def _aligned(record: Row, style: Style) -> str:
     lines = []
     for name, kind, value in fields:
         texts = [to_text(kind, value, style)]
-        # Sentences stand below each other, words of a list beside each other; a single word stays beside its label.
+        # Sentences of a list are printed on separate lines, words on one line; a single word stays beside its label.
         if kind == "texts" and len(texts[0]) > _LONGEST_LIST and any(" " in one for one in value):
             texts = [to_text("text", one, style) for one in value]
         said = label(name, kind)
@@ -134,13 +135,13 @@ def _tabulate(
     shown = list(range(len(names)))
     if style.width is not None:
         fitted, folded, shown = _fit(headings, cells, style.width, whole=whole)
-        # One long value has taken the room of most others: then the rows stand below each other.
+        # A long value leaves no room for most columns, so print the rows as blocks.
         if len(shown) * 2 < len(names) and len(cells) <= _FEW_ROWS:
             return _blocks(headings, cells, style.width)
         headings, cells = fitted, folded
     align = ["right" if kinds[at] in KINDS and KINDS[kinds[at]].right else "left" for at in shown]
-    # Without its number parsing, which would turn keys of digits into floats.
-    # On a terminal every column counts: tabulate asks for two more than a heading has.
+    # Disable tabulate's number parsing, which would turn keys of digits into floats. tabulate makes columns at least
+    # two wider than headings; disable that to save space.
     tabulate.MIN_PADDING = 2 if style.width is None else 0
     text = tabulate.tabulate(
         cells,
@@ -161,11 +162,11 @@ def _tabulate(
 def _fit(
     headings: list[str], cells: list[list[str]], width: int, *, whole: bool
 ) -> tuple[list[str], list[list[str]], list[int]]:
-    """Headings and cells, folded where that is needed, of as many columns as fit; and which these are."""
+    """Headings and cells, folded if necessary, of the columns that fit, and the indexes of these columns."""
     columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
     if _total([max(map(len, column)) for column in columns]) <= width:
         return headings, cells, list(range(len(headings)))
-    # Headings first: nothing is harder to read for it.
+    # Fold headings first, because that does not hurt readability.
     least = [max(_longest_word(column[0]), *map(len, column[1:])) for column in columns]
     while (excess := _total(least) - width) > 0:
         narrower = [max(_LEAST, *map(_longest_word, column)) for column in columns]
@@ -175,7 +176,7 @@ def _fit(
             break
         least[at] -= min(gains[at], excess)
     shown = list(range(len(least)))
-    # First those go that say the same of every row, and that is nothing, or no; then those on the right.
+    # First drop columns that have only "-" or only "no", then columns on the right.
     silent = [at for at, column in enumerate(columns) if at and set(column[1:]) in ({"-"}, {"no"})]
     for at in [*reversed(silent), *(at for at in reversed(shown) if at and at not in silent)]:
         if whole or _total([least[one] for one in shown]) <= width:
@@ -203,10 +204,10 @@ def _longest_word(text: str) -> int:
 
 
 class TextEncoder:
-    """Renders a stream as lines: the command's own, or columns of fixed width with the last one open.
+    """Renders a stream as lines: the command's own lines, or columns of fixed width except the last.
 
     Attributes:
-        pads: how each column is padded, and to which width.
+        pads: padding function and width of each column.
     """
 
     between = b""
@@ -214,11 +215,11 @@ class TextEncoder:
     def __init__(self, plan: StreamLayout) -> None:
         self._plan = plan
         self._columns = column_names(plan.shapes, plan.selected)
-        # Reversed, so that the principal shape decides on names that several shapes have.
+        # Reversed, so that the principal shape decides the kind of a name that several shapes have.
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
         self._kinds = self._all_kinds = [kinds.get(name, "text") for name in self._columns]
         self._is_table = plan.few and plan.style.width is not None and plan.line is None
-        # With --fields the user says what to see, so the command's own line does not apply.
+        # With --fields the command's own line does not apply.
         self._line = plan.line if plan.selected is None else None
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
         self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
@@ -231,15 +232,15 @@ class TextEncoder:
         return self._plan.style
 
     def has_columns_of(self, shape: Shape) -> bool:
-        """Whether rows of a shape are lines with all of its fields, in their order, and no others."""
+        """Whether rows of a shape are printed as lines with exactly the shape's fields in order."""
         return self._line is None and not self._is_table and self._columns == shape.names()
 
     def _drop(self) -> list[str]:
-        """Leave out the columns on the right that do not fit; their names."""
+        """Drop the columns on the right that do not fit; returns their names."""
         width = self._plan.style.width or 0
         if _total(self._sizes) <= width:
             return []
-        # Room for any LSN is seldom needed.
+        # A width for the longest possible LSN is rarely needed.
         sizes = zip(self._sizes, self._kinds, strict=True)
         self._sizes = [min(size, 15) if kind == "lsn" else size for size, kind in sizes]
         shown = len(self._sizes)
@@ -250,7 +251,7 @@ class TextEncoder:
         return left
 
     def head(self) -> bytes:
-        """Headings for columns; a command's own lines explain themselves."""
+        """Print headings for columns; a command's own lines need none."""
         if self._line is not None or self._is_table:
             return b""
         return encode(

@@ -22,22 +22,22 @@ Databases = Mapping[str, Sequence[tuple[bytes, bytes]]]
 WALKS = {
     "jetool-contents": {"Decoding": [0, 0, 0]},
     "jetool-frontends": {
-        "One does not come up": [0, 1],
+        "A frontend does not start": [0, 1],
         "One journal cannot be replayed": [0, 0],
         "No quorum": [1],
         "Back to before a mistake": [0, 6, 6],
         "The directory bdb grows": [0, 0, 0],
-        "Other things at hand": [0, 0, 0],
+        "Other commands": [0, 0, 0],
     },
     "jetool-backends": {
         "The server answers with result 80": [0, 0, 0, 0, 0, 0],
-        "Which entries does damage reach": [0, 0],
-        "What does an index hold, and what takes room": [0, 0, 0],
+        "Which entries are damaged": [0, 0],
+        "What an index holds, and what uses space": [0, 0, 0],
         "Two replicas do not agree": [0],
     },
     "jetool-nosql": {
         "A node does not start": [0, 0, 0, 0],
-        "What is in it, and what takes room": [0, 0, 0],
+        "Contents, and use of space": [0, 0, 0],
         "One row: who changed it": [0],
     },
     "jetool-qpid": {
@@ -51,7 +51,7 @@ WALKS = {
         "The disk is full": [0, 0],
     },
     "jetool-objects": {
-        "The application is gone, the data is needed": [0, 0],
+        "The application no longer exists, but its data is needed": [0, 0],
         "A class has changed, and the application does not read its records": [0, 0],
         "Records of a damaged environment": [0, 0],
     },
@@ -84,7 +84,7 @@ def write_environments(root: Path, page: str, heading: str) -> None:
         (root / "env").mkdir()
         write_frontend(root / "env", {"1": journals(1, 20)})
     elif page == "jetool-frontends":
-        write_frontends(root, hole=heading == "One does not come up")
+        write_frontends(root, hole=heading == "A frontend does not start")
     elif page == "jetool-backends":
         write_backend(root / "userRoot")
         write_backend(root / "replica")

@@ -1,6 +1,6 @@
-"""Walking over the trees of an environment that may be damaged.
+"""Walking the trees of an environment that may be damaged.
 
 * ``catalogue``: checking the catalogue: the naming tree against the mapping tree
-* ``check``: one walk over the trees of a recovered environment, with everything that looks on
+* ``check``: one walk over the trees of a recovered environment, running all checks and observers
 * ``node_reader``: reading nodes of trees that may be damaged
 """

@@ -1,10 +1,11 @@
 """Checking the catalogue: the naming tree against the mapping tree (R-TREE-3 to R-TREE-5, je-log-format.md 9).
 
-Each name leads to an id, each id to a MapLN of that id, which since v16 repeats the name. No two names lead to one id,
-and no id is above the last one that the DbTree and the log give out. A MapLN without a name is a database on its way
-out, or one whose creation did not commit; or its name stood in a part of the naming tree that cannot be read.
+Each name has an id, and each id has a MapLN, which since v16 repeats the name. No two names have the same id, and no id
+is above the last one that the DbTree and the log have assigned. A MapLN without a name belongs to a database that is
+being removed, or whose creation did not commit; or its name is in an unreadable part of the naming tree.
 
-Both trees are walked like any other, so damage in one branch leaves the databases of the others to be checked.
+Both trees are walked like any other, so after damage in one branch the databases of the other branches are still
+checked.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from engine.verify.collector import Collector
 
 
 class DatabaseCatalog:
-    """What the naming and the mapping tree say; both are filled while they are walked.
+    """The contents of the naming and the mapping tree, collected during their walks.
 
     Arguments:
         ctx, catalog: as recovery left them.
-        renamed: by id, the databases that recovery renames, since their MapLNs could not be written before a crash.
+        renamed: databases by id that recovery renames, because a crash came before their MapLNs were written.
         findings: takes what is wrong.
     """
 
@@ -45,7 +46,7 @@ class DatabaseCatalog:
         self._impls: dict[int, tuple[int, DatabaseImpl]] = {}
 
     def visit(self, db: DatabaseState, node: IN) -> None:
-        """Note the names, or the MapLNs, of a bottom node of either tree."""
+        """Note the names or the MapLNs of a bottom node."""
         if not isinstance(node, BIN) or db.id not in (MAPPING_DB_ID, NAMING_DB_ID):
             return
         for index in range(len(node)):
@@ -53,9 +54,9 @@ class DatabaseCatalog:
                 self._note(db, node, index)
 
     def databases(self) -> list[DatabaseState]:
-        """All databases but the two of the catalogue, ascending by id; findings about the catalogue are reported."""
-        # Before the names are compared, which finds other things wrong with them.
-        # Levels that follow references find more wrong with the slots, but no more names.
+        """All databases except the two of the catalogue, ascending by id; reports findings about the catalogue."""
+        # This check comes before the comparison of names, which reports other problems. Levels that follow references
+        # report more about these slots, but find no further names.
         self._names_lost = self._findings.has_errors(self._catalog.naming, but=record_rules.RULES)
         for db_id, names in sorted(self._names.items()):
             self._check_name(db_id, names)
@@ -86,7 +87,7 @@ class DatabaseCatalog:
                 return
             self._impls[content.database.db_id] = (lsn, content.database)
         elif not isinstance(content, NameLN if db.id == NAMING_DB_ID else MapLN):
-            # Its type is damaged: what it said is lost.
+            # Its type is damaged, so its content is lost.
             self._findings.add(rules.BAD_CATALOGUE_LN, "an entry of another type", lsn=lsn, db=db, key=key)
 
     def _check_name(self, db_id: int, names: list[str]) -> None:
@@ -98,7 +99,7 @@ class DatabaseCatalog:
             self._findings.add(rules.NO_MAP_LN, message, db=self._catalog.naming)
 
     def _state(self, db_id: int, lsn: int) -> DatabaseState | None:
-        """The database as recovery left it; its root may be newer than the MapLN says."""
+        """The database as recovery left it; its root may be newer than the one in the MapLN."""
         try:
             return self._catalog.by_id(db_id)
         except (DamageError, FormatError) as error:
@@ -108,9 +109,9 @@ class DatabaseCatalog:
     def _check_impl(self, state: DatabaseState, lsn: int, impl: DatabaseImpl) -> None:
         names = self._names.get(state.id, [])
         if not names:
-            # A name that cannot be read is not one that was removed.
+            # An unreadable name is not the same as a removed name.
             rule = rules.NAME_LOST if self._names_lost else rules.NO_NAME
-            # Other levels may have given it the name that one of JE's own databases always has.
+            # Another level may already have assigned the fixed name of an internal database.
             label = f"database {state.id}"
             self._findings.add(rule, f"{label}, once {impl.name or 'nameless'}", lsn=lsn, db=state, label=label)
         elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:

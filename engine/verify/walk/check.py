@@ -1,7 +1,7 @@
-"""One walk over the trees of a recovered environment, with everything that looks on.
+"""One walk over the trees of a recovered environment, running all checks and observers.
 
-Branches of a large tree are walked over apart from each other, in processes of their own or as a share, and what was
-seen in each is joined in their order.
+Branches of a large tree are walked independently, in several processes or as a share, and their results are joined in
+order.
 """
 
 from __future__ import annotations
@@ -37,33 +37,34 @@ from engine.workers.spill_file import SpillFile
 
 # Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
-# A tree of two levels with fewer branches is not worth the start of a process.
+# A tree of two levels with fewer branches is not worth starting processes.
 _SHARED_BRANCHES: Final = 16
 _LOW: Final = 2
-# Of fewer nodes the records are looked at in one process; before them the walk takes so much of the time.
+# With fewer nodes, one process checks the records. The second constant is the walk's part of the total time, for
+# progress.
 _SHARED_NODES: Final = 200
 _WALK_PART: Final = 0.7
 Walked = TypeVar("Walked")
 
 
 class Observer(Protocol):
-    """Looks on while trees are walked over."""
+    """Observes a walk over the trees."""
 
     def begin(self, db: DatabaseState) -> None:
-        """The tree of a database follows; it may be empty."""
+        """Called before the walk of a database's tree, which may be empty."""
 
     def visit(self, db: DatabaseState, node: IN) -> None:
-        """A node of it, parents first."""
+        """Called for each node of the tree, parents first."""
 
 
 class TreeReport(NamedTuple):
-    """What was found in the trees.
+    """The results of a check of the trees.
 
     Attributes:
-        recovered: False when recovery failed, so that nothing could be walked.
-        databases, nodes, records: what was walked over.
+        recovered: False if recovery failed, so that nothing could be walked.
+        databases, nodes, records: amount that was walked.
         not_checked: databases that could not be checked completely, with the reason.
-        lost: what the trees hold in log files that are not there, by file number.
+        lost: references of the trees into missing log files, by file number.
     """
 
     findings: tuple[Finding, ...]
@@ -78,23 +79,23 @@ class TreeReport(NamedTuple):
 def unwalked(
     *, findings: tuple[Finding, ...] = (), not_checked: tuple[str, ...] = (), lost: Mapping[int, LostFile] | None = None
 ) -> TreeReport:
-    """The report where no tree was walked over."""
+    """The report if no tree was walked."""
     return TreeReport(
         findings=findings, recovered=False, databases=0, nodes=0, records=0, not_checked=not_checked, lost=lost or {}
     )
 
 
 class TreeCheck:
-    """One check of one recovered environment.
+    """A check of a recovered environment.
 
     Arguments:
         ctx, catalog, recovery: the environment.
-        findings: takes what is found.
+        findings: receives the findings.
 
     Attributes:
-        share: number of the share of the branches that is walked over, and number of shares; None for everything.
+        share: number of the share to walk, and number of shares; None for everything.
         jobs: processes that walk over large trees and read the log.
-        observers: told of databases and nodes.
+        observers: called with databases and nodes.
     """
 
     def __init__(self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector) -> None:
@@ -110,7 +111,7 @@ class TreeCheck:
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
         self._told: Callable[[int, float], None] = _report_nothing
-        # Of the tree that is walked over.
+        # The finished part of the current tree.
         self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: SpaceCheck | None = None
@@ -120,7 +121,7 @@ class TreeCheck:
         self._is_flushed = True
         self._visitors: list[Visitor] = [self._catalogue.visit, self._lost.visit]
         self._suspects: tuple[Sequence[int], int] | None = None
-        # By database what others have seen below all of its branches.
+        # Results of other processes by database and branch.
         self._given: dict[int, dict[int, Part]] = {}
         self._shared: dict[int, dict[int, Part]] = {}
         self.share: tuple[int, int] | None = None
@@ -128,26 +129,26 @@ class TreeCheck:
         self.observers: list[Observer] = []
 
     def only_for(self, gaps: Sequence[int], before: int) -> None:
-        """Walk over nothing unless one of these files has a summary, or one of a lower number than ``before``."""
+        """Skip the walk unless one of these files, or a file below ``before``, has a summary."""
         self._suspects = gaps, before
 
     def follow_references(self, *, data: bool) -> None:
-        """Check what the slots lead to as well."""
+        """Also check the records that slots refer to."""
         obsolete = ObsoleteOffsets(self._ctx, _utilization(self._catalog))
         records = RecordCheck(self._ctx.access, self._findings, obsolete, self._end_lsn, self._may_be_gone, data=data)
         self._visitors.append(records.visit)
         self._records = records
 
     def compare_space(self, files: LogFiles, checks: Mapping[int, FileCheck | None]) -> None:
-        """Compare the utilization summaries with the log and the trees as well."""
+        """Also compare the utilization summaries with the log and the trees."""
         space = SpaceCheck(self._ctx, self._findings)
         self._space, self._log = space, (files, checks)
         self._visitors.append(space.visit)
 
     def take_over(self, shares: Sequence[ShareOfTrees]) -> None:
-        """Use what others have seen, where all shares are of this log."""
+        """Use the results of other processes, if the shares are complete and match this log."""
         count = len(shares)
-        # One of another end saw other trees, and without one of them a part of each is not known.
+        # A share with another end of the log saw other trees, and without any one share a part of each tree is missing.
         if sorted((one.number, one.of, one.end_lsn) for one in shares) != [
             (number, count, self._end_lsn) for number in range(count)
         ]:
@@ -157,7 +158,7 @@ class TreeCheck:
                 self._given.setdefault(db_id, {}).update(parts)
 
     def run_share(self) -> ShareOfTrees:
-        """Walk over the branches of a share."""
+        """Walk the branches of this share."""
         assert self.share is not None
         for db in self._databases():
             if not db.old_duplicates:
@@ -165,7 +166,7 @@ class TreeCheck:
         return ShareOfTrees(*self.share, self._end_lsn, self._shared)
 
     def _databases(self) -> list[DatabaseState]:
-        """All databases but the two that say which there are; those are walked over."""
+        """Walk the naming and the mapping tree; returns all other databases."""
         share, self.share = self.share, None
         for db in (self._catalog.naming, self._catalog.mapping):
             self._walk_one(db)
@@ -216,7 +217,7 @@ class TreeCheck:
                 return True
             return any(next_summary(self._ctx, utilization, number) == number for number in gaps)
         except (DamageError, FormatError):
-            # It may lie in the file that is missing.
+            # The unreadable entry may be in a missing file.
             return True
 
     def _walk_one(self, db: DatabaseState) -> None:
@@ -247,12 +248,12 @@ class TreeCheck:
             self._walk.swap()
             self._join(seen)
         else:
-            # Once more, and each slot at once, so that what is wrong is reported in its place.
+            # Walk again and check each slot immediately, so that findings come in tree order.
             self._ids.go_back(ids)
             self._walk_over(db)
 
     def _swap(self, seen: Seen | None = None) -> Seen:
-        """Go on from something else that was seen, from nothing by default; what was seen until now."""
+        """Switch to other results, by default empty ones; returns the previous ones."""
         found, tally, lost, space = seen or Seen(None, NOTHING_WALKED, None, None)
         return Seen(
             self._findings.swap(found),
@@ -262,7 +263,7 @@ class TreeCheck:
         )
 
     def _join(self, seen: Seen) -> None:
-        """Add what was seen later in the walk."""
+        """Append the results of a later part of the walk."""
         self._findings.join(seen.found or FoundPart([], Counter()))
         self._walk.join(seen.tally)
         self._lost.join(seen.lost or {})
@@ -270,13 +271,13 @@ class TreeCheck:
             self._space.join(seen.space)
 
     def _are_right(self, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
-        """Whether all slots that have waited lead to what they should."""
+        """Whether all queued slots refer to the right records."""
         names = spill.names()
 
         def is_right(name: int) -> bool:
             return records.are_right(db, name, spill.take(name))
 
-        # Of a small database all are looked at in less time than a process takes to start.
+        # For a small database, checking all slots takes less time than starting a process.
         jobs = self.jobs if self._walk.nodes >= _SHARED_NODES else 1
         with closing(map_small(is_right, names, jobs)) as answers:
             for done, answer in enumerate(answers, 1):
@@ -286,21 +287,21 @@ class TreeCheck:
         return True
 
     def _flush(self) -> bool:
-        """Flush waiting slots to the shared spill file; False after a flush has failed."""
+        """Flush queued slots to the shared spill file; False after a flush has failed."""
         self._is_flushed = self._is_flushed and (self._spill is None or self._spill.flush())
         return self._is_flushed
 
     def _walk_over(self, db: DatabaseState) -> bool:
-        """Walk over a tree; False when slots that wait were lost."""
+        """Walk a tree; False if queued slots were lost."""
         branches = self._walk.top(db, self._visit)
-        # Processes share a tree where that is worth starting them, and where nothing that is seen in one part of it
-        # counts in another: not an order that is learned from the keys, not JE's own records.
+        # Processes share a tree if it is large enough and its parts are independent. That excludes key orders that are
+        # learned from the keys, and JE's own databases.
         is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
         shared = is_tall or len(branches) >= _SHARED_BRANCHES
         shared = shared and not db.internal and db.order.comparator is None and not self.observers
         if self.share is not None:
             return not shared or bool(self._in_parts(db, branches))
-        # What others have seen counts once: where it is not enough, this process looks at everything.
+        # Results of other processes are used only once: if they are not sufficient, this process walks everything.
         given = self._given.pop(db.id, {})
         if shared and (self.jobs > 1 or given):
             is_flushed = self._in_parts(db, branches, given)
@@ -308,7 +309,7 @@ class TreeCheck:
                 return is_flushed
             if self._spill is not None:
                 self._spill.clear()
-        # From the last to the first, as a stack has them.
+        # From the last to the first: ``branches`` is a stack.
         for done, branch in enumerate(reversed(branches)):
             below = self._walk.node(db, branch, self._visit)
             for at, child in enumerate(reversed(below)):
@@ -319,15 +320,15 @@ class TreeCheck:
     def _in_parts(
         self, db: DatabaseState, branches: list[PendingChild], given: Mapping[int, Part] | None = None
     ) -> bool | None:
-        """Walk over the branches of a tree in several processes, or over those of a share.
+        """Walk the branches of a tree in several processes, or the branches of this share.
 
         Arguments:
-            given: what others have seen below each branch.
+            given: results of other processes for each branch.
 
         Returns:
-            Whether all waiting slots were put; None if several walks find less than one.
+            Whether all queued slots were flushed; None if parallel walks cannot replace a single walk.
         """
-        # One file for all processes.
+        # All processes share one spill file.
         if self._spill is not None and not self._spill.share():
             return None
         steps: list[PendingChild | Part] = []
@@ -335,7 +336,7 @@ class TreeCheck:
             if len(branches) >= _SHARED_BRANCHES:
                 steps.append(branch)
                 continue
-            # A root of few children: theirs are shared.
+            # The root has few children, so distribute the grandchildren.
             part, below = self._apart(partial(self._walk.node, db, branch, self._visit))
             steps += [part, *reversed(below)]
         shares = [step for step in steps if isinstance(step, PendingChild)]
@@ -354,7 +355,7 @@ class TreeCheck:
             parts.append(next(walked) if isinstance(step, PendingChild) else step)
             records += parts[-1].seen.tally.records
             self._told(records, len(parts) / len(steps))
-        # A node id in two parts is one that is used twice; which of the nodes has to say so, their order decides.
+        # A node id in two parts is used twice; only a single walk in order reports it at the right node.
         if not self._ids.join([part.ids for part in parts]):
             return None
         for part in parts:
@@ -362,12 +363,12 @@ class TreeCheck:
         return all(part.is_flushed for part in parts)
 
     def _part(self, db: DatabaseState, branch: PendingChild) -> Part:
-        """Walk over all that hangs on one branch."""
+        """Walk the subtree of one branch."""
         return self._apart(partial(self._walk.below, db, [branch], self._visit))[0]
 
     def _apart(self, walk: Callable[[], Walked]) -> tuple[Part, Walked]:
-        """Walk, and hand over what was seen apart from everything else."""
-        # The parts together are told, by the process that asked for them.
+        """Call ``walk``; returns its results separately from everything before."""
+        # The parent process reports progress for all parts.
         told, self._told = self._told, _report_nothing
         before = self._swap()
         self._ids.begin_part()
@@ -379,7 +380,7 @@ class TreeCheck:
     def _visit(self, db: DatabaseState, node: IN) -> None:
         if self._walk.nodes % _TOLD_NODES == 0:
             self._told(self._walk.records, self._share)
-            # What waits in memory is bounded.
+            # Bound the number of queued slots in memory.
             self._flush()
         for visitor in self._visitors:
             visitor(db, node)
@@ -395,5 +396,5 @@ def _utilization(catalog: Catalog) -> DatabaseState | None:
     try:
         return catalog.by_name(UTILIZATION)
     except (DamageError, FormatError):
-        # The walk over the catalogue says what is damaged.
+        # The walk over the catalogue reports the damage.
         return None

@@ -1,7 +1,7 @@
-"""Reading nodes of trees that may be damaged: what is wrong becomes a finding, and the walk goes on beside it.
+"""Reading nodes of trees that may be damaged: problems become findings, and the walk continues with other nodes.
 
-A node is read as ``engine.tree.tree`` reads it, delta over full version, but every reason why it does not fit is
-reported instead of raised, and it is not kept in memory.
+Nodes are read as by ``engine.tree.tree`` (a delta applied to its full version), but problems are reported instead of
+raised, and nodes are not kept in memory.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class NodeReader:
     Arguments:
         ctx: the trees; nothing is added to them.
         findings: takes what is wrong.
-        lost: hears which nodes are read.
-        end_lsn: the end of the log; what follows it does not count.
+        lost: called with every node that is read.
+        end_lsn: the end of the log; later entries do not count.
     """
 
     def __init__(self, ctx: TreeContext, findings: Collector, lost: LostFiles, end_lsn: int) -> None:
@@ -46,7 +46,7 @@ class NodeReader:
         self._end_lsn = end_lsn
 
     def read(self, db: DatabaseState, lsn: int) -> IN | None:
-        """The complete node at an LSN; None if it cannot be read, which has been reported."""
+        """The complete node at an LSN; None if it cannot be read, which is then already reported."""
         entry = self._entry(db, lsn)
         if entry is not None and (usual := _usual(db, entry)) is not None:
             return usual
@@ -62,12 +62,12 @@ class NodeReader:
         except _DOES_NOT_FIT as error:
             self._findings.add(rules.UNREADABLE, f"{entry.type_name}: {error}", lsn=lsn, db=db)
         except UnknownOrderError:
-            # An order that is not registered and that no node has shown yet: a delta cannot be put in its place.
+            # The comparator is not registered and no node has revealed the order yet, so the delta cannot be merged.
             pass
         return None
 
     def peek(self, db: DatabaseState, mark: int) -> IN | None:
-        """A node that recovery has changed and the cache could not hold; None when the slot leads to none."""
+        """A node that recovery changed and evicted to the scratch file; None if the slot does not refer to one."""
         assert self._ctx.spill is not None
         try:
             return self._ctx.spill.peek(db, mark)
@@ -96,7 +96,7 @@ class NodeReader:
             self._findings.add(rules.UNREADABLE, str(error), lsn=entry.lsn, db=db)
             return None
         assert isinstance(record, (NodeRecord, OldDelta))
-        # An LSN that was damaged can lead to a good node of another tree.
+        # A damaged LSN can point to a good node of another tree.
         if record.db_id != db.id:
             message = f"{entry.type_name} of database {record.db_id} in the tree of database {db.id}"
             self._findings.add(rules.WRONG_DATABASE, message, lsn=entry.lsn, db=db)
@@ -138,7 +138,7 @@ class NodeReader:
 
     def _full(self, db: DatabaseState, delta: LogEntry, lsn: int) -> BIN | None:
         """The full version of a delta; never another delta."""
-        # A delta is logged after its full version, always (R-TREE-33).
+        # A delta is always logged after its full version (R-TREE-33).
         if is_null(lsn) or lsn >= delta.lsn:
             message = f"full version {format_lsn(lsn)}, which is not before the delta"
             self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)
@@ -156,7 +156,7 @@ class NodeReader:
 
 
 def _usual(db: DatabaseState, entry: LogEntry) -> BIN | None:
-    """A BIN of the usual form in which nothing is wrong, without an object for each slot; None: look at it closely."""
+    """A BIN of the usual form without problems, read without an object per slot; None: use the full check."""
     if entry.type_number != BIN_TYPE:
         return None
     node = decode_usual(db, entry.body, entry.version)

@@ -1,1 +1,1 @@
-"""``jetool backup``: taking, listing, checking and removing backups, and what these commands print."""
+"""``jetool backup``: taking, listing, checking and removing backups, and the output of these commands."""

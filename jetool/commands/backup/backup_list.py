@@ -1,4 +1,4 @@
-"""``jetool backup list``: what backups there are."""
+"""``jetool backup list``: the existing backups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jetool backup``: backups of environments and of nodes that run, in a directory of backups."""
+"""``jetool backup``: backups of environments and of running nodes, in a directory of backups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jetool.frame.groups import group
 
 backup = group(
     "backup",
-    help="Backups of an environment, or of a node of JE that runs. The command may be left out: it is take.",
+    help="Backups of an environment, or of a running JE node. If no command is given, it is take.",
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
         ("What backups there are", "jetool backup list /backup/env"),

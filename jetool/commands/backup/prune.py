@@ -30,8 +30,10 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
         exits.DONE: "removed, or nothing was to be removed",
         exits.REFUSED: "another run adds or removes backups",
         exits.NOT_FOUND: "no directory of backups",
-        exits.INCOMPLETE: "a manifest cannot be read, so that nothing was removed; or a file cannot be removed: run it "
-        "again and it goes on",
+        exits.INCOMPLETE: (
+            "a manifest cannot be read, so nothing was removed; or a file cannot be removed: run the command again "
+            "to continue"
+        ),
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
@@ -39,7 +41,7 @@ def _check(_run: Run, *, keep: str, **_: object) -> None:
     "--keep",
     required=True,
     metavar="RULE",
-    help="Numbers with l (last), h, d, w, m, y: 7d4w is one for each of 7 days and 4 weeks.",
+    help="Numbers with l (last), h, d, w, m, y: 7d4w keeps one for each of 7 days and one for each of 4 weeks.",
 )
 def backup_prune(run: Run, dest: str, keep: str) -> int:
     """Remove the backups that RULE does not keep, and the files that no other backup needs.

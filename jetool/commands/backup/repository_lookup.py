@@ -1,4 +1,4 @@
-"""``jetool backup``: how its commands find a directory of backups, and a backup in it."""
+"""``jetool backup``: finding a directory of backups, and a backup in it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ DEST_HELP: Final = "The directory of backups, or a URL of fsspec."
 
 
 def open_repository(dest: str) -> Repository:
-    """The directory of backups at a place.
+    """The directory of backups at a path or URL.
 
     Raises:
-        UnsupportedError: it is a URL, and what is needed for it is not installed. UsageError: of no known kind.
+        UnsupportedError: it is a URL, and the package for it is not installed. UsageError: the kind of URL is unknown.
     """
     if is_url(dest):
         return Repository(RemoteStorage(dest), is_remote=True)
-    # Links in it are not followed: it may be a place that others can write to.
+    # Links in the directory are not followed, because other users may be able to write there.
     return Repository(DiskStorage(dest, follow=False))
 
 
 def chosen_id(repository: Repository, asked: str) -> str:
-    """The backup that an operator has named: its id, the beginning of it, or ``latest``.
+    """The backup that an operator named: by its id, the beginning of its id, or ``latest``.
 
     Raises:
-        NotFoundError: no backup has this name. UsageError: several begin with it.
+        NotFoundError: no backup has this name. UsageError: several ids begin with it.
     """
     ids = repository.ids()
     if asked == LATEST and ids:

@@ -1,4 +1,4 @@
-"""What the commands of ``backup`` print."""
+"""Output records of the ``backup`` commands."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class StoredBackup(NamedTuple):
 
 @record("checked")
 class CheckedBackup(NamedTuple):
-    """What was found in a backup."""
+    """The result of checking a backup."""
 
     id: Annotated[Text, "its name"]
     ok: Annotated[Bool, "nothing is wrong with it"]
@@ -160,7 +160,7 @@ def backup_round(one: Round) -> BackupRound:
 
 
 def lost_text(taken: Taken) -> str | None:
-    """Files that no backup has, for a message."""
+    """Files that no backup uses, in words for a message."""
     if taken.lost is None:
         return None
     first, last = taken.lost

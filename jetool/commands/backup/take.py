@@ -1,4 +1,4 @@
-"""``jetool backup ENV DEST``: a backup of an environment, or of a node that runs."""
+"""``jetool backup ENV DEST``: a backup of an environment, or of a running node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jetool.frame.networks import network_of, refuse_tls
 from jetool.frame.options import Run
 
 _TIMEOUT_S: Final = 5.0
-# A node computes the digest of a whole file in one step, and waits for a checkpoint before the first one.
+# The node computes the digest of a whole file in one step, and waits for a checkpoint before the first file.
 _LEAST_COPY_TIMEOUT_S: Final = 60.0
 _RETRIES: Final = 5
 _EVERY_S: Final = 10.0
@@ -91,52 +91,64 @@ def _check(
     features=("fields", "progress", "times", "plan", "tls"),
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
-        ("What it would read now", "jetool backup /data/env /backup/env -n"),
-        ("All the time, a line of NDJSON for each", "jetool backup /data/env /backup/env --follow --format ndjson"),
-        ("Of a group that runs, from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
-        ("Of this node, at 20 MB/s at most", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
+        ("Preview a backup", "jetool backup /data/env /backup/env -n"),
+        (
+            "Continuously, with a line of NDJSON for each backup",
+            "jetool backup /data/env /backup/env --follow --format ndjson",
+        ),
+        ("Back up a running group from its least busy replica", "jetool backup fe1:9010 /backup/fe"),
+        ("Back up a given node, at most 20 MB/s", "jetool backup fe1:9010 /backup/fe2 --node fe2 --rate 20000000"),
     ),
     exits={
         exits.DONE: "a backup was added, and recovers",
-        exits.FINDINGS: "a backup was added, but the copy does not recover: what was copied is damaged",
-        exits.REFUSED: "a restore marker stands in the environment, its files do not hold still, or another run adds "
-        "or removes backups; only the master is there, or the node refuses",
-        exits.NOT_FOUND: "no environment; no node answers, or none of that name; no directory above DEST",
-        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside of 7.3 to 25.3",
+        exits.FINDINGS: "a backup was added, but the copy does not recover, because the original is damaged",
+        exits.REFUSED: (
+            "the environment has a restore marker, its files keep changing, or another run adds or removes backups; "
+            "only the master is there, or the node refuses"
+        ),
+        exits.NOT_FOUND: "no environment; no node answers, or none has that name; no directory above DEST",
+        exits.UNSUPPORTED: "a log version that this program does not read; a release of JE outside 7.3 to 25.3",
         exits.DATA_GIVEN_UP: "a backup was added; committed transactions after a bad entry are not in it",
-        exits.INCOMPLETE: "a file cannot be read, DEST cannot be written, or the connection was cut too often: run it "
-        "again and it goes on",
+        exits.INCOMPLETE: (
+            "a file cannot be read, DEST cannot be written, or the connection was cut too often: run the command "
+            "again to continue"
+        ),
     },
 )
 @environment_or("ENV|HOST:PORT", "Directory of an environment, or where a node of a running group listens.")
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
-@click.option("--follow", is_flag=True, help="Of a directory, again and again as it grows, until interrupted.")
+@click.option("--follow", is_flag=True, help="For a directory: add a backup whenever it has grown, until interrupted.")
 @click.option(
     "--every",
     type=click.FloatRange(0.01, 86_400),
     metavar="S",
-    help="With --follow, seconds from one look to the next.  [default: 10]",
+    help="With --follow, seconds between two checks.  [default: 10]",
 )
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N looks.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --follow after N checks.")
 @click.option("--node", metavar="NAME", help="Copy this node, master or not.  [default: the least busy replica]")
-@click.option("--from-master", is_flag=True, help="Copy the master where there is no replica.")
-@click.option("--group", metavar="NAME", help="Name of the running group.  [default: what the node says]")
-@click.option("--rate", type=click.IntRange(1000), metavar="BYTES", help="From a node, bytes a second at most.")
+@click.option("--from-master", is_flag=True, help="Copy the master if there is no replica.")
+@click.option("--group", metavar="NAME", help="Name of the running group.  [default: as the node reports]")
+@click.option(
+    "--rate",
+    type=click.IntRange(1000),
+    metavar="BYTES",
+    help="When copying a node, at most this many bytes per second.",
+)
 @click.option(
     "--retries",
     type=click.IntRange(0, 1000),
     default=_RETRIES,
     metavar="N",
-    help="Connections that may be cut before the run ends.  [default: 5]",
+    help="Reconnect at most N times after lost connections.  [default: 5]",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 3600),
     default=_TIMEOUT_S,
     metavar="S",
-    help="Longest wait for each answer of a node, in seconds; a minute at least once the copy begins.  [default: 5]",
+    help="Longest wait for each answer of a node, in seconds; at least a minute once the copy has begun.  [default: 5]",
 )
-@click.option("--force", is_flag=True, help="Copy from a release of JE outside of 7.3 to 25.3, too.")
+@click.option("--force", is_flag=True, help="Also copy from a JE release outside 7.3 to 25.3.")
 def backup_take(
     run: Run, /, env: str, dest: str, follow: bool, every: float | None, rounds: int | None, **options: Any
 ) -> int:
@@ -211,7 +223,7 @@ def _followed(run: Run, env: str, dest: str, every_s: float, rounds: int | None)
         try:
             one = follower.round()
         except RefusedError as error:
-            # It did not hold still, or another run is at the backups: the next look may find it otherwise.
+            # The environment kept changing, or another run holds the backup directory; the next round may succeed.
             if not looks:
                 raise
             run.messages.warning(str(error))
@@ -318,7 +330,7 @@ def _of_node(
 
 
 def _of(dest: str, source: str) -> TakenBackup:
-    """The result of a dry run: only the directories are known."""
+    """The result of a dry run, which knows only the directories."""
     return TakenBackup(
         id=None,
         directory=dest,
@@ -350,7 +362,7 @@ def _of(dest: str, source: str) -> TakenBackup:
 
 
 def _made(backup: TakenBackup, manifest: Manifest, began: float) -> TakenBackup:
-    """The same with what its manifest says."""
+    """The result of a backup, with data from its manifest."""
     names = manifest.databases
     return backup._replace(
         id=manifest.id,

@@ -1,4 +1,4 @@
-"""``jetool backup verify``: whether backups are whole."""
+"""``jetool backup verify``: check that backups are complete and undamaged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jetool.frame.options import Run
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
-@click.argument("names", metavar="[ID]...", nargs=-1, help="Backups, by name or the beginning of it, or latest.")
+@click.argument("names", metavar="[ID]...", nargs=-1, help="Backups: names, beginnings of names, or latest.")
 @click.option("--sums", is_flag=True, help="Sizes and SHA-256 alone.")
 def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> int:
     """Check all backups, or the named ones.

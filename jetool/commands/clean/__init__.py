@@ -3,5 +3,5 @@
 Modules:
 
 * ``command``: the command
-* ``rows``: what it prints
+* ``rows``: its output records
 """

@@ -31,16 +31,19 @@ _MOST_PERCENT = 90
     examples=(
         ("Which files would be cleaned, and what that would free", "jetool clean /data/env -n"),
         ("Free 5 GiB; deleted files go to another disk", "jetool clean /data/env --free 5GiB --backup-dir /backup/env"),
-        ("Until 60 per cent is in use, and nothing is saved", "jetool clean /data/env --target 60% --backup-dir none"),
+        (
+            "Clean until 60 per cent is in use, without saving bytes",
+            "jetool clean /data/env --target 60% --backup-dir none",
+        ),
     ),
     exits={
-        exits.DONE: "cleaned as far as it was worth it, or as far as was asked for",
-        exits.FINDINGS: "cleaned, but files had to be left alone: damage, an order of keys that is not known",
+        exits.DONE: "cleaned as far as worthwhile, or as far as requested",
+        exits.FINDINGS: "cleaned, but some files had to be skipped: damage, an unknown key order",
         **WRITE_EXITS,
         exits.UNSUPPORTED: "a log version that this program does not read, or an environment that preserves record "
         "versions",
-        exits.INCOMPLETE: "there is no room for what has to be logged again, or a file cannot be read or written",
-        exits.INTERRUPTED: "interrupted; the file under way was finished, and what was cleaned is gone",
+        exits.INCOMPLETE: "there is no room for the records to migrate, or a file cannot be read or written",
+        exits.INTERRUPTED: "interrupted; the current file was finished, and the cleaned files are deleted",
     },
 )
 @environment
@@ -55,9 +58,9 @@ _MOST_PERCENT = 90
 def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
     """Clean the log: log live records again, and delete the files that held them.
 
-    Files are chosen by the rules of JE's cleaner, the least used first; the newest ones (je.cleaner.minAge) are left
-    alone. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside the
-    environment, and jetool undo brings everything back; --backup-dir none gives the space back at once. With -n the
+    Files are chosen by the rules of JE's cleaner, the least used first; the newest files (je.cleaner.minAge) are
+    skipped. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside
+    the environment, and jetool undo restores everything; --backup-dir none frees the space immediately. With -n the
     same is done in memory. SIGINT ends the run after the current file. Damaged files are skipped and reported.
     """
     disk_is_shared = run.backup_dir != "none" and not run.dry_run
@@ -87,7 +90,7 @@ def _limits(cleaner: Cleaner, target: int | None) -> CleaningLimits | None:
 
 
 class _Progress:
-    """Says how far the run is, in bytes read."""
+    """Reports the progress of the run in bytes read."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -99,7 +102,7 @@ class _Progress:
 
 
 class _StopRequest:
-    """Hears SIGINT: the first one ends the run after the file under way, another one at once, as elsewhere."""
+    """Handles SIGINT: the first one ends the run after the current file, the second one immediately."""
 
     def __init__(self) -> None:
         self._asked = False
@@ -120,5 +123,5 @@ class _StopRequest:
 
     def _hear(self, _: int, __: FrameType | None) -> None:
         self._asked = True
-        # The second interrupt is for the previous handler.
+        # The previous handler handles a second interrupt.
         signal.signal(signal.SIGINT, self._before)

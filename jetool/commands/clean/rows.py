@@ -1,4 +1,4 @@
-"""What ``jetool clean`` prints: the files that were cleaned, and why each other file stays."""
+"""Output records of ``jetool clean``: the cleaned files, and the reason why each other file stays."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""``jetool crash``: places by name, copies, the matrix, and the rows of all three."""
+"""``jetool crash``: crash points, copies, the matrix, and output records."""

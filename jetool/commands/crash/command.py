@@ -70,7 +70,12 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
     + ", ".join(places.STEPS)
     + "; without n the last.  [default: end]",
 )
-@click.option("--mode", type=click.Choice(MODES), default="lost-tail", help="What is left.  [default: lost-tail]")
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="lost-tail",
+    help="The state that the crash leaves.  [default: lost-tail]",
+)
 @click.option("--seed", type=int, default=0, metavar="N", help="Chooses torn lengths, bits and places.  [default: 0]")
 @click.option("--out", metavar="DIR", help="Directory of the copy.  [default: ENV.crashed]")
 @click.option("--in-place", is_flag=True, help="Damage ENV itself; needs --yes.")
@@ -78,7 +83,8 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
 def crash(
     run: Run, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool, matrix: str | None
 ) -> int:
-    """Copy the environment and leave the copy as a crash at PLACE would: the entry there did not reach the disk.
+    """Copy the environment, and put the copy into the state after a crash at PLACE, where that entry did not reach the
+    disk.
 
     Modes: lost-tail cuts before the entry, torn-write inside it, no-fsync after the last CkptEnd before it; bit-flip,
     zero-page and missing-file damage the entry, its page or its file. --in-place saves the old bytes first, and jetool
@@ -98,7 +104,7 @@ def crash(
         return _matrix(run, disk, files, points, mode, seed, places.case_count(matrix))
     point = places.find_point(points, place)
     target = env if in_place else out or os.path.normpath(env) + ".crashed"
-    # Only this way is anything written into the environment, so only this way takes its lock.
+    # Only --in-place writes into the environment, so only it takes the lock.
     if in_place and not run.dry_run:
         effect = _in_place(run, env, disk, lambda storage: apply_crash(storage, files, point, mode, seed))
     else:
@@ -124,9 +130,9 @@ def crash(
 
 
 def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage], CrashEffect]) -> CrashEffect:
-    """Damage the environment itself, saved first."""
+    """Damage the environment itself, after saving its bytes."""
     backup = backup_directory(env, run.backup_dir)
-    # A writer must not append to files that are being cut.
+    # No writer may append to files while they are being cut.
     with interrupted.locked(run, disk):
         if backup is None:
             return damage(disk)
@@ -134,7 +140,7 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
         try:
             effect = damage(saving)
         except BaseException:
-            # The marker stays, and the next command takes the half-made crash back.
+            # The marker stays, and the next command undoes the incomplete crash.
             saving.interrupt()
             raise
         saving.finish({})
@@ -147,16 +153,16 @@ def _matrix(
 ) -> int:
     if mode not in _MATRIX_MODES:
         raise UsageError("the matrix has no such mode", expected=" or ".join(_MATRIX_MODES), found=mode)
-    # What must survive is read from the log itself, not from the recovery that is under test.
+    # The expected records are read from the log itself, because recovery is under test.
     model = CommittedModel(storage, files)
     eligible = eligible_points(points, model, mode)
     if count is not None and count < len(eligible):
-        # A seed gives the same places each time, so that a failure can be run again.
+        # The same seed gives the same places, so that a failure can be reproduced.
         eligible = sorted(random.Random(seed).sample(eligible, count))
     failed = compared = 0
     with run.out.stream(SimulatedCrash, CrashCaseRow, line=text_line) as stream:
         for number, point in enumerate(eligible):
-            # Each case damages in its own way, and still by the seed alone.
+            # Each case has its own random choices, which still depend only on the seed.
             case = run_case(storage, files, model, point, mode, seed + number)
             failed += not case.passed
             compared += case.compared

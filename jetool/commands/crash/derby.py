@@ -30,19 +30,19 @@ _NUMBERED: Final = re.compile(r"(entry|type|step|write):([A-Za-z_.-]+|\d+)(?::(\
 
 
 def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: str | None, *, in_place: bool) -> int:
-    """Leave a copy of a database, or itself, as a crash at a place would.
+    """Put a copy of a database, or the database itself, into the state after a crash at a place.
 
     Arguments:
         run: the run.
         env: the directory.
         place: ``FILE,POSITION``, ``end``, ``entry:N``, ``type:NAME[:n]``, ``write:N`` or ``step:NAME[:n]``.
         mode: what is left.
-        seed: chooses torn lengths and what survives.
+        seed: seed for the choice of torn lengths and of surviving writes.
         out: directory of the copy.
         in_place: damage the database itself, with its old bytes saved.
 
     Raises:
-        UsageError: no such mode, or the text names no place. NotFoundError: there is no such place.
+        UsageError: the mode is unknown, or the text is not a place. NotFoundError: the place does not exist.
         RefusedError: the directory for the copy is not empty; in place without ``--yes``.
     """
     disk = DiskStorage(env)
@@ -84,7 +84,7 @@ def crash_database(run: Run, env: str, place: str, mode: str, seed: int, out: st
 
 
 def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) -> int:
-    """Let recovery die at ``count`` of its operations, or all, in memory; recover each time and compare.
+    """Interrupt recovery, in memory, at ``count`` or all of its operations; recover each time and compare.
 
     Raises:
         UsageError: the matrix has no such mode.
@@ -96,7 +96,7 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
     files = crash_drill.files_of(disk)
     operations = crash_drill.operations_of(files)
     if count is not None and count < len(operations):
-        # A seed gives the same choice each time, so that a failure can be run again.
+        # The same seed gives the same choice, so that a failure can be reproduced.
         operations = sorted(random.Random(seed).sample(operations, count))
     failed = 0
     with run.out.stream(DerbyCrash, RecoveryCrash, line=text_line) as stream:
@@ -119,14 +119,14 @@ def check_database(run: Run, env: str, mode: str, seed: int, count: int | None) 
 
 
 def _require_readable(database: DerbyDatabase) -> None:
-    """Raise when recovery would refuse the database: enciphered, not to be started, or of a release not compared."""
+    """Raise if recovery would refuse the database: it is encrypted, cannot be started, or is of an untested release."""
     database.require_clear()
     database.require_start()
     database.require_version(database.controls(), NEWEST_RECOVERED)
 
 
 def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | RecoveryOperation:
-    """The place that ``--at`` names. UsageError: it is not a place; NotFoundError: the log has no such place."""
+    """The place given by ``--at``. UsageError: it is not a place; NotFoundError: the log has no such place."""
     found = _NUMBERED.fullmatch(place)
     kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
     if kind in ("entry", "write") and not name.isdigit():
@@ -135,7 +135,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
     if kind in ("write", "step"):
         operations = crash_drill.operations_of(files)
         if kind == "write":
-            # Counted from 1; a plain index would take 0 for the last one.
+            # Numbers start at 1; index arithmetic alone would accept 0 as the last record.
             chosen = operations[int(name) - 1 : int(name)] if int(name) else []
         else:
             chosen = _numbered([one for one in operations if one.step == name], nth)
@@ -146,7 +146,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
         elif kind == "type":
             chosen = _numbered([one for one in places if one.name.lower() == name.lower()], nth)
         else:
-            # ``end`` matches every record, and the last of them is taken below.
+            # ``end`` matches every record; the last one is chosen below.
             at = instant.NONE if kind == "end" else instant.parse(f"({place.strip('()')})")
             chosen = [one for one in places if at in (instant.NONE, one.record.instant)]
     if not chosen:
@@ -157,7 +157,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
             consequence="what lies in front of the checkpoint is on the pages already",
             hint=f"jetool dump-log {env} --from ckpt lists the records; jetool crash {env} --matrix all the operations",
         )
-    # Without a number the last of its kind: the one nearest to the end of the log.
+    # Without a number: the last record of its kind, nearest to the end of the log.
     return chosen[-1]
 
 
@@ -168,10 +168,10 @@ def _numbered(found: Sequence[LogPlace | RecoveryOperation], nth: str | None) ->
 
 
 def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_place: bool) -> None:
-    """Write the files that are left, into a new directory or over the database."""
+    """Write the remaining files into a new directory or over the database."""
     if not in_place:
         copy = DiskStorage(target)
-        # Never over something: files of an older copy would be mixed with this one.
+        # Never write into a directory with files, because an older copy would be mixed with this one.
         if copy.stat() is not None and copy.names():
             raise RefusedError(
                 "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
@@ -189,12 +189,12 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
             if backup is None:
                 _write(disk, image)
                 return
-            # Old bytes are saved before they are overwritten, so that undo can take the crash back.
+            # Old bytes are saved before they are overwritten, so that undo can restore them.
             saving = SavingStorage(disk, backup, "crash")
             try:
                 _write(saving, image)
             except BaseException:
-                # The marker stays, and the next command takes the half-made crash back.
+                # The marker stays, and the next command undoes the incomplete crash.
                 saving.interrupt()
                 raise
             saving.finish({})
@@ -205,14 +205,14 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
 
 
 def _write(storage: Storage, image: MemoryStorage) -> None:
-    """Make a directory hold the files of an image: those that differ are written, those that are gone removed."""
+    """Make a directory equal to an image: write the files that differ, and remove the others."""
     wanted = image.contents()
     present = crash_drill.files_of(storage)
-    # Files that the crash never made must not be there: recovery would read them.
+    # Remove files that did not exist at the crash, because recovery would read them.
     for path in sorted(present.keys() - wanted.keys()):
         storage.remove(path)
     for path, data in sorted(wanted.items()):
-        # Lock files are held by this very process.
+        # This process itself holds the lock files.
         if present.get(path) == data or path.endswith(".lck"):
             continue
         file = storage.open_rw(path, create=True)
@@ -222,6 +222,6 @@ def _write(storage: Storage, image: MemoryStorage) -> None:
             file.sync()
         finally:
             file.close()
-    # Names too must be durable: a file that comes and goes is part of the crash.
+    # Directory entries must be durable too: created and removed files are part of the crash.
     for directory in ("log", "seg0", ""):
         storage.sync_directory(directory)

@@ -38,7 +38,7 @@ class RecoveryCrash(NamedTuple):
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:
-    """One line: a verdict in front for a case."""
+    """Lines of text for a row; the line of a case begins with a verdict."""
     shown = {name: to_text(kind, value, style) for name, kind, value in row}
     if rec == "case":
         verdict = "ok    " if shown["passed"] == "yes" else "FAILED"

@@ -1,4 +1,4 @@
-"""Where and on what ``jetool crash`` works: places by name, and copies of environments."""
+"""Crash points by name, and copies of environments, for ``jetool crash``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _PIECE: Final = 1 << 20
 
 
 def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
-    """The crash point that ``--at`` names.
+    """The crash point given by ``--at``.
 
     Arguments:
         points: every entry of the log.
         place: ``0xFILE/0xOFFSET``, ``end``, ``entry:N``, ``type:NAME[:n]`` or ``step:NAME[:n]``; without n the last.
 
     Raises:
-        UsageError: it names no place. NotFoundError: the log has no such entry.
+        UsageError: the text is not a place. NotFoundError: the log has no such entry.
     """
     if not points:
         raise NotFoundError("the log holds no entry")
@@ -64,7 +64,7 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
 
 
 def case_count(matrix: str) -> int | None:
-    """How many cases ``--matrix`` asks for; None for all of them. UsageError when it names no number."""
+    """The number of cases for ``--matrix``; None for all of them. UsageError if it is not a number."""
     if matrix == "all":
         return None
     if not matrix.isdigit() or int(matrix) == 0:
@@ -87,7 +87,7 @@ def copy_environment(storage: Storage, files: LogFiles, target: str) -> DiskStor
     """Copy log files and ``je.properties`` into a new directory, durably.
 
     Raises:
-        RefusedError: the directory holds something.
+        RefusedError: the directory is not empty.
     """
     copy = DiskStorage(target)
     if copy.stat() is not None and copy.names():
@@ -95,9 +95,9 @@ def copy_environment(storage: Storage, files: LogFiles, target: str) -> DiskStor
             "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
         )
     Path(target).mkdir(parents=True, exist_ok=True)
-    # With the marker: without it JE would open a copy of what it refuses to open.
+    # Copy the restore marker too: without it JE would open the copy although it refuses the original.
     paths = [file.path for file in files.with_marker()]
-    # It may set the size of files, and recovery of the copy must do as that of the original.
+    # The properties may set the file size, and the copy must recover like the original.
     if storage.stat(PROPERTIES_FILE) is not None:
         paths.append(PROPERTIES_FILE)
     for path in paths:
@@ -116,7 +116,7 @@ def _copy_file(source: Storage, target: Storage, path: str) -> None:
         while piece := old.read(offset, _PIECE):
             new.write(offset, piece)
             offset += len(piece)
-        # The copy stands for a disk after a crash; it must not lose more in one of its own.
+        # Sync the copy: it represents a disk after a crash, and a real crash must not change it.
         new.sync()
     finally:
         old.close()

@@ -49,11 +49,11 @@ class CrashSummary(NamedTuple):
 
 
 def text_line(rec: str, row: Row, style: Style) -> str:
-    """One line: a verdict in front for a case."""
+    """Lines of text for a row; the line of a case begins with a verdict."""
     shown = {name: to_text(kind, value, style) for name, kind, value in row}
     if rec == "case":
         verdict = "ok    " if shown["passed"] == "yes" else "FAILED"
-        # The records of a crash that was not compared were not counted.
+        # Without a comparison, the records were not counted.
         number = next(value for name, _, value in row if name == "records")
         records = "- records" if number is None else plural(number, "record")
         problem = "" if shown["problem"] == "-" else f"  {shown['problem']}"

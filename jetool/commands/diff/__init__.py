@@ -1,1 +1,1 @@
-"""``jetool diff``: streams of two nodes, or records of two environments, or of two points of one."""
+"""``jetool diff``: comparing the streams of two nodes, or the records of two environments or of two points of one."""

@@ -1,4 +1,4 @@
-"""``jetool diff``: two nodes of a group, two environments, or two points of one side by side."""
+"""``jetool diff``: compare two nodes of a group, two environments, or two points of one environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from jetool.frame.param_types.places import Address
 
 @record("difference")
 class FirstDifference(NamedTuple):
-    """The first VLSN at which the nodes are not the same."""
+    """The first VLSN at which the nodes differ."""
 
     vlsn: Annotated[Vlsn, "the VLSN"]
     what: Annotated[Text, "the part of the entry that differs, or the node that lacks it"]
@@ -45,7 +45,7 @@ class FirstDifference(NamedTuple):
 
 @record("diff")
 class StreamComparison(NamedTuple):
-    """Two nodes of a group side by side."""
+    """A comparison of two nodes of a group."""
 
     environment: Annotated[Text, "the first node"]
     other: Annotated[Text, "the second node"]
@@ -78,22 +78,26 @@ class StreamComparison(NamedTuple):
         ("What has changed since the last checkpoint", "jetool diff /data/env --from ckpt"),
     ),
     exits={
-        exits.DONE: "the two are the same",
-        exits.FINDINGS: "they differ, or damage was met",
-        exits.REFUSED: "a restore marker stands in the environment: it must not be opened; or the two are nodes of "
-        "different replication groups",
-        exits.NOT_FOUND: "no environment, or none yet at the point of --from",
+        exits.DONE: "the two are equal",
+        exits.FINDINGS: "they differ, or damage was found",
+        exits.REFUSED: (
+            "the environment has a restore marker and must not be opened; or the two are nodes of different "
+            "replication groups"
+        ),
+        exits.NOT_FOUND: "no environment, or none existed yet at the point of --from",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "damage where recovery has to read, or a file that cannot be read",
+        exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
     },
 )
 @environment
 @click.argument(
-    "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other one; left out with --from."
+    "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other environment; omit it with --from."
 )
-@click.option("--records", is_flag=True, help="Compare records of nodes of a group, not streams.")
-@click.option("--from", "first", type=params.LSN, help="Compare with the same environment, its log ending before LSN.")
-@click.option("--to", "last", type=params.LSN, help="With --from: where the later log ends.  [default: where it does]")
+@click.option("--records", is_flag=True, help="For nodes of a group: compare records instead of streams.")
+@click.option(
+    "--from", "first", type=params.LSN, help="Compare with the same environment as if its log ended before LSN."
+)
+@click.option("--to", "last", type=params.LSN, help="With --from: end of the later log.  [default: the end of the log]")
 @click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
 @as_of_option
 @decode_option
@@ -133,13 +137,13 @@ def diff(
             hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
         )
     if first is not None:
-        # ``end`` is the last entry, and a log that ends before it would lack that one.
+        # ``end`` names the last entry, but a log that ends before that LSN would lack it.
         later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
         return print_record_diff(run, at_point(run, env, first), later, limit, decode)
     assert env2 is not None
     if not records:
         one, other = StreamNode(run, env), StreamNode(run, env2)
-        # Streams tell more than records, but both sides need one.
+        # Comparing streams gives more than comparing records, but both sides need a stream.
         if one.is_replicated and other.is_replicated:
             if decode is not None:
                 raise UsageError("--decode is for records", hint="add --records")
@@ -154,7 +158,7 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
     same = (
         compared.relation in (IDENTICAL, IN_STEP)
         and found.difference is None
-        # In step is not the same: one of them may have work in flight.
+        # Nodes in step need not be equal: one of them may have uncommitted entries.
         and one.facts.last == other.facts.last
     )
     if found.gaps:

@@ -1,8 +1,8 @@
-"""Comparing records for ``jetool diff``: of two environments, or of two points of one.
+"""Comparing records of two environments, or of two points of one environment, for ``jetool diff``.
 
-A point of a log is looked at as recovery would find it after a crash there: the log ends before the entry at that LSN,
-on a view of the files; nothing is changed. Bits that were set later in earlier entries, when a rollback made them
-invisible, are as they are now.
+A point of a log is treated like a crash there: on a view of the files the log ends before the entry at that LSN, and
+recovery runs on it. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries stay set in the
+view.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ComparedEnvironment(NamedTuple):
     """One of the two.
 
     Attributes:
-        end_lsn: where its log is taken to end; NULL_LSN for where it does.
-        unseen: the part of its log that was not read; None when all was read, up to that end.
+        end_lsn: the assumed end of its log; NULL_LSN for the real end.
+        unseen: the part of its log that was not read; None if everything up to that end was read.
     """
 
     env: str
@@ -45,27 +45,28 @@ class ComparedEnvironment(NamedTuple):
 
 
 def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment:
-    """An environment as it is, or was at a point; errors as ``open_to_read``."""
+    """Open an environment in its current state or as of a point; errors as ``open_to_read``."""
     opened = open_to_read(run, env, as_of)
     end_lsn = NULL_LSN if as_of is None else opened.end_lsn
     return ComparedEnvironment(env, opened.engine.storage, opened, end_lsn, opened.unseen)
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
-    """An environment as it was when its log ended before a place.
+    """The environment as of a place: its log ends before it.
 
     Raises:
-        NotFoundError: recovery finds no environment there. UsageError: there was no log yet. Others as ``resolve``.
+        NotFoundError: there was no environment yet at that place. UsageError: the log begins later. Others as
+            ``resolve``.
     """
     disk = DiskStorage(env)
     files = list_log_files(disk)
     lsn = resolve(place, disk, files)
     view = OverlayStorage(disk)
-    # On the view only: recovery then finds the end of the log where a crash would have put it.
+    # Truncate the view only: recovery then finds the end of the log where a crash would have left it.
     cut_log(view, files, lsn)
     try:
         opened = Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener)
-    # Before the first checkpoint there may be no root yet; that is no damage of this log.
+    # Before the first checkpoint there may be no root yet; that is not damage.
     except DamageError as error:
         raise NotFoundError(
             "recovery finds no environment in the log before this place",
@@ -84,7 +85,7 @@ def print_record_diff(
 
     Arguments:
         most: differing records to print.
-        decode: the decoder of both; None for none.
+        decode: the decoder for both; None for no decoding.
     """
     files, other_files = list_log_files(one.storage), list_log_files(other.storage)
     log = common_log(one.storage, files, other.storage, other_files, run.listener)

@@ -1,4 +1,4 @@
-"""What ``jetool diff`` prints of records: two environments, or two points of one."""
+"""Output records of ``jetool diff`` for comparing records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jetool.frame.decode_option import DecodedFields, decoded
 
 @record("log")
 class CommonLogPart(NamedTuple):
-    """What the logs have in common, byte for byte."""
+    """The common part of the logs, byte for byte."""
 
     relation: Annotated[Text, "unrelated: not two copies of one environment", Choices(RELATIONS)]
     first_difference: Annotated[Lsn, "the first entry that is not the same in both, or that only one has"]
@@ -37,7 +37,7 @@ class ComparedDatabase(NamedTuple):
 
 @record("difference")
 class DifferentRecord(NamedTuple):
-    """A record that is not the same."""
+    """A record that differs."""
 
     db: Annotated[Text, "its database"]
     what: Annotated[Text, "how it differs", Choices((CHANGED, ONLY_FIRST, ONLY_SECOND))]
@@ -52,7 +52,7 @@ class DifferentRecord(NamedTuple):
 
 @record("record_diff")
 class RecordComparison(NamedTuple):
-    """The records of two environments, or of two points of one, side by side."""
+    """A comparison of the records of two environments, or of two points of one."""
 
     environment: Annotated[Text, "the first environment"]
     other: Annotated[Text, "the second; with --from the same one"]
@@ -78,9 +78,9 @@ def record_comparison(
 
     Arguments:
         envs: both directories.
-        ends: where the logs were taken to end; NULL_LSN for where they do.
-        unseen: the part of a log that was not read; records may be missing because of it.
-        decoding: how records are decoded; None: they are not.
+        ends: the assumed ends of the logs; NULL_LSN for the real end.
+        unseen: the part of a log that was not read, so that records may be missing.
+        decoding: how records are decoded; None for no decoding.
     """
     return RecordComparison(
         environment=envs[0],

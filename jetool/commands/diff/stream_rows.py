@@ -1,4 +1,4 @@
-"""Two nodes of a group side by side: sync points, what a node has beyond the other, what syncup would do."""
+"""Output records of ``jetool diff`` for two nodes of a group: sync points, extra entries, and what syncup would do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CommonMatchpoint(NamedTuple):
 
 @record()
 class StreamSurplus(NamedTuple):
-    """What a node has after the matchpoint."""
+    """The entries of a node after the matchpoint."""
 
     first: Annotated[Vlsn, "first VLSN after the matchpoint; null for none"]
     last: Annotated[Vlsn, "last VLSN"]
@@ -53,7 +53,7 @@ class StreamEndRow(NamedTuple):
 
 @record()
 class LostCommit(NamedTuple):
-    """A commit that would be given up."""
+    """A commit that would be rolled back."""
 
     vlsn: Annotated[Vlsn, "VLSN of the Commit"]
     lsn: Annotated[Lsn, "where it is"]
@@ -64,7 +64,7 @@ class LostCommit(NamedTuple):
 
 @record()
 class LostRecord(NamedTuple):
-    """A record that would be taken back."""
+    """A record that would be rolled back."""
 
     lsn: Annotated[Lsn, "where it is"]
     txn: Annotated[Int, "its transaction"]
@@ -116,7 +116,7 @@ def matchpoint_of(point: SyncPoint | None, other: SyncPoint | None) -> CommonMat
 
 
 def surplus_of(surplus: Surplus) -> StreamSurplus:
-    """What a node has after the matchpoint."""
+    """The entries of a node after the matchpoint."""
     first = surplus.earliest
     return StreamSurplus(
         first=surplus.first,
@@ -131,7 +131,7 @@ def surplus_of(surplus: Surplus) -> StreamSurplus:
 
 
 def stream_end(facts: StreamFacts) -> StreamEndRow:
-    """First and last VLSN of a node, and the landmarks."""
+    """First and last VLSN of a node, and its last sync point and transaction end."""
     points = facts.sync_points
     return StreamEndRow(
         first=facts.first,
@@ -151,14 +151,14 @@ def rejoin_prediction(
     txns: bool,
     keys: bool,
 ) -> RejoinPrediction:
-    """What a node would do.
+    """What a node would undo.
 
     Arguments:
         other: the node that it would follow.
-        found, policy: the prediction, and what it was made by.
-        records: LSN, transaction, database, key and invisibility of each record that would be taken back.
-        commits: those that would be given up.
-        txns, keys: list commits, list records.
+        found, policy: the prediction, and the policy that it is based on.
+        records: LSN, transaction, database, key and invisibility of each record that would be rolled back.
+        commits: the commits that would be rolled back.
+        txns, keys: whether to list commits and records.
     """
     decision, match, surplus = found.decision, found.matchpoint, found.surplus
     first = surplus.earliest

@@ -1,1 +1,3 @@
-"""``jetool dump-log``: selection, rendering in one process or in several, and its text, rows and XML."""
+"""``jetool dump-log``: selection of entries, rendering in one or several processes, and the formats text,
+rows and XML.
+"""

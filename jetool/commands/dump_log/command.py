@@ -1,4 +1,4 @@
-"""``jetool dump-log``: the log, entry by entry; its options, and the selection that they mean for a JE environment."""
+"""``jetool dump-log``: print the log entry by entry; its options, and the selection from them for a JE environment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROVISIONAL: Final = {state.value.replace("_", "-"): state for state in Provisi
 
 
 def filters(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose entries."""
+    """The options that select entries."""
     options = (
         click.option(
             "--from",
@@ -41,14 +41,22 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
             type=params.PLACE,
             help="The first entry: an LSN (or the next entry after it), an instant, ckpt, first-active.",
         ),
-        click.option("--to", "last", type=params.PLACE, help="The last entry, itself included."),
+        click.option("--to", "last", type=params.PLACE, help="The last entry, inclusive."),
         click.option("--vlsn", "vlsns", type=params.VLSNS, help="VLSNs A..B."),
         click.option(
             "--file", "numbers", type=params.FILES, multiple=True, help="Log file: 0x1f, 0000001f.jdb, log31.dat."
         ),
-        click.option("--since", type=params.TIME, help="Entries since TIME (that of commits and checkpoints)."),
+        click.option(
+            "--since", type=params.TIME, help="Only entries since TIME, by the times of commits and checkpoints."
+        ),
         click.option("--until", type=params.TIME, help="Entries until TIME."),
-        click.option("--type", "types", type=addresses.TYPES, multiple=True, help="Type or group; list prints them."),
+        click.option(
+            "--type",
+            "types",
+            type=addresses.TYPES,
+            multiple=True,
+            help="Entry type or group of types; list prints all of them.",
+        ),
         click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
         click.option(
             "--db",
@@ -56,26 +64,32 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             type=params.DATABASE,
             metavar="NAME|ID",
-            help="Database. A number that is the name of one is a name; id:7 is an id.",
+            help="Database. A number is a name if a database has it as its name, else an id; id:7 is always an id.",
         ),
         click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
-        click.option("--key-prefix", "prefixes", type=params.KEY, multiple=True, help="How the key of an LN begins."),
+        click.option(
+            "--key-prefix", "prefixes", type=params.KEY, multiple=True, help="Only LNs whose key begins with this."
+        ),
         click.option("--node", "nodes", type=int, multiple=True, metavar="ID", help="Node id of an IN or BIN."),
         click.option("--container", "containers", type=int, multiple=True, metavar="N", help="Derby: container."),
         click.option("--page", "pages", type=int, multiple=True, metavar="N", help="Derby: page."),
         click.option("--provisional", type=click.Choice(list(_PROVISIONAL)), multiple=True, help="Provisional state."),
         click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
         click.option("--invisible", is_flag=True, help="Only entries that replication made invisible."),
-        click.option("--rolled-back", is_flag=True, help="Only entries that a rollback undid, invisible yet or not."),
+        click.option(
+            "--rolled-back",
+            is_flag=True,
+            help="Only entries that a rollback undid, whether or not they are already marked invisible.",
+        ),
     )
-    # Decorators apply from the inside out; reversed, the help keeps this order.
+    # Decorators apply from the inside out; reversing them keeps this order in the help.
     for option in reversed(options):
         function = option(function)
     return function
 
 
 def refuse_derby(options: dict[str, Any]) -> None:
-    """UsageError for options of ``dump-log`` that mean nothing for a JE environment; the message names all of them."""
+    """The UsageError for all given options of ``dump-log`` that have no meaning for a JE environment."""
     wrong = [shown for name, shown in _ONLY_DERBY.items() if options[name]]
     if options["stats"] == "container":
         wrong.append("--stats=container")
@@ -86,11 +100,11 @@ def refuse_derby(options: dict[str, Any]) -> None:
 
 
 def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> Selection:
-    """What the options select in a JE environment."""
+    """The selection that the options define for a JE environment."""
     first, last = options["first"], options["last"]
     vlsns = options["vlsns"]
     return Selection(
-        # -1 is NULL_LSN: no limit.
+        # -1 is NULL_LSN, which means no limit.
         from_lsn=addresses.resolve(first, storage, files) if first else -1,
         to_lsn=addresses.resolve(last, storage, files) if last else -1,
         files=frozenset(file.number for file in options["numbers"]),
@@ -131,9 +145,9 @@ def _outputs() -> Outputs:
         ("Derby: what a transaction did from a record on", "jetool dump-log /data/db --txn 194 --from 1,40674 --data"),
     ),
     exits={
-        exits.DONE: "all was read; a torn tail that holds no commit is no damage",
-        exits.FINDINGS: "all was read; damage was met and stepped over",
-        exits.NOT_FOUND: "no environment, no entry at an LSN, no database of a name, no such log file",
+        exits.DONE: "everything was read; a torn tail without a commit is not damage",
+        exits.FINDINGS: "everything was read; damage was found and skipped",
+        exits.NOT_FOUND: "no environment, no entry at an LSN, no such database or log file",
         exits.UNSUPPORTED: "a log version or release that this program does not read, no log at all, encrypted",
         exits.INCOMPLETE: "stopped early: --stop-on-error, or a file that cannot be read",
     },
@@ -143,7 +157,7 @@ def _outputs() -> Outputs:
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N entries.")
 @click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N entries.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
-@click.option("--follow", is_flag=True, help="Go on with entries that are appended, until interrupted.")
+@click.option("--follow", is_flag=True, help="Keep printing entries as they are appended, until interrupted.")
 @click.option(
     "--nodes",
     "detail",
@@ -161,9 +175,9 @@ def _outputs() -> Outputs:
     flag_value="type",
     help="Count instead of printing.",
 )
-@click.option("--keep-going/--stop-on-error", default=True, help="Step over damage, or stop at it (exit 7).")
+@click.option("--keep-going/--stop-on-error", default=True, help="Skip damage, or stop at it (exit 7).")
 def dump_log(run: Run, env: str, **options: Any) -> int:
-    """Print the log of an environment, entry by entry, past damage too.
+    """Print the log of an environment entry by entry, continuing after damage.
 
     Filters of different kinds are ANDed, values of one kind (repeat the option) are ORed. One line per entry: LSN, type
     and version, provisional state, VLSN, transaction, database, item size, and what the body holds. --format xml gives
@@ -181,7 +195,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     """
     storage = DiskStorage(env)
     refuse_derby(options)
-    # ``--type list`` asks for the types, and not for a log.
+    # ``--type list`` prints the types and reads no log.
     if any(not types.words for types in options["types"]):
         run.out.text(addresses.types_text())
         return exits.DONE
@@ -212,7 +226,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
 
 
 def _synchronised(run: Run, selection: Selection, storage: Storage, files: LogFiles) -> Selection:
-    """A selection that begins and ends where an entry or damage begins; says where, when another place was named."""
+    """Move the ends of a selection to the beginnings of entries or damage; prints a notice if an end moved."""
     log, low, high = scan_log(storage, files, marker=True), selection.from_lsn, selection.to_lsn
     moved = replace(
         selection,
@@ -232,7 +246,7 @@ def _synchronised(run: Run, selection: Selection, storage: Storage, files: LogFi
 
 
 def _explainer(run: Run, storage: Storage, files: LogFiles, options: dict[str, Any]) -> Explainer | None:
-    """What says why; recovery runs in memory for it."""
+    """The explainer for ``--explain``, which runs recovery in memory."""
     if not options["explain"]:
         return None
     from engine.inspect.explain import Explainer

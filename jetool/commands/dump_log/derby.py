@@ -1,7 +1,7 @@
 """``dump-log`` on a Derby database.
 
-The end of the log is looked for first, as recovery would do it, so that each record is known to lie before it
-or after it. Then the whole log is walked, past damage.
+First the end of the log is found in the same way as by recovery, so that each record is known to be before or after it.
+Then the whole log is read, continuing after damage.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def dump_database(run: Run, storage: Storage, options: dict[str, Any]) -> int:
         The exit code.
 
     Raises:
-        UsageError: options that mean nothing here, or exclude each other.
+        UsageError: options without a meaning for Derby, or options that exclude each other.
         UnsupportedError: encrypted, or of an unknown release.
         DamageError: with ``--stop-on-error``, at the first damage.
     """
@@ -76,7 +76,7 @@ class _Dump:
         self._log = DerbyLogFiles(database)
         self._ends = find_ends(self._log, controls)
         self._selection = selection(database, self._log, options, self._ends)
-        # 0 when the end is not known: then no record counts as after it.
+        # 0 if the end is not known; then no record counts as after the end.
         self._append = self._ends.end.append if self._ends.end else 0
         self._total = sum(self._log.size(number) for number in self._numbers())
         self._entries = self._bad = self._skipped = self._after_end = 0
@@ -120,7 +120,7 @@ class _Dump:
             batch.append(self._row(item))
             stop = isinstance(item, DerbyDamage) and not self._options["keep_going"]
             if stop or len(batch) >= _BATCH:
-                # What was read before the damage is printed before the run stops for it.
+                # Records before the damage are printed before the run stops.
                 stream.write(stream.encoder.rows(batch))
                 batch = []
             if stop and isinstance(item, DerbyDamage):
@@ -149,10 +149,10 @@ class _Dump:
         return bool(self._append) and one.instant >= self._append
 
     def _items(self) -> Iterable[Item]:
-        """What is asked for, in the order in which it is printed."""
+        """The requested items in the order of printing."""
         tail, limit = self._options["tail"], self._options["limit"]
         if tail:
-            # The newest records are found from the back, so only the last files are read.
+            # Reading backward finds the newest records in the last files.
             last = deque(_first(self._backward(), tail))
             return last if self._options["reverse"] else reversed(last)
         items = self._backward() if self._options["reverse"] else self._forward()
@@ -168,16 +168,16 @@ class _Dump:
             yield item
 
     def _backward(self) -> Iterator[Item]:
-        """Newest first; the records of one file are held at a time."""
+        """Newest first; holds the records of one file at a time."""
         numbers = self._numbers()
         for done, number in enumerate(reversed(numbers)):
             self._run.listener.step("dump", done, len(numbers))
-            # Damage can only be stepped over forwards.
+            # Damage can only be skipped while reading forward.
             found = walk(self._log, self._selection._replace(files=frozenset((number,))))
             yield from reversed(list(heard(found, self._run.listener, "read")))
 
     def _numbers(self) -> list[int]:
-        """The log files that are looked at."""
+        """The log files to read."""
         return [number for number in self._log.numbers() if _wants_file(self._selection, number)]
 
     def _stopped(self, damage: DerbyDamage) -> DamageError:
@@ -193,15 +193,15 @@ class _Dump:
         warn_of_ends(self._run, self._database, self._log, self._ends)
         if not self._bad and not self._after_end:
             return exits.DONE
-        # A torn tail is what every crash leaves and no finding; only the check of the log tells them apart.
+        # Every crash leaves a torn tail, which is not a finding; only the check of the log can tell it from damage.
         return exits.FINDINGS if is_harmful(self._log, self._controls) else exits.DONE
 
 
 def _first(items: Iterator[Item], count: int) -> Iterator[Item]:
-    """Items up to a number of records, with the damage among them."""
+    """The first items up to a number of records, including damage between them."""
     for item in items:
         yield item
-        # Damage is printed and not counted: a limit is about records.
+        # A limit counts records; damage is printed but not counted.
         count -= isinstance(item, Record)
         if count <= 0:
             return

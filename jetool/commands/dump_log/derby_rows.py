@@ -1,7 +1,7 @@
-"""Records of a Derby log as rows for JSON, NDJSON and CSV: what every record has, then the fields of its operation.
+"""Records of a Derby log as rows for JSON, NDJSON and CSV: common fields first, then the fields of the operation.
 
-Fields that an operation does not have are left out. Rows in the data of a record are printed when asked for; the size
-of the data is always there.
+Fields that an operation does not have are left out. The data of a record is printed on request; its size is always
+printed.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ ENTRY: Final = Shape("entry", "One record of a Derby log.", shape_of(RecordHeade
 
 @record("bad")
 class BadPlace(NamedTuple):
-    """A place that holds no record, or (skipped 0) a group or file header that does not match."""
+    """A place without a valid record, or (skipped 0) a group or file header that does not match."""
 
     instant: Annotated[Instant, "where it begins"]
     file: Annotated[Int, "number of the log file"]
@@ -142,8 +142,8 @@ def entry_row(
         one: the record.
         after_end: whether it lies after the end of the log.
         checksum_ok: for checksum records, whether the group matches.
-        data: whether rows are shown.
-        explained: what recovery does with it, when that is to be shown.
+        data: whether rows are printed.
+        explained: what recovery does with the record, if that is to be printed.
     """
     operation = one.operation
     header = RecordHeader(
@@ -153,7 +153,7 @@ def entry_row(
         operation=registry.type_of(operation).name,
         group=_flags(one.group),
         transaction=one.transaction,
-        # 0 is no instant: a log file begins with a header.
+        # 0 is not a valid instant, because a log file begins with a header.
         undo_instant=one.undo_instant or instant.NONE,
         container=getattr(operation, "container", None),
         page=getattr(operation, "page", None),
@@ -168,7 +168,7 @@ def entry_row(
     if data and one.data:
         try:
             found.append(("rows", "records", [_image(part) for part in describe.images(one)]))
-        # A row that does not decode is shown as an error; the record itself is good.
+        # A row that does not decode is printed as an error, although the record itself is good.
         except FormatError as error:
             found.append(("error", "text", str(error)))
     if explained is not None:
@@ -183,7 +183,7 @@ def _flags(group: int) -> tuple[str, ...]:
 
 
 def bad_place(damage: DerbyDamage, path: str) -> BadPlace:
-    """A place that holds no record."""
+    """The output row for damage."""
     at = damage.at
     number, position = instant.file_of(at), instant.position_of(at)
     return BadPlace(
@@ -201,7 +201,7 @@ def _operation_fields(operation: registry.Operation) -> list[tuple[str, str, Any
     found = []
     kind_of = type(operation)
     for name, value in zip(operation._fields, operation, strict=True):
-        # The header of a container is logged only when the container is made.
+        # The header of a container is logged only when the container is created.
         if name in _IN_HEAD or (name == "header" and value is None):
             continue
         shown = _RENAMED.get((kind_of, name), name)
@@ -237,7 +237,7 @@ def _image(part: row.DecodedRow | row.RowField) -> Row:
         return _field(part)
     header = part.header
     found: list[tuple[str, str, Any]] = [("status", "hex", header.status), ("record_id", "int", header.record_id)]
-    # The rest of a long row lies on another page; the status says which fields follow.
+    # The rest of a long row is on another page; the status shows which fields follow.
     if header.status & row.OVERFLOW:
         found += [("overflow_page", "int", header.overflow_page), ("overflow_id", "int", header.overflow_id)]
     if header.status & row.HAS_FIRST_FIELD:
@@ -247,7 +247,7 @@ def _image(part: row.DecodedRow | row.RowField) -> Row:
 
 
 def _field(field: row.RowField) -> Row:
-    # A column that the update leaves alone is logged as a mark without data.
+    # A column that the update does not change is logged as a mark without data.
     if field.unchanged:
         return [("unchanged", "bool", True)]
     return [("status", "hex", field.status), ("data_hex", "bytes", field.data)]

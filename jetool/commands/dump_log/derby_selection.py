@@ -1,4 +1,4 @@
-"""The options of ``dump-log`` for a Derby database: which of them there are, and what they select."""
+"""The options of ``dump-log`` that apply to a Derby database, and the selection that they define."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jetool.commands.derby_log_ends import LogBounds
 from jetool.frame import kinds
 from jetool.frame.param_types.places import Address
 
-# Parameters that mean nothing here, and how the user writes them.
+# Parameters without a meaning for Derby, and their spelling on the command line.
 _ONLY_JE: Final = {
     "decode": "--decode",
     "vlsns": "--vlsn",
@@ -35,8 +35,8 @@ _DEFAULT_DETAIL: Final = "summary"
 
 
 def refuse_foreign(options: dict[str, Any], form: str) -> None:
-    """UsageError for options that mean nothing for a Derby database; the message names all of them."""
-    # All unknown names at once, not one by one.
+    """The UsageError for all given options that have no meaning for a Derby database."""
+    # Report all unknown names together.
     wrong = [shown for name, shown in _ONLY_JE.items() if options[name] not in (None, False, ())]
     if options["detail"] != _DEFAULT_DETAIL:
         wrong.append("--nodes")
@@ -55,12 +55,12 @@ def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, An
     """What the options select.
 
     Raises:
-        NotFoundError: a log file that is named does not exist; there is no checkpoint that an address could name.
+        NotFoundError: a named log file does not exist, or an address refers to a missing checkpoint.
     """
     numbers = frozenset(file.number for file in options["numbers"])
     first, last = options["first"], options["last"]
     start = resolve(database, first, ends) if first else instant.NONE
-    # A start in a file that was removed would otherwise pass unnoticed.
+    # Otherwise a start in a removed file would not be noticed.
     asked = {instant.file_of(start)} if first else set()
     for number in sorted(numbers | asked):
         if not log.exists(number):
@@ -87,7 +87,7 @@ def resolve(database: DerbyDatabase, address: Address, ends: LogBounds) -> int:
     """The instant of an address: ``ckpt`` the checkpoint record, ``first-active`` undoLWM, ``end`` the last record.
 
     Raises:
-        NotFoundError: there is no table or index of that name.
+        NotFoundError: no table or index has that name.
     """
     if address.lsn is not None:
         return address.lsn

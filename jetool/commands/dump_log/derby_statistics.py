@@ -35,7 +35,7 @@ def add(counts: Counts, by: str, one: Record) -> None:
     size = one.end - one.instant
     totals = counts.setdefault(_group(by, one), [0, 0, 0, size, size])
     totals[0] += 1
-    # Only a CLR names a record that it compensates.
+    # Only a CLR names a compensated record.
     totals[1] += one.undo_instant is not None
     totals[2] += size
     totals[3] = min(totals[3], size)
@@ -45,7 +45,7 @@ def add(counts: Counts, by: str, one: Record) -> None:
 def print_counts(run: Run, counts: Counts, summary: Any) -> None:
     """Print the groups in order, and their sum."""
     all_bytes = sum(totals[2] for totals in counts.values()) or 1
-    # Numbers by value, names by letter, records without a group last.
+    # Sort numbers by value and names alphabetically; records without a group come last.
     ordered = sorted(counts.items(), key=lambda item: (item[0] is None, isinstance(item[0], str), item[0] or 0))
     rows = [_group_of_records("-" if group is None else str(group), totals, all_bytes) for group, totals in ordered]
     if counts:

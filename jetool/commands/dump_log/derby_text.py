@@ -1,6 +1,6 @@
 """Records of a Derby log as lines of text.
 
-``INSTANT OPERATION TXN CONTAINER PAGE VERSION LENGTH UNDO detail``. The detail names what the operation holds; empty
+``INSTANT OPERATION TXN CONTAINER PAGE VERSION LENGTH UNDO detail``. The detail lists the fields of the operation; empty
 fields are left out.
 """
 
@@ -13,9 +13,9 @@ from engine.fields import Row
 from jetool.output.shape import Style, fields_of, printable, to_text
 
 _COLUMNS: Final = f"{'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
-# Columns that a terminal must have for all of them; with fewer, what a record undoes stands in the detail.
+# The terminal width for all columns; on a narrower one the undone record is printed in the detail.
 _ALL: Final = 120
-# Of an instant, there and here.
+# Widths of an instant in wide and in narrow output.
 _WIDE, _NARROW = 16, 13
 _IN_COLUMNS: Final = frozenset(
     (
@@ -34,7 +34,7 @@ _IN_COLUMNS: Final = frozenset(
     )
 )
 _QUIET: Final = (None, False, "", b"")
-# Of the flags only those say something that the columns do not say.
+# Flags that add information to the columns; the other flags are not printed.
 _TELLING: Final = frozenset(("commit", "abort", "prepared"))
 
 
@@ -59,7 +59,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     words = [flag for flag in values["group"] if flag in _TELLING]
     words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
     if values["after_end"]:
-        # First, since it changes the meaning of all that follows: Derby drops the record.
+        # This word comes first, because it changes the meaning of the rest: Derby drops the record.
         words.insert(0, "AFTER-THE-END")
     size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
     if _is_narrow(style.width):
@@ -81,7 +81,7 @@ def _bad(values: dict[str, Any], row: Row, style: Style) -> str:
 
 
 def _word(name: str, kind: str, value: Any, style: Style) -> str:
-    # Zero is kept: slot 0 and page 0 are places.
+    # Zero is printed, because slot 0 and page 0 are valid places.
     if name in _IN_COLUMNS or name == "after_end" or (kind != "int" and value in _QUIET) or value is None:
         return "" if name != "checksum_ok" or value is None else "checksum-mismatch"
     if name == "checksum_ok" or (name == "data_bytes" and not value):

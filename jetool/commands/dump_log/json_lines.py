@@ -1,7 +1,6 @@
-"""Records, Commits and Aborts as lines of JSON, without a row for each: they are most of every log.
+"""A fast path for JSON lines of records, Commits and Aborts, which make up most of a log.
 
-General twin: ``rows.entry_row`` rendered by ``jetool.output.jsonl``, which also does what is uncommon. A test holds
-both against each other.
+General twin: ``rows.entry_row`` rendered by ``jetool.output.jsonl``, the general path. A test compares both.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class EntryJsonLines:
     """Makes lines.
 
     Arguments:
-        view, style: what to show of bodies, and how.
+        view, style: which parts of bodies to print, and how.
     """
 
     __slots__ = ("_data", "_labels", "_tz")
@@ -48,7 +47,7 @@ class EntryJsonLines:
         self._labels: dict[int, str] = {}
 
     def line(self, entry: LogEntry, record: tuple[Any, ...] | None) -> str | None:
-        """An entry as one object; None: make it the general way."""
+        """An entry as one object; None: use the general path."""
         if entry.checksum_ok is not True or entry.type_number in EXTINCT_SCAN_LNS:
             return None
         if isinstance(record, LN):

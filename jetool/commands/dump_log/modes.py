@@ -1,4 +1,4 @@
-"""The ways in which ``dump-log`` goes through a log: forward, backward, the tail, following, counting."""
+"""The modes of ``dump-log``: forward, backward, tail, follow, count."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class EntryGroup(NamedTuple):
 
 
 def is_plain_text(run: Run) -> bool:
-    """Whether the command's own lines are printed; with ``--fields`` the user says what to see."""
+    """Whether the command's own text lines are printed; with ``--fields`` they are not."""
     return run.out.format == "text" and not run.out.selected
 
 
 def open_stream(run: Run, view: BodyView) -> OutputStream:
-    """The stream of entries, with the encoder that belongs to the format."""
+    """The output stream of entries, with the encoder for the format."""
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder
 
@@ -70,15 +70,15 @@ def open_stream(run: Run, view: BodyView) -> OutputStream:
 
 
 def _no_line(*_: object) -> str:
-    """Text lines are rendered by ``dump_text``; the stream only passes them on."""
+    """``dump_text`` renders text lines; the stream only passes them on."""
     raise AssertionError
 
 
 def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dict[str, Any]) -> int:
-    """Print what was asked for, and the summary.
+    """Print the requested entries and the summary.
 
     Raises:
-        UnsupportedError: not one entry of the environment can be read: it is no JE log.
+        UnsupportedError: no entry can be read, so this is not a JE log.
         UsageError: options that exclude each other.
     """
     refuse_together(options, "follow", ("tail", "reverse", "limit"))
@@ -102,7 +102,7 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
             if options["follow"]:
                 stream.flush()
             entries, bad, skipped = entries + part.entries, bad + part.bad, skipped + part.skipped_bytes
-        # Without a filter not one entry in any file: this is something else that is called .jdb.
+        # Even without a filter no file has an entry, so these .jdb files are not a JE log.
         if not entries and bad and plan.selection.is_open():
             raise _foreign(plan)
         files = sum(plan.selection.wants_file(file.number) for file in plan.files.with_marker())
@@ -119,18 +119,18 @@ def _forward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
 
 
 def _backward(plan: RenderPlan, listener: Listener) -> Iterator[Item]:
-    """Newest first, over gaps: what is missing is for ``verify`` to report."""
+    """Newest first, continuing over gaps in the files, which ``verify`` reports."""
     start, end = plan.selection.to_lsn, plan.selection.from_lsn
     told = LogProgress(listener, "dump", plan.files.with_marker(), backward=True)
     return told.along(scan_log(plan.storage, plan.files, start=start, end=end, marker=True).backward(over_gaps=True))
 
 
 def _last_items(plan: RenderPlan, count: int, listener: Listener) -> deque[Item]:
-    """The last wanted entries, with the damage among them, oldest first."""
+    """The last wanted entries, including damage between them, oldest first."""
     wanted = plan.selection.matcher() if not plan.selection.is_open() else None
     found: deque[Item] = deque()
     entries = 0
-    # From the back, so that only the last files are read however long the log is.
+    # Read backward, so that only the last files are read.
     for item in _backward(plan, listener):
         if isinstance(item, LogEntry):
             if wanted is not None and not wanted(item):
@@ -154,7 +154,7 @@ def _foreign(plan: RenderPlan) -> UnsupportedError:
 
 
 def refuse_together(options: dict[str, Any], name: str, others: Sequence[str]) -> None:
-    """Refuse an option beside others that it makes no sense with.
+    """Refuse an option together with options that exclude it.
 
     Raises:
         UsageError: both are given.

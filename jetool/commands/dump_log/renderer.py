@@ -1,12 +1,12 @@
 """The work of ``dump-log``: reading, choosing and rendering entries, in this process or in several.
 
-A ``RenderPlan`` holds everything as plain values, so that a worker process can have it. ``render_file`` does one file
-and gives bytes; the parent passes them on in the order of the files. Passes that depend on order or on a count
+A ``RenderPlan`` holds everything as plain values, so that a worker process can have it. ``render_file`` renders one
+file to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count
 (``--limit``, ``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
 
-As a line of text, an entry is ``LSN TYPE/version PROV VLSN TXN DB SIZE detail``. The detail names what the body holds;
-empty fields are left out. LNs, Commits and Aborts, which are most of every log, have a way of their own; it prints the
-same as the general one, and a test holds both against each other.
+As a line of text, an entry is ``LSN TYPE/version PROV VLSN TXN DB SIZE detail``. The detail lists the fields of the
+body; empty fields are left out. LNs, Commits and Aborts, which make up most of a log, have a fast path with the same
+output as the general one; a test compares both.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from engine.inspect.explain import EntryExplanation, Explainer
 
 _CHUNK_ENTRIES: Final = 2000
-# A file's lines are held as a whole when another process renders them.
+# A worker process holds all rendered lines of a file in memory.
 _LARGEST_SHARED_FILE: Final = 32 << 20
 
-# XML shows all that DbPrintLog does.
+# XML includes everything that DbPrintLog prints.
 _WHOLE: Final = BodyView("slots", True)
 
 _JSON_FORMS: Final = ("json", "ndjson")
@@ -73,11 +73,11 @@ class RenderPlan:
     """What to print and how.
 
     Attributes:
-        encoder: the stream's, for all formats but text and XML.
+        encoder: the encoder of the stream, for all formats except text and XML.
         form: the format.
         stop_on_error: end at the first damage.
-        explainer: says what recovery does with each entry; None when that is not to be shown.
-        whole: rows are printed with all their fields.
+        explainer: explains what recovery does with each entry; None if that is not printed.
+        whole: whether rows are printed with all fields.
     """
 
     storage: Storage
@@ -93,12 +93,12 @@ class RenderPlan:
     whole: bool = False
 
     def explained(self, item: LogEntry) -> EntryExplanation | None:
-        """What recovery does with an entry, when that is to be shown."""
+        """What recovery does with an entry; None if that is not printed."""
         return None if self.explainer is None else self.explainer.explain(item)
 
 
 class RenderedLines(NamedTuple):
-    """Lines, and what they stand for."""
+    """Rendered lines, with counts of the entries and damage in them."""
 
     chunk: bytes
     entries: int
@@ -109,7 +109,7 @@ class RenderedLines(NamedTuple):
 def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None) -> RenderedLines:
     """Render the wanted entries of one file."""
     parts = list(render(plan, file_items(plan, file, told)))
-    # JSON has commas between pieces; the stream adds those between files.
+    # JSON needs separators between chunks; the stream adds those between files.
     chunk = plan.encoder.between.join([part.chunk for part in parts if part.chunk])
     return RenderedLines(
         chunk, sum(p.entries for p in parts), sum(p.bad for p in parts), sum(p.skipped_bytes for p in parts)
@@ -117,7 +117,7 @@ def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None
 
 
 def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Item]:
-    """Wanted entries and damage of one file."""
+    """The wanted entries and the damage of one file."""
     scan = scan_file(plan.storage, file, is_last=file.number >= plan.files.end_file())
     if plan.selection.is_open():
         return scan.entries() if told is None else told.along(scan.entries())
@@ -135,10 +135,10 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
     told, own = LogProgress(listener, "dump", files), os.getpid()
 
     def work(file: LogFile) -> RenderedLines:
-        # One of two processes tells: what the other has done shows when it is handed over.
+        # Only the parent process reports bytes; a worker's progress shows when its file is done.
         return render_file(plan, file, told if os.getpid() == own else None)
 
-    # Workers run ahead: past the first damage nothing may be read.
+    # Workers read ahead, but with ``stop_on_error`` nothing after the first damage may be read.
     if jobs > 1 and len(files) > 1 and not plan.stop_on_error:
         shared = all(file.size_bytes <= _LARGEST_SHARED_FILE for file in files)
         if shared:
@@ -151,10 +151,10 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
 
 
 def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = None) -> Iterator[RenderedLines]:
-    """Render wanted entries in pieces of a few thousand; a None among the items ends a piece.
+    """Render wanted entries in chunks of a few thousand; a None among the items ends a chunk.
 
     Raises:
-        DamageError: with ``stop_on_error``, at the first damage, after what was before it.
+        DamageError: with ``stop_on_error``, at the first damage, after rendering the entries before it.
     """
     wanted = None if plan.selection.is_open() else plan.selection.matcher()
     encode = _encoder_of(plan)
@@ -162,13 +162,13 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
     left = limit
     for item in items:
         if item is None:
-            # A reader that follows must get what is there before it waits for more.
+            # With --follow, output all available entries before waiting for more.
             yield _rendered(encode, batch)
             batch = []
         elif isinstance(item, Damage):
             batch.append(item)
             if plan.stop_on_error:
-                # What stands before the damage is printed first.
+                # Entries before the damage are printed first.
                 yield _rendered(encode, batch)
                 raise _stopped(plan, item)
         elif wanted is None or wanted(item):
@@ -184,9 +184,9 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
 
 
 def harmful_damage(plan: RenderPlan) -> bool:
-    """Whether the damage of the log is more than a torn tail; asked only when some was met."""
+    """Whether the damage of the log is more than a torn tail; called only if there was damage."""
     end_file = plan.files.end_file()
-    # Without the marker file, which is not part of the log.
+    # Leave out the restore marker, which is not part of the log.
     for file in plan.files.files:
         if not plan.selection.wants_file(file.number):
             continue
@@ -214,7 +214,7 @@ def _encoder_of(plan: RenderPlan) -> Callable[[list[Item]], _Batch]:
         return partial(_encode_text, LineRenderer(plan.view, plan.style), plan)
     if plan.form == "xml":
         return partial(_encode_xml, plan)
-    # What recovery does, and what records mean, is said in further fields.
+    # Explanations and decoded records need fields that the fast path lacks.
     if plan.form in _JSON_FORMS and plan.whole and plan.explainer is None and plan.view.decoding is None:
         return partial(_encode_json, EntryJsonLines(plan.view, plan.style), plan)
     return partial(_encode_rows, plan)
@@ -285,16 +285,16 @@ def _encode_xml(plan: RenderPlan, batch: list[Item]) -> _Batch:
 
 
 def decoded(entry: LogEntry, view: BodyView) -> tuple[tuple[Any, ...] | None, str]:
-    """The record of an entry and "", or None and why it cannot be decoded."""
+    """The record of an entry and "", or None and the reason why it cannot be decoded."""
     number = entry.type_number
     try:
-        # Slots are most of a node, and most of the time to decode one.
+        # Slots make up most of a node, and of the time to decode it.
         if number in NODES and view.nodes != "slots":
             return decode_node(entry.body, entry.version, number, with_slots=False), ""
         return decode_body(number, entry.version, entry.body), ""
     except FormatError as error:
         return None, str(error)
-    # A good checksum does not prove that the body was written rightly.
+    # A matching checksum does not prove that the body is valid.
     except (IndexError, ValueError) as error:
         return None, f"the body does not fit its type: {error}"
 
@@ -312,9 +312,9 @@ def _stopped(plan: RenderPlan, damage: Damage) -> DamageError:
 
 
 HEADING: Final = f"{'LSN':<17} {'TYPE/VER':<18} {'PROV':<4} {'VLSN':>8} {'TXN':>8} {'DB':>5} {'SIZE':>6}  DETAIL"
-# Where the rest of a line goes that a terminal is too narrow for.
+# Indentation of continuation lines on narrow terminals.
 _DETAIL_INDENT: Final = 18
-# Left out of the detail when they hold nothing worth a word.
+# Values that are left out of the detail.
 _QUIET: Final = (None, False, 0, -1, "", b"", ())
 _DATA: Final = frozenset(("data", "abort_data"))
 _SHOWN_AS: Final = {
@@ -333,7 +333,7 @@ _SHOWN_AS: Final = {
     "dup_data": "data",
 }
 _SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
-# Abort data is not among them: it shows with --data only, and then lines are made the general way.
+# Abort data is not included: it is printed only with --data, which uses the general path.
 _RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
 _RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
 _NOT_PLAIN: Final = REPLICATED | INVISIBLE
@@ -343,8 +343,8 @@ class LineRenderer:
     """Renders entries and damage.
 
     Arguments:
-        view: what to show of bodies.
-        style: how keys, data and times look.
+        view: which parts of bodies to print.
+        style: formats of keys, data and times.
     """
 
     __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_style", "_view")
@@ -365,11 +365,11 @@ class LineRenderer:
             self._labels[version << 16 | flags << 8 | number] = label
         db: int | str = "-"
         txn: int | str = "-"
-        # This is the inner loop of a full dump: the two kinds of records that most logs consist of come first.
+        # This is the inner loop of a full dump, so the two most frequent kinds of records come first.
         if isinstance(record, LN):
             db = record.db_id
             txn = "-" if record.txn_id is None else record.txn_id
-            # The fast way knows neither key formats nor the content of internal trees.
+            # The fast path supports neither key formats nor the content of internal trees.
             plain = self._hex_keys and record.content is None and record.tail is None
             plain = plain and number not in EXTINCT_SCAN_LNS
             detail = _ln_detail(record) if plain else self._detail(entry, record)
@@ -384,7 +384,7 @@ class LineRenderer:
             detail = f"cannot be decoded: {error}" if error else ""
         if flags & _NOT_PLAIN:
             detail = f"{'invisible ' if entry.invisible else ''}{'replicated ' if entry.replicated else ''}{detail}"
-        # Justified one by one: half the time of format specifications.
+        # Justifying each value separately takes half the time of format specifications.
         where = f"{self._file(lsn >> 32)}{lsn & 0xFFFFFFFF:x}".ljust(17)
         shown = "       -" if vlsn == NULL_VLSN else str(vlsn).rjust(8)
         txn_shown, db_shown, size_shown = str(txn).rjust(8), str(db).rjust(5), str(size).rjust(6)
@@ -466,7 +466,7 @@ def _quoted(text: str) -> str:
 
 
 def _ln_detail(record: LN) -> str:
-    """What ``_words`` would give for an LN without rare fields, at a third of the cost."""
+    """The result of ``_words`` for an LN without rare fields, at a third of the cost."""
     flags, flags2 = record.flags, record.flags2
     if flags & _RARE_FLAGS or flags2 & _RARE_FLAGS2 or record.modification_time or record.node_id is not None:
         return _rare_ln_detail(record)
@@ -474,7 +474,7 @@ def _ln_detail(record: LN) -> str:
     last, abort = record.last_lsn, record.abort_lsn
     if last != NULL_LSN:
         text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} "
-    # Not only NULL_LSN: transient LSNs are negative as well.
+    # Transient LSNs are negative too, not only NULL_LSN.
     if abort >= 0:
         text += f"abort_lsn=0x{abort >> 32:x}/0x{abort & 0xFFFFFFFF:x} "
     if flags & ABORT_KNOWN_DELETED:

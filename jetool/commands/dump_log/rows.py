@@ -1,7 +1,8 @@
-"""Log entries as rows for JSON, NDJSON and CSV: the header, then what ``engine.format.describe`` says of the body.
+"""Log entries as rows for JSON, NDJSON and CSV: the header, then the fields of the body from
+``engine.format.describe``.
 
-Byte arrays are printed in hex under ``<name>_hex``. The data of a record is left out unless asked for; its size is
-always there. Fields that an entry does not have are left out, apart from ``db`` and ``txn``.
+Byte arrays are printed in hex under ``<name>_hex``. The data of a record is printed only on request; its size is always
+printed. Fields that an entry does not have are left out, apart from ``db`` and ``txn``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BodyView(NamedTuple):
-    """What to show of bodies.
+    """Which parts of bodies to print.
 
     Attributes:
         nodes: ``none``, ``summary`` or ``slots``.
@@ -40,7 +41,7 @@ class BodyView(NamedTuple):
 
 @record("entry")
 class EntryRow(NamedTuple):
-    """What is in the header of each entry, and what most bodies have."""
+    """Header fields of an entry, and fields that most bodies have."""
 
     lsn: Annotated[Lsn, "where the entry begins"]
     file: Annotated[Int, "number of the file"]
@@ -184,7 +185,7 @@ _BODY = _optional(
     """.replace("CkptEnd\n", "CkptEnd: last id given out\n")
 )
 
-# Slots have names of their own; other nested records are what the engine's shapes say.
+# Slots have their own field names; other nested records use the engine's shapes.
 _SLOT: Final = _optional(
     """
     key_hex bytes key, with the node's prefix
@@ -222,13 +223,13 @@ _NESTED["dup_count_ref"] = _nested(node.DUP_COUNT_REF)
 _BODY = tuple(field._replace(fields=_NESTED.get(field.name, ())) for field in _BODY)
 
 ENTRY: Final = Shape("entry", "One entry of the log.", shape_of(EntryRow).fields + _BODY)
-# With --data --decode; the fields are those of LNs.
+# The shape with --data --decode; decoded fields occur for LNs.
 DECODED_ENTRY: Final = ENTRY._replace(fields=(*ENTRY.fields, *shape_of(DecodedFields).fields))
 
 
 @record("bad")
 class BadStretch(NamedTuple):
-    """A stretch of a file that holds no readable entry, or (length 0) a broken link between two entries."""
+    """A stretch of a file without a readable entry, or (length 0) a broken link between two entries."""
 
     lsn: Annotated[Lsn, "where it begins"]
     path: Annotated[Text, "the damaged file"]
@@ -264,8 +265,8 @@ def entry_row(
 
     Arguments:
         entry: the entry.
-        record: its decoded body, None when it cannot be decoded or is not to be shown.
-        error: why it cannot be decoded, or "".
+        record: its decoded body; None if it cannot be decoded or is not printed.
+        error: the reason why it cannot be decoded, or "".
         view: what to show.
         explained: what recovery does with it, when that is to be shown.
     """
@@ -275,7 +276,7 @@ def entry_row(
         body = describe(record, delta=entry.type_number == DELTA_TYPE)
         if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
             body += describe_scan(record)
-    # They have columns of their own in every row, so they are not repeated with the body.
+    # db and txn have their own columns in every row, so they are not repeated with the body.
     known = {field.name: field.value for field in body if field.name in ("db", "txn")}
     header = EntryRow(
         lsn=lsn,
@@ -311,18 +312,18 @@ def entry_row(
 
 
 def meaning_of(record: LN, decoding: DecodingPlan) -> list[FieldValue]:
-    """What a record means to its application; nothing for JE's own."""
+    """The decoded form of a record; empty for records of internal databases."""
     found = decoding.logged(record.db_id, record.key, record.data)
     return [] if found is None else [FieldValue(*field) for field in row_of(decoded(found))]
 
 
 def _named(field: FieldValue) -> FieldValue:
-    # The name says what JSON cannot: that the text is hex.
+    # The suffix of the name marks the text as hex, which JSON cannot express.
     if field.kind == "bytes":
         return FieldValue(f"{field.name}_hex", "bytes", field.value)
     if field.name == "slot_list" and isinstance(field.value, tuple):
         return FieldValue("slot_list", "records", [[_named(part) for part in describe(slot)] for slot in field.value])
-    # DupCountLN has a number of this name; one name must have one type in a schema.
+    # DupCountLN has a number with this name, and a name must have a single type in a schema.
     if field.name == "dup_count" and field.kind == "record":
         return FieldValue("dup_count_ref", "record", field.value)
     return field

@@ -1,4 +1,5 @@
-"""The encoder of ``dump-log --format xml``. Its rows carry entries and damage themselves; ``dump_xml`` makes the lines.
+"""The encoder of ``dump-log --format xml``. Its rows contain the entry or damage objects; ``dump_xml`` renders the
+lines.
 
 A row is ``[("item", "item", LogEntry or Damage), ("record", "record", the decoded body or None)]``.
 """

@@ -1,4 +1,4 @@
-"""``dump-log --format xml``: what DbPrintLog of JE 18.3.20 prints of every entry, but well-formed (R-UTIL-12).
+"""``dump-log --format xml``: the output of DbPrintLog of JE 18.3.20, but well-formed (R-UTIL-12).
 
 One line for each entry, in UTF-8, between ``PROLOGUE`` and ``EPILOGUE``::
 
@@ -7,16 +7,17 @@ One line for each entry, in UTF-8, between ``PROLOGUE`` and ``EPILOGUE``::
     <bad lsn="0x5/0x82c" file="00000005.jdb" length="66" reason="checksum" .../>
     </DbPrintLog>
 
-Where JE's own output is not XML, or not of the entry, this one differs:
+The output differs where JE's output is not XML, or does not belong to the entry:
 
-* ``vlsn="17"`` is an attribute, without thousands separators; JE puts a start tag of its own into that of the entry.
+* ``vlsn="17"`` is an attribute, without thousands separators; JE puts a start tag inside the start tag of the entry.
 * Matchpoint, RollbackStart and RollbackEnd are elements with attributes; JE prints unquoted text.
-* Texts are escaped. Characters that XML does not have, and bytes that are no UTF-8, show as backslash and hex digits.
-* The configuration and the replaced database of a NameLN are printed where the entry holds them; JE prints those of an
-  earlier entry when it has none (je-log-format.md 19).
-* Damage is a ``bad`` element; JE stops. What versions after 17 add is printed in the same style.
+* Texts are escaped. Characters that XML forbids, and bytes that are not UTF-8, are printed as a backslash and hex
+  digits.
+* The configuration and the replaced database of a NameLN are printed only if the entry holds them; otherwise JE prints
+  those of an earlier entry (je-log-format.md 19).
+* Damage is a ``bad`` element; JE stops. Fields that versions after 17 add are printed in the same style.
 
-Keys and data are decimal bytes, each with a blank after it; times are UTC.
+Keys and data are decimal bytes, each followed by a blank; times are UTC.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def entry_line(entry: LogEntry, record: Record | None) -> str:
     """An entry as one line, without the line end.
 
     Arguments:
-        entry: its header is printed from it.
-        record: its decoded body; None when that does not fit its type, which is then said inside of the element.
+        entry: the entry with its header.
+        record: its decoded body; None if the body does not fit its type, which the element then states.
     """
     body = '<bad reason="the body does not fit the type"/>' if record is None else _body(entry, record)
     return f"<entry {_header(entry)}>{body}</entry>"
@@ -100,7 +101,7 @@ def _ckpt_end(end: checkpoint.CkptEnd) -> str:
     root_exists = end.flags & checkpoint.HAS_ROOT
     root = f"<root>{db_lsn(end.root_lsn)}</root>" if root_exists else ""
     scans = f' completedScanIds="{" ".join(map(str, end.completed_scan_ids))}"' if end.completed_scan_ids else ""
-    # The fields stand side by side in the record, in the order of JE's attributes.
+    # These fields are adjacent in the record, in the order of JE's attributes.
     ids: tuple[object, ...] = tuple(end)[_CKPT_END_IDS]
     return (
         f'<CkptEnd invoker="{escape(end.invoker)}" time="{time_text(end.time)}" {attributes(_ID_NAMES, ids)} '
@@ -121,7 +122,7 @@ def _txn_end(entry: LogEntry, end: txn_end.TxnEnd) -> str:
 
 def _prepare(prepare: txn_end.Prepare) -> str:
     gtrid, bqual = (
-        # Java prints the word for a part that is not there.
+        # Java prints "null" for a missing part.
         "null" if part is None else escape(part.decode("utf-8", "surrogateescape"))
         for part in (prepare.gtrid, prepare.bqual)
     )

@@ -61,9 +61,9 @@ def _entries(entry: LogEntry, node: NodeRecord) -> str:
 
 
 def _base_file(node: NodeRecord) -> int | None:
-    """The lowest file number of the slots, where JE keeps their LSNs in the compact form; -1 when there are none.
+    """The lowest file number of the slots, if JE keeps their LSNs in the compact form; -1 if there are none.
 
-    A node that is stored in the long form is kept in the compact one again as soon as it can be.
+    JE keeps a node that is stored in the long form in the compact form again as soon as possible.
     """
     if node.base_file is not None:
         return node.base_file
@@ -97,7 +97,7 @@ def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot
         if slot.vlsn is not None and slot.vlsn != NULL_VLSN:
             text += f' vlsn="{slot.vlsn}"'
         if slot.expiration:
-            # Stored from 1 on, since 0 says that the record does not expire.
+            # Stored plus 1, since 0 means that the record does not expire.
             value = node.expiration_base + slot.expiration - 1
             text += f' expires="{expires(-value if hours else value)}"'
         data = element("data", slot.data or b"") if embedded else ""
@@ -107,7 +107,7 @@ def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot
 
 
 def _slot_times(node: NodeRecord, slot: Slot) -> str:
-    """What v19 and later add to a slot."""
+    """Slot fields of v19 and later."""
     text = ' tombstone="true"' if slot.state & node_module.SLOT_TOMBSTONE else ""
     if slot.creation_time:
         text += f' creationTime="{time_text(node.creation_base + slot.creation_time - 1)}"'

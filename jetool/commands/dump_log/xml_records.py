@@ -77,7 +77,7 @@ def ln_element(ln: LN) -> str:
 
 
 def _ln_times(ln: LN) -> str:
-    """Expiration, and what v19 and later add."""
+    """Expiration, and fields of v19 and later."""
     text = f'<expires val="{expires(ln.expiration)}"/>' if ln.flags & ln_module.HAS_EXPIRATION else ""
     if ln.creation_time:
         text += f'<creationTime val="{time_text(ln.creation_time)}"/>'
@@ -90,14 +90,14 @@ def _ln_times(ln: LN) -> str:
 
 
 def _prior(ln: LN) -> str:
-    # One element for both, whichever of them the entry holds.
+    # JE prints one element with both, even if the entry holds only one.
     if not ln.flags2 & (ln_module.HAS_PRIOR_SIZE | ln_module.HAS_PRIOR_FILE):
         return ""
     return f'<prior size="{ln.prior_size}" file="{ln.prior_file & 0xFFFFFFFF}"/>'
 
 
 def _txn(ln: LN) -> str:
-    """Transaction, and the version of the record before it."""
+    """Transaction, and the previous version of the record."""
     if ln.txn_id is None:
         return ""
     text = (
@@ -120,9 +120,9 @@ def _txn(ln: LN) -> str:
 
 
 def _content(content: ln_module.Content) -> str:
-    """What internal trees hold after the data."""
+    """Fields of internal trees after the data."""
     if isinstance(content, lc.MapLN):
-        # JE prints utilization by file for the two databases of the root only.
+        # JE prints utilization by file only for the two databases of the root.
         return _database(content.database, with_files=False)
     if isinstance(content, lc.NameLN):
         return f'<dbId id="{content.db_id}"/>'

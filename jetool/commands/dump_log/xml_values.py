@@ -1,4 +1,4 @@
-"""Values as DbPrintLog prints them, for ``dump-log --format xml``: keys and data in decimal, LSNs, times, numbers."""
+"""Values in the form of DbPrintLog, for ``dump-log --format xml``: keys and data in decimal, LSNs, times, numbers."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def _escaped(match: re.Match[str]) -> str:
     character = match[0]
     if character in _ENTITIES:
         return _ENTITIES[character]
-    # Allowed in XML; as references they survive a parser, which makes blanks of line ends.
+    # These characters are allowed in XML, but a parser would turn them into blanks unless they are references.
     if character in "\t\n\r" or "\x7f" <= character <= "\x9f":
         return f"&#{ord(character)};"
     return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def decimal(data: bytes) -> str:
-    """Bytes in decimal, each with a blank after it."""
+    """Bytes in decimal, each followed by a blank."""
     return " ".join(map(str, data)) + " " if data else ""
 
 
 def element(tag: str, data: bytes | None) -> str:
-    """Bytes as an element of their own."""
+    """Bytes as an element."""
     return f'<{tag} v="{"&lt;null&gt;" if data is None else decimal(data)}"/>'
 
 
@@ -48,7 +48,7 @@ def truth(value: object) -> str:
 
 
 def lsn_text(lsn: int) -> str:
-    """An LSN in JE's spelling; LSNs of records that are in memory only are NULL."""
+    """An LSN in JE's spelling; transient LSNs are NULL."""
     return format_lsn(NULL_LSN if is_null(lsn) else lsn)
 
 
@@ -58,7 +58,7 @@ def db_lsn(lsn: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """A time in ms, with as many digits after the point as it needs, but one at least."""
+    """A time in ms, with as many decimals as needed, but at least one."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -68,7 +68,7 @@ def time_text(ms: int) -> str:
 
 
 def expires(expiration: int) -> str:
-    """The hour at whose start a record expires, from days (positive) or hours (negative)."""
+    """The time at which a record expires, to the hour, from days (positive) or hours (negative)."""
     try:
         moment = _EPOCH + timedelta(hours=-expiration if expiration < 0 else 24 * expiration)
     except OverflowError:
@@ -77,14 +77,14 @@ def expires(expiration: int) -> str:
 
 
 def single(value: float | None) -> str:
-    """A single-precision number as Java prints it: the fewest digits that name it."""
-    # An average of nothing is NaN in Java.
+    """A float as Java prints it: with the fewest digits that identify it."""
+    # In Java an average of no values is NaN.
     if value is None:
         return "NaN"
     exact = _SINGLE.pack(value)
     digits = next(text for text in (f"{value:.{n}e}" for n in range(9)) if _SINGLE.pack(float(text)) == exact)
     number, exponent = digits.split("e")
-    # The bounds between plain and scientific notation of Java's Float.toString.
+    # The bounds between plain and scientific notation in Java's Float.toString.
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(float(digits))
     return f"{float(number)}E{int(exponent)}"

@@ -1,1 +1,1 @@
-"""The commands of ``jetool fleet``, and what they share: which environments, and those that cannot be read."""
+"""The commands of ``jetool fleet``, and their shared selection of environments."""

@@ -1,4 +1,4 @@
-"""``jetool fleet``: work over many environments in one Spark job."""
+"""``jetool fleet``: process many environments in one Spark job."""
 
 from __future__ import annotations
 

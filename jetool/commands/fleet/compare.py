@@ -1,4 +1,4 @@
-"""``jetool fleet compare``: nodes of replication groups beside each other."""
+"""``jetool fleet compare``: compare nodes of replication groups."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _outputs() -> Outputs:
         ("For a script", "jetool fleet compare --inventory nodes.txt --json --fields nodes"),
     ),
     exits={
-        exits.DONE: "nodes of a group have nothing that another lacks, work in flight not counted",
-        exits.FINDINGS: "nodes of a group are not at the same commit, or damage was met",
+        exits.DONE: "no node of a group has anything that another lacks, except uncommitted work",
+        exits.FINDINGS: "nodes of a group are not at the same commit, or damage was found",
         **FLEET_EXITS,
     },
 )
@@ -47,14 +47,14 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:
         found = compare_fleet(spark, chosen, run.listener)
-    # Programs get directories, which are unambiguous; people get names that fit.
+    # Formats for programs use directories, which are unambiguous; text uses short names.
     full = run.out.format != "text"
     names = {one.member.env: one.member.env for one in chosen} if full else short_names(one.member for one in chosen)
     nodes = [ranked_node(one, names[one.node.env]) for one in rank(found.nodes)]
     pairs = [node_pair(pair, (names[pair.env], names[pair.other]), full=full) for pair in found.pairs]
     run.out.document(FleetComparison(nodes=nodes, pairs=pairs))
     codes = [exits.DONE]
-    # A node that was not read may be the newest one.
+    # A node that was not read may be the newest.
     if len(found.nodes) < len(chosen) or any(node.problem for node in found.nodes):
         codes.append(exits.INCOMPLETE)
     if any(pair.comparison.relation not in (IDENTICAL, IN_STEP) for pair in found.pairs):

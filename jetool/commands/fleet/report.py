@@ -29,8 +29,8 @@ def _outputs() -> Outputs:
         ),
     ),
     exits={
-        exits.DONE: "all were read; torn tails are no damage",
-        exits.FINDINGS: "all were read, and damage was met, or files are missing that recovery or the trees need",
+        exits.DONE: "all were read; torn tails are not damage",
+        exits.FINDINGS: "all were read; damage was found, or files are missing that recovery or the trees need",
         exits.REFUSED: "the directory of --parquet is not empty",
         **FLEET_EXITS,
     },
@@ -54,7 +54,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     from jetool.frame.spark_session import session
 
     if parquet is not None:
-        # Before hours of reading, not after them.
+        # Check this before hours of reading.
         require_new(parquet)
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:

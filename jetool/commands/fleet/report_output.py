@@ -1,4 +1,4 @@
-"""Printing a fleet report: tables for people, a stream for programs, a page, a dataset."""
+"""Printing a fleet report: tables in text, a stream for programs, an HTML page, a dataset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def print_report(run: Run, profiles: Sequence[Profile]) -> int:
-    """Print profiles; the exit code."""
+    """Print profiles; returns the exit code."""
     if run.out.format == "text" and run.out.selected is None:
         names = short_names([profile.member for profile in profiles])
         run.out.table(BriefProfile, [brief_profile(profile, names[profile.member.env]) for profile in profiles])
@@ -54,9 +54,9 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
 
 
 def _warn(run: Run, profiles: Sequence[Profile]) -> None:
-    """Say which environments need somebody."""
+    """Warn about environments that need attention."""
     for profile in profiles:
-        # Without files the environment was reported when it was listed.
+        # Without files, the problem was already reported when the environment was listed.
         if profile.problem and profile.files:
             run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
         elif profile.state == DAMAGED:
@@ -66,12 +66,12 @@ def _warn(run: Run, profiles: Sequence[Profile]) -> None:
 
 
 def _damage(profile: Profile) -> Iterator[str]:
-    """What makes an environment damaged."""
+    """Descriptions of the damage of an environment."""
     stretches = profile.damage_count - len(profile.missing)
     if stretches:
         yield f"{plural(stretches, 'place')} of damage"
     if profile.missing:
-        # The name of the first; all stand in the report.
+        # Name only the first; the report lists all.
         first, more = profile.missing[0], len(profile.missing) - 1
         yield f"log file missing: {first.path}" + (f" and {more} more" if more else "")
     if not profile.recovers and not profile.damage_count:
@@ -82,7 +82,7 @@ def _damage(profile: Profile) -> Iterator[str]:
 
 @contextmanager
 def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
-    """The file of the HTML page, made before the work begins; it gets its name when the block ends well.
+    """The file of the HTML page, created before the work begins; it gets its final name when the block succeeds.
 
     Raises:
         StorageError: it cannot be written.
@@ -94,7 +94,7 @@ def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
         return
     target = FileOutput(path)
     try:
-        # Before the work begins: a directory that cannot be written shows at once.
+        # Create it before the work begins, so that an unwritable directory fails early.
         target.open()
         yield target
         target.commit()

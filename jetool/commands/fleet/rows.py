@@ -1,4 +1,4 @@
-"""What ``jetool fleet`` prints: profiles of environments, nodes of groups, each two nodes."""
+"""Output records of ``jetool fleet``: profiles of environments, nodes of groups, pairs of nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ProfiledDamage(NamedTuple):
 
 @record()
 class JournalSpan(NamedTuple):
-    """Which journals a frontend has."""
+    """The journals of a frontend in numbers."""
 
     product: Annotated[Text | None, "whose frontend it is", Choices(tuple(PRODUCTS))]
     first: Annotated[Int | None, "the first id"]
@@ -138,7 +138,7 @@ class EnvironmentProfile(NamedTuple):
 class BriefProfile(NamedTuple):
     """One environment."""
 
-    # What a terminal has room for.
+    # Only the fields that fit a terminal.
     environment: Annotated[Text, Like(EnvironmentProfile)]
     state: Annotated[Text, Like(EnvironmentProfile)]
     bytes: Annotated[SizeBytes, Like(EnvironmentProfile)]
@@ -203,7 +203,7 @@ class NodePairRow(NamedTuple):
 
 @record("comparison")
 class FleetComparison(NamedTuple):
-    """The nodes of the groups, the newest first, and each two of a group."""
+    """The nodes of the groups, newest first, and all pairs of nodes of a group."""
 
     nodes: Annotated[Sequence[RankedNodeRow], "the nodes"]
     pairs: Annotated[Sequence[NodePairRow], "each two nodes of a group"]
@@ -263,7 +263,7 @@ def profile_of(found: Profile) -> EnvironmentProfile:
 
 
 def brief_profile(found: Profile, name: str) -> BriefProfile:
-    """An environment as far as a terminal has room, under a short name."""
+    """The columns of an environment that fit a terminal, with a short name."""
     whole = profile_of(found)
     return BriefProfile(
         environment=name,
@@ -300,7 +300,7 @@ def _span(found: JournalSummary) -> JournalSpan:
 
 
 def entry_types(profiles: Sequence[Profile]) -> list[EntryTypeRow]:
-    """Entries by type over all environments, by bytes."""
+    """Entries by type over all environments, sorted by bytes."""
     totals: dict[str, tuple[int, int]] = {}
     for share in (share for profile in profiles for share in profile.types):
         entries, size = totals.get(share.name, (0, 0))
@@ -310,7 +310,7 @@ def entry_types(profiles: Sequence[Profile]) -> list[EntryTypeRow]:
 
 
 def ranked_node(found: RankedNode, name: str) -> RankedNodeRow:
-    """One node with its rank; ``name`` is its directory, or what stands for it in text."""
+    """One node with its rank; ``name`` is its directory, or a short name in text."""
     node = found.node
     commit = node.last_commit
     return RankedNodeRow(
@@ -330,7 +330,7 @@ def ranked_node(found: RankedNode, name: str) -> RankedNodeRow:
 
 
 def node_pair(pair: NodePair, names: tuple[str, str], *, full: bool) -> NodePairRow:
-    """Two nodes by the names that stand for them; ``full`` adds nested records."""
+    """A pair of nodes with their names; ``full`` adds nested records."""
     found = pair.comparison
     match = found.matchpoint
     return NodePairRow(

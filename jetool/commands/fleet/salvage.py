@@ -1,4 +1,4 @@
-"""``jetool fleet salvage``: the newest committed records out of damaged environments."""
+"""``jetool fleet salvage``: save the newest committed records of damaged environments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FleetSalvage(NamedTuple):
     exits={
         exits.DONE: "every environment recovered, and every record was read",
         exits.REFUSED: "the output directory is not empty",
-        exits.DATA_GIVEN_UP: "written; something was damaged: the result says what is lost",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result lists what is lost",
         **FLEET_EXITS,
     },
 )
@@ -97,7 +97,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
                 environment=one.env, from_=source, records=count, problem=one.problem or None, damages=damages
             )
         )
-        # Not even its log could be read; every other one has given what is legible.
+        # Not even the log of this environment could be read; the others have supplied everything legible.
         if one.node is None:
             run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
     total = sum(count for _, count in done.records.values())
@@ -117,7 +117,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     codes = [exits.DONE]
     if len(done.health) < len(chosen) or any(one.node is None for one in done.health):
         codes.append(exits.INCOMPLETE)
-    # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
+    # A failed recovery counts too, because an unknown deletion may be lost.
     if done.lost or done.in_doubt or any(one.problem for one in done.health):
         codes.append(exits.DATA_GIVEN_UP)
     return exits.worst(codes)

@@ -1,4 +1,4 @@
-"""The environments that a fleet command is about, from its arguments and ``--inventory``."""
+"""The environments of a fleet command, from its arguments and ``--inventory``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLEET_EXITS: Final = {
 
 
 def environments(function: Callable[P, int]) -> Callable[P, int]:
-    """The arguments ENV... and the option ``--inventory``. Put it directly below ``command``."""
+    """The arguments ENV... and the option ``--inventory``. Put this decorator directly below ``command``."""
     text = "File that names environments: a path or glob, or a JSON object with env, name and group, on each line."
     function = click.option("--inventory", type=click.Path(), metavar="FILE", help=text)(function)
     about = "Directories of environments, or globs."
@@ -31,17 +31,17 @@ def environments(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[EnvironmentListing]:
-    """List the environments, and say which cannot be.
+    """List the environments, and warn about those that cannot be listed.
 
     Raises:
-        UsageError: none is named, or the inventory has a bad line.
-        NotFoundError: the inventory is not there, a glob matches nothing, or no environment can be listed.
+        UsageError: no environment is named, or the inventory has a bad line.
+        NotFoundError: the inventory does not exist, a glob matches nothing, or no environment can be listed.
     """
     from engine.pipeline.inventory import list_members, members
 
     fleet = list_members(members(paths, inventory))
     failed = [listed for listed in fleet if listed.error is not None]
-    # One of many may be missing; with none left there is nothing to report on.
+    # Some environments may be missing, but not all of them.
     if len(failed) == len(fleet) and failed[0].error is not None:
         raise failed[0].error
     for listed in failed:

@@ -1,4 +1,4 @@
-"""A fleet report as tables for a Parquet dataset: flat, each row with the directory of its environment.
+"""A fleet report as flat tables for a Parquet dataset; each row has the directory of its environment.
 
 =============  ==============================================
 table          a row for each
@@ -26,7 +26,7 @@ from engine.pipeline.tables import ParquetTable
 from jetool.commands.fleet.rows import EnvironmentProfile, FrontendJournals, frontend_journals, profile_of
 from jetool.output.shape import to_json
 
-# Kinds of ``jetool.output.shape`` as kinds of columns; all others are text.
+# Column types by kind of ``jetool.output.shape``; all other kinds are text.
 _KINDS: Final = {
     "int": "int",
     "size_bytes": "int",
@@ -76,8 +76,8 @@ def _values(found: NamedTuple, without: Sequence[str] = ()) -> list[Any]:
 
 
 def _value(kind: str, value: Any) -> Any:
-    """A value as a column holds it: times as numbers, LSNs as text, NULLs as nulls."""
-    # Arrow has types for these; JSON's texts would have to be parsed again.
+    """Convert a value for a column: times as numbers, LSNs as text, NULL values as null."""
+    # Arrow has native types for these kinds; JSON texts would have to be parsed again.
     if kind == "time" or (kind in LISTS and kind != "lsns"):
         return value
     return to_json(kind, value)

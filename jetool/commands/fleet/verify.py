@@ -34,9 +34,9 @@ def _outputs() -> Outputs:
     },
 )
 @environments
-@click.option("--quick", is_flag=True, help="The last file of each log only.")
-@click.option("--full", is_flag=True, help="Trees, references and records, too.")
-@click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
+@click.option("--quick", is_flag=True, help="Check only the last file of each log.")
+@click.option("--full", is_flag=True, help="Also check trees, references and records.")
+@click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
 def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool, full: bool, strict: bool) -> int:
     """Check every environment as jetool verify does, and print the findings of all.
 
@@ -53,5 +53,5 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     chosen = choose(run, paths, inventory)
     with session(run, quick=True) as spark:
         found = verify_fleet(spark, chosen, wanted, run.listener)
-        # Before Spark ends, so that the reader does not wait for that.
+        # Print before Spark shuts down, so that the reader need not wait for it.
         return print_findings(run, found, strict=strict)

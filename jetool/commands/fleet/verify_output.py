@@ -1,4 +1,4 @@
-"""Printing what ``fleet verify`` found: the findings of every environment, each with the environment in its file."""
+"""Printing the findings of ``fleet verify``; the file of each finding includes its environment."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class FleetCheckSummary(NamedTuple):
 
 
 def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: bool) -> int:
-    """Print findings and the summary; the exit code."""
+    """Print findings and the summary; returns the exit code."""
     titles = {rule.code: rule.title for rule in _RULES}
     for each in (each for one in found if one.report is not None for each in one.report.findings):
-        # Formats with a list of rules need one for every finding.
+        # Formats with a list of rules need a rule for every finding.
         titles.setdefault(each.code, each.message.partition(":")[0])
     stream = run.out.findings(list(titles.items()), [one.env for one in found])
     for one in found:

@@ -27,7 +27,7 @@ _TIMEOUT_S: Final = 5.0
 
 group = command_group(
     "group",
-    help="The replication group that an environment belongs to, or that runs somewhere.",
+    help="The replication group of an environment, or a running group.",
     examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group show fe1:9010")),
 )
 
@@ -43,7 +43,7 @@ def _check_show(
     timeout: float,
     **options: object,
 ) -> None:
-    """Options of a group that runs mean nothing for a directory."""
+    """Options for a running group have no meaning for a directory."""
     if node_address(env) is None:
         given = {"group": name, "watch": watch, "rounds": rounds, **options}
         words = [
@@ -82,13 +82,15 @@ def _check_show(
         ),
     ),
     exits={
-        exits.DONE: "printed; of a running group: every node answers, one is master",
+        exits.DONE: "printed; for a running group: every node answers, and one is master",
         **READ_EXITS,
-        exits.FINDINGS: "of a running group: a node does not answer, there is not exactly one master, or too much lag;"
-        " of an environment: printed, but the log has damage",
-        exits.REFUSED: "what answers is no node of JE, or of another group",
+        exits.FINDINGS: (
+            "running group: a node does not answer, there is not exactly one master, or the lag is too large; "
+            "environment: printed, but the log has damage"
+        ),
+        exits.REFUSED: "the answering process is not a JE node, or belongs to another group",
         exits.NOT_FOUND: "no environment, or it belongs to no group; no node answers",
-        exits.UNSUPPORTED: "log version not supported; --clock: a release of JE outside of 7.3 to 25.3",
+        exits.UNSUPPORTED: "log version not supported; --clock: a release of JE outside 7.3 to 25.3",
     },
 )
 @environment_or(
@@ -108,13 +110,16 @@ def _check_show(
 @click.option(
     "--clock",
     is_flag=True,
-    help="Measure the master's clock: a node of type EXTERNAL joins for a moment, and writes nothing.",
+    help="Measure the master's clock: a node of type EXTERNAL joins briefly and writes nothing.",
 )
-@click.option("--force", is_flag=True, help="Measure the clock also with a release of JE outside of 7.3 to 25.3.")
+@click.option("--force", is_flag=True, help="Measure the clock also with a JE release outside 7.3 to 25.3.")
 @click.option(
-    "--watch", type=click.FloatRange(0.1, 86_400), metavar="S", help="Look again every S seconds, until interrupted."
+    "--watch",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="S",
+    help="Query the group again every S seconds, until interrupted.",
 )
-@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N looks.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Stop --watch after N queries.")
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 600),

@@ -1,4 +1,4 @@
-"""A group that runs, as its nodes show it: rows, and looking at it again and again."""
+"""A running group as reported by its nodes: output records, and repeated queries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunningNode(NamedTuple):
 
 @record("running_group")
 class RunningGroup(NamedTuple):
-    """A replication group that runs."""
+    """A running replication group."""
 
     time: Annotated[Time, "when it was looked at"]
     name: Annotated[Text, "its name"]
@@ -55,15 +55,15 @@ class RunningGroup(NamedTuple):
 
 
 class LiveGroupOptions(NamedTuple):
-    """What the command line asked for.
+    """The options of the command.
 
     Attributes:
         group: its name, or None.
         timeout_s: of each step.
-        max_lag: more is a finding; None for any.
-        clock: measure the clock of the master; ``force`` also where the release was never tried.
-        every_s: seconds between two looks; 0 for a single look.
-        rounds: look so often; 0 for until interrupted.
+        max_lag: the largest lag that is not a finding; None for no limit.
+        clock: measure the clock of the master; with ``force`` also for untested releases.
+        every_s: seconds between two queries; 0 for a single query.
+        rounds: number of queries; 0 to continue until interrupted.
     """
 
     addresses: Sequence[Address]
@@ -77,10 +77,10 @@ class LiveGroupOptions(NamedTuple):
 
 
 def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
-    """Print the group once, or again and again.
+    """Print the group once or repeatedly.
 
     Returns:
-        The exit code of the last look.
+        Returns the exit code of the last query.
     """
     done = 0
     while True:
@@ -88,7 +88,7 @@ def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
         try:
             code = _once(run, network, asked)
         except JetoolError as error:
-            # A watch goes on, so that it shows the group coming back.
+            # A watch continues after errors, so that it shows the group's return.
             if not asked.every_s or not done:
                 raise
             run.messages.warning(str(error))
@@ -157,7 +157,9 @@ def _node(found: GroupLook, node: NodeLook) -> RunningNode:
 
 
 def _code(found: GroupLook, max_lag: int | None) -> int:
-    """Findings: a node that does not answer, not exactly one master, more lag than is allowed."""
+    """The exit code: FINDINGS if a node does not answer, if there is not exactly one master, or if the lag is too
+    large.
+    """
     behind = max_lag is not None and any((found.lag(node) or 0) > max_lag for node in found.nodes)
     whole = all(map(answers, found.nodes)) and len(found.masters) == 1
     return exits.DONE if whole and not behind else exits.FINDINGS

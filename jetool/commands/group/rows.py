@@ -41,7 +41,7 @@ class GroupIdentity(NamedTuple):
 
 @record("group")
 class StoredGroup(NamedTuple):
-    """A replication group, as this node has it."""
+    """A replication group, from this node's copy of the group database."""
 
     name: Annotated[Text | None, Like(GroupIdentity)]
     uuid: Annotated[Text, Like(GroupIdentity)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeProfile
 
 _MOST_WARNINGS: Final = 8
-# Of the log, between two reports of progress.
+# Bytes of the log between two progress reports.
 _PART_BYTES: Final = 16 << 20
 
 
@@ -41,12 +41,12 @@ def _outputs() -> Outputs:
     examples=(
         ("What state is this environment in", "jetool info /data/env"),
         ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
-        ("A page to look at, or to hand on", "jetool info /data/env --html env.html"),
+        ("An HTML page to read or to share", "jetool info /data/env --html env.html"),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
-        exits.DONE: "read; a torn tail is no damage",
-        exits.FINDINGS: "read, and damage was met on the way, or a file is missing: see jetool verify",
+        exits.DONE: "read; a torn tail is not damage",
+        exits.FINDINGS: "read, but damage was found or a file is missing: see jetool verify",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",
@@ -85,7 +85,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="the counts are too low",
             hint=f"jetool verify {env} --tree",
         )
-    # A torn tail is what every crash leaves, and recovery cuts it off (R-LOG-35).
+    # Every crash leaves a torn tail, and recovery cuts it off (R-LOG-35).
     damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
@@ -106,7 +106,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
         from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, storage, files)
-    # A gap may be of thousands of files; the first ones say enough.
+    # A gap may span thousands of files; listing the first ones is enough.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(
             "log file missing that recovery reads",
@@ -118,7 +118,9 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
 
 
 def _belongs_to(storage: DiskStorage, found: Survey) -> str:
-    """The application whose records it holds, by names of databases and the newest records; empty when not known."""
+    """The application whose records the environment holds, judged by database names and recent records; empty if
+    unknown.
+    """
     if found.root is None:
         return ""
     from engine.contents.registry import recognise
@@ -130,7 +132,7 @@ def _belongs_to(storage: DiskStorage, found: Survey) -> str:
 
 
 def _write_page(run: Run, env: str, path: str) -> None:
-    """The page of one environment: the parts of the fleet report, collected here instead of on executors."""
+    """The HTML page of one environment: the parts of the fleet report, collected in this process."""
     from engine.pipeline.fleet.collect_facts import collect_part
     from engine.pipeline.fleet.log_facts import Facts
     from engine.pipeline.fleet.profile import make_profile, unreadable
@@ -155,7 +157,7 @@ def _write_page(run: Run, env: str, path: str) -> None:
 
 
 def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[TreeProfile], bool]:
-    """The counts of all trees, and whether everything could be counted."""
+    """The counts of all trees, and whether they are complete."""
     from engine.verify.tree_stats import tree_stats
 
     found = tree_stats(storage, files, run.listener)
@@ -163,12 +165,12 @@ def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[Tr
 
 
 def missing_for_recovery(found: Survey) -> list[int]:
-    """Numbers of the files that are not there although recovery begins in them or before them."""
+    """Numbers of missing files at or after the file in which recovery begins."""
     first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
     start = 0 if first_active == NULL_LSN else file_of(first_active)
-    # Before it a hole is legal: files vanish by cleaning (R-LOG-14).
+    # Before that file a gap is normal, because the cleaner deletes files (R-LOG-14).
     needed = [number for number in found.files.missing() if number >= start]
-    # ``missing`` counts from the first file that is there.
+    # ``missing`` covers only files after the first existing file.
     if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
         needed.insert(0, start)
     return needed

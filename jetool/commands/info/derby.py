@@ -23,14 +23,15 @@ def print_info(run: Run, storage: Storage) -> int:
     """Print the control data of a Derby database.
 
     Returns:
-        The exit code: FINDINGS for what ``verify`` would call an error, UNSUPPORTED when the database is encrypted.
+        The exit code: Returns FINDINGS for problems that ``verify`` reports as errors, UNSUPPORTED if the database is
+        encrypted.
     """
     database = DerbyDatabase(storage)
     found = gather(database, listener=run.listener)
     pending = interrupted(storage)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
     run.out.document(info_of(found, pending.command if pending else None, lock_files))
-    # The log cannot be read, so there is nothing more to warn of.
+    # The log cannot be read, so there are no further warnings.
     if found.encrypted:
         run.messages.warning(
             "the database is encrypted",
@@ -44,7 +45,7 @@ def print_info(run: Run, storage: Storage) -> int:
 
 
 class _Wrong(NamedTuple):
-    """One thing that is wrong; ``harmful`` as an error of ``verify``, not a warning."""
+    """A problem; ``harmful`` if ``verify`` reports it as an error, not as a warning."""
 
     what: str
     harmful: bool
@@ -54,7 +55,7 @@ class _Wrong(NamedTuple):
 
 
 def warn(run: Run, root: str, found: DatabaseSurvey) -> bool:
-    """Say what is wrong, a line each; whether any of it is harmful."""
+    """Print the problems, one per line; returns whether any is harmful."""
     wrong = [*_wrong_properties(found), *_wrong_controls(found), *_wrong_log(found)]
     for one in wrong:
         hint = f"jetool verify {root}"
@@ -100,12 +101,12 @@ def _wrong_log(found: DatabaseSurvey) -> list[_Wrong]:
         wrong.append(_Wrong(f"the checkpoint record cannot be used: {start.problem}", False, file=CONTROL))
     if end.obstacle is not None:
         wrong.append(_Wrong(end.obstacle, True, lsn=at, consequence="Derby refuses to start"))
-    # The log no longer reaches the checkpoint that the control file names: pages may be newer than the log.
+    # The log ends before the checkpoint in the control file, so pages may be newer than the log.
     if start.checkpoint is not None and end.append <= start.checkpoint_at:
         wrong.append(_Wrong("the log ends in front of its last checkpoint", True, lsn=at))
     if end.derby_fails:
         wrong.append(_Wrong(f"the log has no end: {end.reason}", True, lsn=at, consequence="Derby fails to start"))
-    # Records without a commit are what every crash leaves.
+    # Every crash leaves records without a commit.
     if after.commits:
         what = f"{plural(after.commits, 'commit lies', 'commits lie')} after the end of the log"
         wrong.append(_Wrong(what, True, lsn=at, consequence="Derby would drop them without a word"))

@@ -16,7 +16,7 @@ from engine.fields import Bool, Choices, Instant, Int, Like, SizeBytes, Text, re
 
 @record()
 class Truncation(NamedTuple):
-    """Where the log could be cut."""
+    """The points up to which the log could be removed."""
 
     truncation_points: Annotated[Sequence[Text], "clients of the store that keep log, and from where on (step 3)"]
     rep_point: Annotated[Instant, "the earliest of them; null when no client keeps any"]
@@ -148,7 +148,7 @@ def info_of(found: DatabaseSurvey, repair: str | None, lock_files: list[str]) ->
         open_for_writing_by=found.lock_holder,
         interrupted_repair=repair,
         lock_files=lock_files,
-        # The first two keep recovery from starting, the third lets it start elsewhere.
+        # The first two problems prevent recovery; with the third it starts at another place.
         problem=found.start_problem or found.problem or (analysis.start.problem if analysis else None),
         control_files=[_control(copy, found.controls) for copy in (found.controls.primary, found.controls.mirror)],
         last_checkpoint=_checkpoint(analysis, found.truncation_points),
@@ -224,7 +224,7 @@ def _checkpoint(analysis: DerbyAnalysis | None, points: tuple[TruncationPoint, .
 
 
 def truncation_of(undo_lwm: int, points: tuple[TruncationPoint, ...]) -> Truncation:
-    """The points up to which log is kept."""
+    """The points from which on the log must be kept."""
     return Truncation(
         truncation_points=[f"{one.client} {instant.show(one.at)}" for one in points],
         rep_point=rep_point(points),

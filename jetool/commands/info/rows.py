@@ -88,7 +88,7 @@ class TreeStatistics(NamedTuple):
     ]
 
 
-# Characters of the map at most: it stands on one line of a terminal of 80 columns.
+# The most characters of the map, which is printed on one line of an 80-column terminal.
 _MAP_WIDTH: Final = 50
 
 
@@ -156,8 +156,8 @@ def info_of(
     """The survey as it is printed.
 
     Arguments:
-        trees: None when they were not asked for.
-        needed: log files that are not there although recovery or the trees need them.
+        trees: None if they were not requested.
+        needed: missing log files that recovery or the trees need.
     """
     files = found.files.files
     root = found.root

@@ -1,1 +1,1 @@
-"""``jetool journal``: the journals of a frontend, and what it prints of them."""
+"""``jetool journal``: the journals of a frontend, and their output records."""

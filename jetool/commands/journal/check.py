@@ -1,4 +1,4 @@
-"""``jetool journal check``: would a frontend come up with these journals."""
+"""``jetool journal check``: check whether a frontend could start with these journals."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ class JournalCheckSummary(NamedTuple):
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "nothing is wrong",
-        exits.FINDINGS: "something is wrong, or committed transactions stand after a bad entry and were not seen",
+        exits.FINDINGS: "there are problems, or committed transactions after a bad entry were not read",
     },
 )
 @environment
 @click.option(
     "--image",
     metavar="FILE|N",
-    help="The image to replay from: image.N, or N.  [default: the newest of "
-    "the directory image beside the environment]",
+    help="The image to replay from: image.N, or N.  [default: the newest in the image directory beside the "
+    "environment]",
 )
 @star_option
 @product_option
@@ -106,14 +106,14 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
 
     The command finds missing ids, databases that overlap, names that do not follow from name and count of the previous
     one (the product derives its highest id this way), unknown operations, truncated payloads, and journals after damage
-    in the log. JE cuts the last kind away when it opens the environment, and the frontend starts without them. The
-    summary gives the ids that can be replayed from the image, and where a frontend would stop. Nothing is created or
-    changed.
+    in the log. JE cuts off journals after damage when it opens the environment, and the frontend starts without them.
+    The summary gives the ids that can be replayed from the image, and where a frontend would stop. Nothing is created
+    or changed.
     """
     with open_journals(run, env, product) as found:
         number = found.image if image is None else _image_id(image)
         if star_manager and image is None:
-            # Its images are others, in a directory below.
+            # StarManager has its own images in a subdirectory.
             number = None
         done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
         unseen = found.env.unseen
@@ -129,7 +129,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
 
 
 def _image_id(text: str) -> int:
-    """The id of an image that the user named, by its file or its number."""
+    """The id of an image given by file name or number."""
     ids = image_ids((os.path.basename(text), f"image.{text}"))
     if not ids:
         raise UsageError(f"{text!r} names no image", expected="a file image.N, or a number")
@@ -184,7 +184,7 @@ def _summary(env: str, done: JournalCheck, unseen: str | None) -> JournalCheckSu
 
 
 def _next(env: str, done: JournalCheck) -> str | None:
-    """What to do about the finding at which replay stops, or about the first one."""
+    """The remedy for the finding at which replay stops, or for the first finding."""
     if not done.findings:
         return None
     at_stop = (

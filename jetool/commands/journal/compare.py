@@ -1,4 +1,4 @@
-"""``jetool journal compare``: several frontends side by side."""
+"""``jetool journal compare``: compare several frontends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERDICTS: Final = (START, SAME, "behind", "ahead", "forked", "missing")
 
 @record("node")
 class ComparedFrontend(NamedTuple):
-    """One frontend beside the one to start from."""
+    """A frontend compared with the one to start from."""
 
     environment: Annotated[Text, "directory of the environment"]
     node: Annotated[Text | None, "name of the node, from the file ROLE"]
@@ -80,7 +80,7 @@ class FrontendComparison(NamedTuple):
     exits={
         **JOURNAL_EXITS,
         exits.DONE: "all have the same journals",
-        exits.FINDINGS: "they differ, or the log of one is damaged and was not seen whole",
+        exits.FINDINGS: "they differ, or the log of one is damaged and was not completely read",
     },
 )
 @environment
@@ -167,7 +167,7 @@ def _frontend(one: Journals, epochs: Epochs, verdict: str, standing: NodeStandin
 
 
 def _steps(opened: list[Journals], found: JournalComparison, verdicts: list[str]) -> list[str]:
-    """The vendors' procedure for a lost quorum, for these frontends."""
+    """The vendor's procedure for a lost quorum, for these frontends."""
     start = opened[found.start]
     if set(verdicts) <= {START, SAME} and all(one.env.unseen is None for one in opened):
         return ["nothing: all frontends have the same journals"]

@@ -1,4 +1,4 @@
-"""``jetool journal``: what its commands share."""
+"""``jetool journal``: code that its commands share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ JOURNAL_EXITS: Final = {
 
 
 def home_of(env: str) -> str:
-    """The directory of the environment: the one named, or ``bdb`` in it, which is where a frontend has it."""
+    """The directory of the environment: the given one, or its subdirectory ``bdb``, where a frontend keeps it."""
     inner = os.path.join(env, "bdb")
     try:
         named = any(name.endswith(".jdb") for name in os.listdir(env))
@@ -48,8 +48,8 @@ def home_of(env: str) -> str:
 
 journal = group(
     "journal",
-    help="The journals of a Doris or StarRocks frontend: its operations by id, without starting one. ENV is its "
-    "directory meta/bdb, or meta itself, whose image directory is looked at too.",
+    help="The journals of a Doris or StarRocks frontend: its operations by id, read without starting the "
+    "frontend. ENV is its directory meta/bdb, or meta itself; the image directory in meta is read too.",
     examples=(
         ("What a frontend has", "jetool journal list /data/fe/meta"),
         ("Would it come up, and with which journals", "jetool journal check /data/fe/meta"),
@@ -60,14 +60,14 @@ journal = group(
 
 
 class Journals(NamedTuple):
-    """A frontend's environment, open to be read.
+    """A frontend's environment, opened for reading.
 
     Attributes:
         home: the directory of the environment.
         env: the environment.
-        families: its journal databases; the frontend's own first.
-        product: of ``PRODUCTS``; None when that is not known.
-        files: what stands beside it; None when that is not there.
+        families: its journal databases by family, the frontend's own first.
+        product: one of ``PRODUCTS``; None if unknown.
+        files: facts from the files beside the environment; None if there are none.
     """
 
     home: str
@@ -77,7 +77,7 @@ class Journals(NamedTuple):
     files: FrontendFiles | None
 
     def extents(self, star_manager: bool) -> JournalExtents:
-        """One family of journals. UsageError when it is not there."""
+        """One family of journals. UsageError if the family does not exist."""
         family = STAR_MANAGER if star_manager else self.families[0].family
         found = next((one for one in self.families if one.family == family), None)
         if found is None:
@@ -121,10 +121,10 @@ def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]
     """Open a frontend's environment to read its journals.
 
     Arguments:
-        product: what the user says; None asks the journals.
+        product: the product given by the user; None: determine it from the journals.
 
     Raises:
-        JetoolError: as ``open_to_read``. NotFoundError: it has no journals.
+        JetoolError: as ``open_to_read``. NotFoundError: the environment has no journals.
     """
     home = home_of(env)
     with open_to_read(run, home) as found:
@@ -135,8 +135,8 @@ def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]
 
 
 def product_option(function: Callable[P, int]) -> Callable[P, int]:
-    """The option ``--product``: whose operations these are."""
-    text = "Whose operations these are.  [default: told by the operations that only one product has]"
+    """The option ``--product``: the product whose operations are assumed."""
+    text = "The product whose operations are assumed.  [default: detected by operations that only one product has]"
     return click.option("--product", type=click.Choice(tuple(PRODUCTS)), help=text)(function)
 
 

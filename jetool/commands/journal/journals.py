@@ -52,7 +52,7 @@ class JournalDatabase(NamedTuple):
 
 @record()
 class JournalsAfterDamage(NamedTuple):
-    """Journals that stand after damage in the log."""
+    """Journals after damage in the log."""
 
     starmgr: Annotated[Bool, "they are the StarManager's"]
     damage: Annotated[Lsn, "where the log is damaged"]
@@ -117,7 +117,7 @@ class JournalList(NamedTuple):
 @environment
 @product_option
 def journal_list(run: Run, env: str, product: str | None) -> int:
-    """List the journal databases: first and last id, count, holes, overlaps, bytes, when they were written.
+    """List the journal databases: first and last id, count, holes, overlaps, bytes, and times of writing.
 
     Only the nodes of the trees are read, not the journals. ROLE, VERSION and the images are read from the directory
     image beside the environment, if it exists. Nothing is created or changed.
@@ -151,10 +151,10 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
 
 
 def verdict(extents: JournalExtents, image: int | None, unseen: str | None = None) -> str:
-    """How the newest image and the journals fit together (``VERDICTS``).
+    """The verdict on whether the newest image and the journals fit together (``VERDICTS``).
 
     Arguments:
-        unseen: the part of the log that was not read; with it, journals after the image cannot be judged.
+        unseen: the part of the log that was not read; if there is one, journals after the image cannot be judged.
     """
     if unseen is not None:
         return UNSEEN

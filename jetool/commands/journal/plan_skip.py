@@ -1,4 +1,4 @@
-"""``jetool journal plan-skip``: what passing over journals would mean, and the line of configuration for it."""
+"""``jetool journal plan-skip``: consequences of skipping journals, and the configuration line for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import Run
 
-# The settings that name journals to pass over (fe-journals.md 5).
+# The settings for skipping journals (fe-journals.md 5).
 SETTINGS: Final = {DORIS: "force_skip_journal_ids", STARROCKS: "metadata_journal_skip_bad_journal_ids"}
 IGNORE: Final = "metadata_journal_ignore_replay_failure=true"
 
@@ -42,8 +42,8 @@ class SkipPlan(NamedTuple):
     ),
     exits={
         **JOURNAL_EXITS,
-        exits.DONE: "printed; the product passes over all of them when it is told to, or does not say",
-        exits.FINDINGS: "printed; StarRocks does not pass over one of them by itself",
+        exits.DONE: "printed; the product can be configured to skip all of them, or that is unknown",
+        exits.FINDINGS: "printed; StarRocks does not skip one of them on its own",
     },
 )
 @environment

@@ -1,4 +1,4 @@
-"""What ``jetool journal`` prints of one journal."""
+"""The output record of one journal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def printed_journal(product: str | None, found: FoundJournal) -> PrintedJournal:
 
 
 def journal_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
-    """A journal on one line: id, time, operation, payload, and what is out of the ordinary."""
+    """A journal on one line: id, time, operation, payload, and anything unusual."""
     by_name = {name: (kind, value) for name, kind, value in row}
 
     def text(name: str) -> str:

@@ -91,7 +91,7 @@ def journal_show(
         high = _LAST if last is None else last
         unseen = _since(reader.read_unseen(first, high), since)
         if ids is not None and first == last and not (reader.unseen and reader.unseen.between(first, first)):
-            # One that is not there is an error that says why.
+            # A missing journal is an error with a reason.
             reader.find(first)
         if since is not None:
             begin = reader.first_since(since)
@@ -112,7 +112,7 @@ def journal_show(
 
 
 def _since(journals: Iterable[FoundJournal], since: int | None) -> Iterator[FoundJournal]:
-    """Journals without those that were committed before a time; a journal without a time is kept."""
+    """Drop journals committed before a time; keep journals without a time."""
     return (one for one in journals if since is None or one.time_ms is None or one.time_ms >= since)
 
 
@@ -142,7 +142,7 @@ def _chosen(
 
 
 def _has(one: FoundJournal, word: str) -> bool:
-    """Whether a payload has a text in it, as it is stored or as it is printed."""
+    """Whether the stored or the printed payload contains a text."""
     if word.encode("utf-8", "surrogateescape") in one.value:
         return True
     return one.journal is not None and word in json.dumps(one.journal.payload.value, ensure_ascii=False)

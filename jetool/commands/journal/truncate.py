@@ -33,7 +33,7 @@ _LAST: Final = (1 << 63) - 2
 
 @record()
 class CutOperation(NamedTuple):
-    """Journals of one operation that go."""
+    """Removed journals of one operation."""
 
     op: Annotated[Int | None, "code of the operation; null for a value that is too short"]
     name: Annotated[Text, "its name; ? for one that is not known"]
@@ -42,7 +42,7 @@ class CutOperation(NamedTuple):
 
 @record("cut")
 class JournalCut(NamedTuple):
-    """What was cut off, or would be."""
+    """The cut, or its preview."""
 
     environment: Annotated[Text, "directory of the environment"]
     changed: Annotated[Bool, "something was cut off, or would be"]
@@ -62,7 +62,7 @@ class JournalCut(NamedTuple):
 
 
 class _Loss:
-    """What stands after the last journal that stays, found in the log that is cut."""
+    """The journals after the last one to keep, found in the log that is cut."""
 
     def __init__(self, after: int, product: str | None) -> None:
         self.after = after
@@ -73,10 +73,10 @@ class _Loss:
         self.first: list[FoundJournal] = []
 
     def point_in(self, storage: Storage) -> Point:
-        """Where to cut: where the transaction of the last journal that stays ends.
+        """The cut point: the end of the transaction of the last journal to keep.
 
         Raises:
-            NotFoundError: there is no such journal. RefusedError: its transaction wrote later ones, too.
+            NotFoundError: the journal does not exist. RefusedError: its transaction also wrote later journals.
         """
         with Environment(storage, EnvironmentConfig(read_only=True)) as env:
             extents = read_extents(env)[0]
@@ -101,7 +101,7 @@ class _Loss:
                 consequence="nothing was changed",
                 hint="jetool journal list says which the last one is",
             )
-        # The cleaner has moved it, so that it stands anywhere; the one after it begins the part that goes.
+        # The cleaner has moved the journal, so its place is arbitrary; cut before the next journal instead.
         return Point(LSN, lost[0].lsn, f"journal {self.after}")
 
     def _refuse_batch(self, storage: Storage, kept: FoundJournal, lost: list[FoundJournal]) -> None:
@@ -122,21 +122,23 @@ class _Loss:
     outputs=lambda: Outputs("document", (JournalCut,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
-        ("What would go after a journal", "jetool journal truncate /data/fe/meta --after 349360905 -n"),
+        ("Preview removing all journals after one", "jetool journal truncate /data/fe/meta --after 349360905 -n"),
         ("Cut it off", "jetool journal truncate /data/fe/meta --after 349360905 --yes"),
     ),
     exits={
-        exits.DONE: "nothing stands after that journal; no committed transaction went",
+        exits.DONE: "nothing was after that journal; no committed transaction was removed",
         **WRITE_EXITS,
-        exits.REFUSED: "the environment is locked; --yes is missing; the journal after it is of the same transaction; "
-        "what is left would not be whole, or would not end with that journal; the files changed since the plan",
+        exits.REFUSED: (
+            "the environment is locked; --yes is missing; the next journal belongs to the same transaction; the rest "
+            "would not be complete, or would not end with that journal; the files changed since the plan"
+        ),
         exits.NOT_FOUND: "no environment, no journals, no such journal",
-        exits.DATA_GIVEN_UP: "cut; the journals after it went, their bytes were saved",
+        exits.DATA_GIVEN_UP: "cut; later journals were removed, and their bytes saved",
     },
 )
 @environment
-@click.option("--after", type=click.IntRange(0), required=True, metavar="ID", help="The last journal that stays.")
-@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
+@click.option("--after", type=click.IntRange(0), required=True, metavar="ID", help="The last journal to keep.")
+@click.option("--plan", "token", metavar="ID", help="Refuse if the plan differs from the one that a dry run printed.")
 @product_option
 def journal_truncate(run: Run, env: str, after: int, token: str | None, product: str | None) -> int:
     """Cut the environment of a stopped frontend after a journal, which becomes its last one.
@@ -155,7 +157,7 @@ def journal_truncate(run: Run, env: str, after: int, token: str | None, product:
 
 
 def _checked(loss: _Loss) -> Callable[[Storage], Point]:
-    """The point, once it is known that the cut leaves what it should: that journal, and none after it."""
+    """The cut point, after checking that the cut keeps that journal and no later one."""
 
     def point_in(storage: Storage) -> Point:
         point = loss.point_in(storage)

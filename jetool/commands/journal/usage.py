@@ -1,4 +1,4 @@
-"""``jetool journal stats``: what fills the environment."""
+"""``jetool journal stats``: the space used by journals."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class UsageTotal(NamedTuple):
     "grouping",
     type=click.Choice(GROUPINGS),
     default=BY_OPERATION,
-    help="What to count by.  [default: operation]",
+    help="The grouping of the counts.  [default: operation]",
 )
 @star_option
 @product_option
@@ -96,8 +96,8 @@ def journal_stats(
 ) -> int:
     """Count journals and bytes by operation, the largest first, or by hour.
 
-    The hour is that of the newest journal that holds a time: the master writes one every ten seconds or so. Nothing is
-    locked, created or changed.
+    The hour is taken from the latest journal before it that holds a time; the master writes one about every ten
+    seconds. Nothing is locked, created or changed.
     """
     with open_journals(run, env, product) as found:
         extents = found.extents(star_manager)

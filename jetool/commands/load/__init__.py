@@ -1,1 +1,1 @@
-"""``jetool load``: files and datasets through the pipeline, JE dumps through the engine."""
+"""``jetool load``: loads files and datasets with the pipeline, and JE dumps with the engine."""

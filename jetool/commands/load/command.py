@@ -44,10 +44,10 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
 def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int:
     """Load records from files, datasets, a JE dump or standard input.
 
-    CSV, JSON lines, Parquet, ORC and other sources of Spark become log files, which Spark's tasks write and which are
-    added to the environment in one step: all or nothing. Local files of less than 16 MB are read and written by the
-    same code without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the
-    log is of a version later than 17, records are merged instead, in transactions of --batch records.
+    CSV, JSON lines, Parquet, ORC and other sources of Spark become log files: Spark's tasks write them, and one step
+    adds all of them to the environment or none. Local files of less than 16 MB are read and written by the same code
+    without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the log is of a
+    version later than 17, records are merged instead, in transactions of --batch records.
 
     A JE dump is loaded as DbLoad does. After a bad line the records loaded so far stay, and the message gives their
     number. A large dump also becomes log files if the database holds no records, so an interrupted load leaves nothing
@@ -57,7 +57,7 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))
     done = pipeline.load(run, request_options.request(env, sources, options))
     found = done.loaded
-    # Finished files are put in place without a transaction.
+    # Finished files are moved into place without a transaction.
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])
     rejects = None if found.rejects is None else str(found.rejects)
     run.out.document(

@@ -1,4 +1,4 @@
-"""``jetool load`` of a large dump into a database without records, as finished log files (``engine.pipeline.load``)."""
+"""``jetool load`` of a large dump into an empty database, as finished log files (``engine.pipeline.load``)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class BulkLoad(NamedTuple):
     """What was loaded.
 
     Attributes:
-        read, records: records of the dump that were taken, and how many of them were written.
-        files, size: log files, and their bytes.
-        damage: what the dump ended with instead of its end.
+        read, records: number of records read from the dump, and number of records written.
+        files, size: number of log files, and their size in bytes.
+        damage: the damage at which reading of the dump stopped, or None.
     """
 
     read: int
@@ -41,8 +41,9 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
     """Load.
 
     Arguments:
-        batch: records that are loaded together: of a dump with a bad line whole batches.
-        overwrite: the last of equal keys stays, and all were written; otherwise the first, and the others were not.
+        batch: records per batch; of a dump with a bad line only whole batches are loaded.
+        overwrite: the last of equal keys stays, and all count as written; otherwise the first stays, and the others are
+            rejected.
 
     Raises:
         JetoolError: nothing was changed.
@@ -51,7 +52,7 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
     files = size = 0
     with ExitStack() as stack:
         if run.dry_run:
-            # Not in the environment: a dry run leaves no file there.
+            # Use a temporary directory, because a dry run leaves no file in the environment.
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jetool-load-")))
         else:
             directory = stack.enter_context(bulk.staging_directory(session.storage))
@@ -61,7 +62,7 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
             found = runs.finish()
         records = found.read
         if not run.dry_run:
-            # Another process takes half a second to begin with.
+            # Starting another process takes half a second.
             jobs = run.jobs if sum(one.size for one in found.runs) >= _PARALLEL_BYTES else 1
             with LocalBackend(jobs, run.listener) as backend:
                 done = bulk.write_files(session, backend, found, keep, None, run.listener)
@@ -73,7 +74,7 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
 
 
 def _read(run: Run, reader: DumpReader, runs: PairRuns, batch: int) -> DamageError | None:
-    """Give the records to the runs, whole batches before a bad line; that line."""
+    """Add the records to the runs, up to the last whole batch before a bad line; returns the error of that line."""
     keys: list[bytes] = []
     values: list[bytes] = []
     try:

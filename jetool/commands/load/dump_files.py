@@ -1,8 +1,8 @@
 """``jetool load`` from a JE dump or from standard input.
 
-Through the engine, in transactions. A large dump for a database without records takes the way of other sources
-(``dump_bulk``): sorted runs, and finished log files of them. What comes of a dump is the same on both ways, also of one
-with a bad line: the whole batches before it stay.
+Through the engine, in transactions. A large dump for an empty database is loaded like other sources (``dump_bulk``): as
+sorted runs that become finished log files. Both ways give the same result, even for a dump with a bad line: the whole
+batches before it stay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class DumpLoad(NamedTuple):
-    """What was loaded: the database, whether it was made, and counts; files and their bytes where files were made."""
+    """The result: the database, whether it was created, and counts; number and size of files if files were created."""
 
     db: str
     created: bool
@@ -47,7 +47,7 @@ class DumpLoad(NamedTuple):
 
 
 class _Count:
-    """How far the load has come."""
+    """The progress of the load."""
 
     def __init__(self) -> None:
         self.records = self.rejected = self.transactions = 0
@@ -57,19 +57,19 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
     """Load records as DbLoad does.
 
     Arguments:
-        run: the options that all writers have.
+        run: the shared options.
         env: the environment.
-        sources: the dump; none or ``-`` for standard input.
-        options: ``name``, None for the database that the dump's header names; ``create``, make it when it is not there;
-            ``plain``, no header, keys and data on alternate lines; ``no_overwrite``, reject records whose keys are
-            there; ``batch``, records of a transaction.
+        sources: the dump; empty or ``-`` for standard input.
+        options: ``name``: the database, None for the one in the dump's header; ``create``: create it if it does not
+            exist; ``plain``: no header, keys and data on alternate lines; ``no_overwrite``: reject records with
+            existing keys; ``batch``: records per transaction.
 
     Raises:
-        JetoolError: with what was loaded before it.
+        JetoolError: the error states how many records were loaded before it.
     """
     count = _Count()
     mode = PutMode.INSERT_ONLY if options["no_overwrite"] else PutMode.OVERWRITE
-    # The header first: a file that is no dump must not start a recovery or make a database.
+    # Read the header first: a file that is not a dump must not cause a recovery or create a database.
     with ExitStack() as stack:
         name, reader = stack.enter_context(opened(sources, options))
 
@@ -99,7 +99,7 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
 
 
 def print_done(run: Run, done: DumpLoad) -> int:
-    """Print what was loaded; the exit code."""
+    """Print the result; returns the exit code."""
     run.out.document(
         LoadSummary(
             db=done.db,
@@ -121,10 +121,10 @@ def print_done(run: Run, done: DumpLoad) -> int:
 
 @contextmanager
 def opened(sources: tuple[str, ...], options: dict[str, Any]) -> Iterator[tuple[str, DumpReader]]:
-    """The name of the database, and the dump, its header read.
+    """The name of the database, and the dump after reading its header.
 
     Raises:
-        NotFoundError: there is no such file. UsageError: neither the options nor the dump name a database.
+        NotFoundError: the file does not exist. UsageError: neither the options nor the dump names a database.
     """
     file = sources[0] if sources else None
     with _lines_of(file) as lines:
@@ -153,7 +153,7 @@ def _database(env: Environment, name: str, reader: DumpReader) -> tuple[bool, Da
     try:
         return False, env.open_database(name)
     except NotFoundError:
-        # Before the environment was opened for writing it was checked that it may be made.
+        # A check before the environment was opened for writing has allowed this creation.
         return True, env.create_database(name, _options_of(reader))
 
 
@@ -162,7 +162,7 @@ def _options_of(reader: DumpReader) -> DatabaseOptions:
 
 
 def _load_files(run: Run, session: LoadSession, reader: DumpReader, count: _Count, options: dict[str, Any]) -> DumpLoad:
-    """All at once, as finished log files."""
+    """Load everything at once, as finished log files."""
     from jetool.commands.load import dump_bulk
 
     overwrite = not options["no_overwrite"]
@@ -179,7 +179,7 @@ def _load_files(run: Run, session: LoadSession, reader: DumpReader, count: _Coun
 
 
 def _with_loaded(error: JetoolError, count: _Count) -> JetoolError:
-    """An error that says how many records were loaded before it."""
+    """Add to an error how many records were loaded before it."""
     records = plural(count.records, "record was", "records were")
     before = f"{records} loaded before it" if count.records else "no record was loaded"
     error.consequence = f"{error.consequence}; {before}" if error.consequence else before
@@ -193,17 +193,17 @@ def _load(
         _write(run, env, db, reader, mode, batch, count)
         # Batches commit without a sync; one at the end makes all of them durable.
         env.sync()
-    # A JetoolError too, but with the disk gone another sync would only fail again.
+    # Handled before JetoolError: after a disk error another sync would only fail again.
     except StorageError as error:
         error.consequence = f"{plural(count.records, 'record')} written, the last perhaps not to the disk"
         error.hint = f"{error.hint}; jetool dbs {env.home} --count says how many records are there"
         raise
     except JetoolError as error:
-        # What the message counts as loaded must be durable.
+        # The records that the message counts must be durable.
         env.sync()
         _with_loaded(error, count)
         raise
-    # The open batch is rolled back; those before it are complete and stay.
+    # The open batch is rolled back; earlier batches are complete and stay.
     except KeyboardInterrupt:
         env.sync()
         run.messages.notice(f"loaded before the interruption, and kept: {plural(count.records, 'record')}")
@@ -220,7 +220,7 @@ def _write(
             written = rejected = 0
             with env.begin(durability=Durability.NO_SYNC) as txn:
                 more = False
-                # The iterator goes on where the batch before has stopped. Reading is interrupted, changes are not.
+                # The iterator continues after the previous batch. Signals may interrupt reading, but not changes.
                 for key, data in records:
                     held.hold()
                     done = db.put(key, data, txn, mode=mode)
@@ -231,7 +231,7 @@ def _write(
                         more = True
                         break
                 held.hold()
-            # Only after the commit: an error in a batch takes its records back.
+            # Count after the commit, because an error rolls the records of a batch back.
             count.records += written
             count.rejected += rejected
             count.transactions += 1

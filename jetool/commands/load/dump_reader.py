@@ -1,8 +1,8 @@
 """Reading JE's dump format, and plain pairs of lines (DbLoad -T).
 
 Header lines are ``keyword=value``, keywords in any case: ``VERSION`` (3), ``format`` (``bytevalue``, ``print``),
-``type`` (``btree``), ``dupsort`` (0, 1, false, true), ``database``; ``HEADER=END`` closes. Then key and data on lines
-of their own, each with a leading blank, until ``DATA=END``; its absence means that the dump was cut.
+``type`` (``btree``), ``dupsort`` (0, 1, false, true), ``database``; ``HEADER=END`` closes. Then each key and each data
+item has its own line with a leading blank, until ``DATA=END``. A dump without it was cut.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
 _HEADER_LINES: Final = 100
 _HEADER_BYTES: Final = 1 << 16
 _END: Final = b"DATA=END"
-# Bytes of lines that are read and decoded at a time; the number of lines is even, so that no record is divided.
+# Size of a block of lines; the number of lines is even, so that no record is split.
 _MOST_LINES: Final = 4096
 _FIRST_LINES: Final = 64
 _BLOCK_BYTES: Final = 4 << 20
-# The records, and the bytes of lines, from which on a dump is large.
+# A dump is large from this number of records, or this number of bytes.
 LARGE_RECORDS: Final = 50_000
 _LARGE_BYTES: Final = 16 << 20
 
@@ -33,12 +33,12 @@ Block = tuple[list[bytes], list[bytes]]
 
 
 class DumpHeader(NamedTuple):
-    """What a dump says of itself.
+    """The header of a dump.
 
     Attributes:
         printable: the format is ``print``.
-        duplicates: the database has sorted duplicates; None when the header does not say.
-        database: its name, None when the header does not say.
+        duplicates: whether the database has sorted duplicates; None if the header does not state it.
+        database: its name; None if the header does not state it.
     """
 
     printable: bool
@@ -51,11 +51,11 @@ class DumpReader:
 
     Arguments:
         file: the lines.
-        name: what messages call it.
-        plain: pairs of lines without a header, as text.
+        name: the name of the dump in messages.
+        plain: whether the input is pairs of text lines without a header.
 
     Attributes:
-        header: what the dump says of itself.
+        header: the header of the dump.
         line: number of the last line read.
     """
 
@@ -63,7 +63,7 @@ class DumpReader:
         self._file = file
         self._name = name
         self._plain = plain
-        # Lines that have been read, but not decoded.
+        # Lines that were read ahead and not yet decoded.
         self._ahead: deque[list[bytes]] = deque()
         self._block_lines = _FIRST_LINES
         self._ended = False
@@ -71,7 +71,7 @@ class DumpReader:
         self.header = DumpHeader(True, None, None) if plain else self._read_header()
 
     def is_large(self) -> bool:
-        """Whether there are many records; reads ahead as far as that needs."""
+        """Whether the dump is large; reads ahead as far as necessary to decide."""
         lines = size = 0
         while not self._ended and lines < 2 * LARGE_RECORDS and size < _LARGE_BYTES:
             self._ahead.append(found := self._read_lines())
@@ -83,12 +83,12 @@ class DumpReader:
         """Keys and data.
 
         Raises:
-            DamageError: a line that is not of the format, or the end is missing.
+            DamageError: a line is malformed, or the end is missing.
         """
         return chain.from_iterable(zip(*block, strict=True) for block in self.blocks())
 
     def blocks(self) -> Iterator[Block]:
-        """The same, many records at a time; all that stand before a bad line come before the error."""
+        """The records in blocks; all records before a bad line come before the error."""
         while lines := self._ahead.popleft() if self._ahead else self._read_lines():
             block = self._decoded(lines)
             if block is not None:
@@ -104,7 +104,7 @@ class DumpReader:
             yield block
             if ended:
                 return
-        # A dump that was cut may end between two records, and nothing else would tell.
+        # A truncated dump may end between two records; only the missing end line shows it.
         if not self._plain:
             raise self._damage("the dump has no DATA=END", "it was cut; records after this place are missing")
 
@@ -116,27 +116,27 @@ class DumpReader:
             found = list(islice(self._file, most))
             self._ended = len(found) < most
         else:
-            # Not beyond the end of the dump: who writes into a pipe may wait for the answer.
+            # Do not read beyond the end of the dump, because the writer of a pipe may be waiting for the result.
             found = list(islice(iter(self._file.readline, _END + b"\n"), most))
             if len(found) < most:
                 found.append(_END)
-                # In the place of data it is data.
+                # On a line for data, the end mark is data.
                 self._ended = bool(len(found) % 2)
             elif not found[-1]:
-                # Past the end of the file every line is empty.
+                # After the end of the file every line is empty.
                 self._ended = True
                 del found[found.index(b"") :]
         self._block_lines = max(2, min(_MOST_LINES, _BLOCK_BYTES * len(found) // (sum(map(len, found)) + 1)) & ~1)
         return found
 
     def _decoded(self, lines: list[bytes]) -> Block | None:
-        """The records of a block; None when its lines have to be looked at one by one."""
+        """The records of a block; None if its lines must be checked individually."""
         # Dumps that went through Windows have carriage returns.
         stripped = [line.rstrip(b"\r\n") for line in lines]
         if len(lines) % 2:
             return None
         if not self._plain:
-            # Blanks around are no data: inside, the format writes them as backslash 20.
+            # Surrounding blanks are not data: the format writes blanks in data as backslash 20.
             if _END in stripped:
                 return None
             stripped = [line.strip(b" ") for line in stripped]
@@ -150,13 +150,13 @@ class DumpReader:
         return stripped[::2], stripped[1::2]
 
     def _one_by_one(self, lines: list[bytes], into: Block) -> bool:
-        """Take records up to a bad line, or to the end of the dump; whether that has come."""
+        """Take records up to a bad line or the end of the dump; returns whether the end was reached."""
         keys, data = into
         following = iter(lines)
         for key in following:
             self.line += 1
             stripped = key.rstrip(b"\r\n")
-            # In plain pairs it is a key like any other.
+            # In plain pairs the end mark is an ordinary key.
             if not self._plain and stripped == _END:
                 return True
             found = self._bytes(stripped)
@@ -184,7 +184,7 @@ class DumpReader:
     def _read_header(self) -> DumpHeader:
         found: dict[str, str] = {}
         for _ in range(_HEADER_LINES):
-            # Bounded: a binary file may have no newline at all.
+            # Limit the length: a binary file may have no newline at all.
             line = self._file.readline(_HEADER_BYTES)
             self.line += 1
             text = line.decode("utf-8", "surrogateescape").strip()
@@ -217,7 +217,7 @@ class DumpReader:
 
 
 def require_same_kind(header: DumpHeader, duplicates: bool, name: str) -> None:
-    """Refuse a dump of a database with duplicates for one without, and the other way round.
+    """Refuse a dump with duplicates for a database without them, and vice versa.
 
     Raises:
         UsageError: they differ.

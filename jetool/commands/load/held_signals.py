@@ -1,8 +1,8 @@
-"""Signals that end a run, held while something is done that has to be whole.
+"""Delaying signals that end a run during operations that must complete.
 
-SIGINT and SIGTERM raise wherever the program is. Inside a change of a tree, or between a Commit in the log and the
-count of what was committed, that would leave a half of it. What reads its input and waits has to end at once, though,
-so the signals are held for moments only.
+SIGINT and SIGTERM raise an exception anywhere in the program. During a change of a tree, or between a Commit in the log
+and its count, this would leave the operation half done. A program that waits for input must end immediately, however,
+so the signals are held only briefly.
 
 Example, for each record of a pipe: the read is interrupted, the put is not::
 
@@ -24,7 +24,7 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class HeldSignals:
-    """The signals of the main thread; in any other thread nothing is held, since no signal is raised there."""
+    """Holds the signals of the main thread; in other threads it does nothing, since signals are not raised there."""
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, Any] = {}
@@ -32,7 +32,7 @@ class HeldSignals:
         self._pending: signal.Signals | None = None
 
     def __enter__(self) -> HeldSignals:
-        """From now on they can be held."""
+        """Install the handlers."""
         if threading.current_thread() is threading.main_thread():
             for number in _ENDING:
                 before = signal.getsignal(number)
@@ -44,18 +44,18 @@ class HeldSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """As before; what was held and not released comes now, unless something else ends the run."""
+        """Restore the previous handlers; a held signal is raised now, unless another exception ends the run."""
         self._restore()
         self._holds = False
         if kind is None:
             self._raise()
 
     def hold(self) -> None:
-        """Begin what has to be whole."""
+        """Begin an operation that must complete."""
         self._holds = True
 
     def release(self) -> None:
-        """It is whole: a signal that has come meanwhile is raised here."""
+        """End the operation; raises a signal that arrived in the meantime."""
         self._holds = False
         if self._pending is not None:
             self._restore()

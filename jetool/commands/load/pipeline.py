@@ -1,6 +1,6 @@
-"""``jetool load`` from files and datasets: the pipeline, with what the user asked for.
+"""``jetool load`` from files and datasets: calls the pipeline with the options of the user.
 
-A JE dump and standard input go through the engine (``dump_files``); everything else comes here.
+``dump_files`` loads JE dumps and standard input; this module loads everything else.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 class LoadRequest(NamedTuple):
-    """What the user asked for.
+    """The options of a load.
 
     Attributes:
         env, sources, db: directory, paths, name.
-        create: make the database when it is not there.
-        engine: ``spark``, ``local``, or ``auto`` for the one that suits the sources.
+        create: create the database if it does not exist.
+        engine: ``spark``, ``local``, or ``auto`` to choose by the sources.
         source_format, delimiter, header: how the sources are read.
-        key, value, key_format, data_format, value_format, order_by: what becomes of a record.
+        key, value, key_format, data_format, value_format, order_by: how a source record becomes key and data.
         on_duplicate: which of equal keys stays: ``last``, ``first``, ``error``.
-        overwrite: records replace those of the database with the same keys.
-        batch: records of a transaction, when records are merged into a database.
-        partitions: tasks that write; None for as many as fit.
+        overwrite: whether records replace existing records with the same keys.
+        batch: records per transaction if records are merged into a database.
+        partitions: number of writing tasks; None to choose it automatically.
         rejects: directory for bad records; None for one beside the environment.
-        resume: go on with a merge that was interrupted.
+        resume: whether to continue an interrupted merge.
     """
 
     env: str
@@ -68,8 +68,8 @@ class LoadRequest(NamedTuple):
     resume: bool
 
     def subject(self) -> str:
-        """What two runs of the same load have in common."""
-        # What decides how the work is done, not what comes out, may differ when a load is resumed.
+        """The identity of a load, which is equal for a run and its resumption."""
+        # Options that do not change the result may differ when a load is resumed.
         same = self._replace(create=False, partitions=None, resume=False, batch=0, engine="", rejects=None)
         return repr(tuple(same))
 
@@ -79,9 +79,9 @@ class LoadReport(NamedTuple):
 
     Attributes:
         loaded: counts.
-        refused: records whose keys were there.
-        created: the database was made.
-        value_schema: the Avro schema of the values, where they are Avro.
+        refused: number of records whose keys already existed.
+        created: whether the database was created.
+        value_schema: the Avro schema of the values, if they are Avro.
     """
 
     loaded: LoadResult
@@ -91,7 +91,7 @@ class LoadReport(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Who reads, the source as it was looked at, and what becomes of its records."""
+    """The backend, the opened source, and the recipe for its records."""
 
     backend: Backend
     opened: OpenSource
@@ -111,7 +111,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     from engine.pipeline.load.input import sources
     from engine.pipeline.load.session import LoadSession, LoadStorage
 
-    # Before the environment is opened: a typing error must neither cost a recovery nor change a byte.
+    # Check this before opening the environment: a typing error must not cause a recovery or any change.
     layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
     request = request._replace(engine=_engine(run, request, layout))
     if request.rejects is not None:
@@ -133,7 +133,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
 
 
 def _check(request: LoadRequest, catalog: Catalog) -> None:
-    """What the user typed against what recovery found; nothing has been changed yet."""
+    """Compare the options with the recovered databases, before anything is changed."""
     from engine.pipeline.load import database_merge
 
     if not request.create:
@@ -164,7 +164,7 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
 
     if request.engine != "auto":
         return request.engine
-    # A user who configures Spark wants Spark.
+    # Spark options imply that the user wants Spark.
     size = None if run.master is not None or run.conf else splits.local_bytes(layout)
     if size is None or size >= splits.SMALL_BYTES:
         return "spark"
@@ -175,7 +175,7 @@ def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
 
 
 def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> LoadReport:
-    """Finished files after the log: all or nothing."""
+    """Append finished files to the log, all or none."""
     from engine.pipeline.load import bulk
 
     # The environment stays open and locked throughout: no other process may log after this point.
@@ -186,7 +186,7 @@ def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> 
 
 
 def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> LoadReport:
-    """Record by record into a database that has some."""
+    """Merge the records into a database that is not empty."""
     from engine.pipeline.load import bulk, database_merge, stage
 
     env, storage = session.env, session.storage
@@ -198,24 +198,24 @@ def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) ->
         try:
             found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
         except BaseException:
-            # Nothing is merged yet, so there is nothing to resume.
+            # Nothing is merged yet, so drop the staged data.
             stage.clean(storage)
             raise
         state = database_merge.State(request.subject(), found, None, 0, 0, 0)
-        # Before the first record: from here on a merge that dies can be resumed.
+        # Save the state before the first record: from here on an interrupted merge can be resumed.
         database_merge.save(storage, state)
     db = env.open_database(request.db) if session.exists else env.create_database(request.db, session.options)
     with db:
         loaded, refused = database_merge.merge_into(
             env, db, storage, state, request.on_duplicate, request.batch, run.listener, overwrite=request.overwrite
         )
-    # Only after all is in: the runs are what a resumed merge reads.
+    # Remove the runs only after the whole merge, because a resumed merge reads them.
     stage.clean(storage)
     return LoadReport(loaded, refused, not session.exists, _value_schema(work))
 
 
 def _count(request: LoadRequest, work: _Work) -> LoadReport:
-    """A dry run: read, check and count in a directory elsewhere."""
+    """A dry run: read, check and count in a temporary directory."""
     from engine.pipeline.load import bulk
     from engine.pipeline.load.runs import Merge
 
@@ -241,7 +241,7 @@ def _backend(run: Run, request: LoadRequest) -> Iterator[Backend]:
     from jetool.frame.spark_session import session
 
     with ExitStack() as stack:
-        # Spark starts when there is something for it to do; the stack stops it then.
+        # Spark starts when it is first needed; the stack stops it.
         yield SparkBackend(lambda quick: stack.enter_context(session(run, quick=quick)), run.listener)
 
 

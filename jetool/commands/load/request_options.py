@@ -1,4 +1,4 @@
-"""The options of ``jetool load``, and what they ask for."""
+"""The options of ``jetool load``, and the load request that they define."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jetool.frame import params
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DUMP: Final = b"VERSION="
-# Options that a load from a dump has, too.
+# Options that a load from a dump also has.
 _OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
 _WORDS: Final = {"source_format": "from"}
 
 
 def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...]) -> tuple[str, ...]:
-    """The sources; a usage error when one of them is the environment, or a file stands in its place."""
+    """The sources. A usage error if a source is the environment, or if ENV is a file."""
     env = ctx.params.get("env")
     if ctx.resilient_parsing or env is None or not sources or _is_environment(env):
         return sources
-    # Two words in the wrong order would otherwise be a puzzling error of the source.
+    # Otherwise swapped arguments would cause a confusing error about the source.
     named = [path for path in sources if _is_environment(path)] or [
         path for path in sources[-1:] if Path(env).is_file()
     ]
@@ -48,22 +48,27 @@ _OPTIONS: Final = (
         nargs=-1,
         type=click.Path(),
         callback=_after_env,
-        help="Files or datasets; none or - is a dump on standard input.",
+        help="Files or datasets; without any, or with -, a dump on standard input.",
     ),
     click.option(
         "--db",
         "name",
         type=params.DATABASE,
         metavar="NAME",
-        help="The database.  [default: the one that a dump's header names]",
+        help="The database.  [default: the one in a dump's header]",
     ),
-    click.option("--create", is_flag=True, help="Make the database when it is not there, as a dump's header says."),
+    click.option(
+        "--create",
+        is_flag=True,
+        help="Create the database, with the settings of a dump's header, if it does not exist.",
+    ),
     click.option(
         "--engine",
         type=click.Choice(("auto", "spark", "local")),
         default="auto",
         show_default=True,
-        help="Who reads files: Spark, or this machine without it; auto is local below 16 MB of local files.",
+        help="Who reads files: Spark, or this machine without Spark; auto means local for less than 16 MB of "
+        "local files.",
     ),
     click.option(
         "--from",
@@ -71,45 +76,56 @@ _OPTIONS: Final = (
         type=click.Choice(endings.FORMATS),
         help="Format of the sources.  [default: by their names]",
     ),
-    click.option("--key", metavar="COLUMN,...", help="Columns of the key; several are put together."),
+    click.option("--key", metavar="COLUMN,...", help="Columns of the key; several are concatenated."),
     click.option("--value", metavar="COLUMN,...", help="Columns of the value.  [default: all others]"),
     click.option(
         "--value-format",
         type=click.Choice(("raw", "json", "msgpack", "avro")),
-        help="Form of the value; no avro for JSON lines.  [default: raw for one column, else json]",
+        help="Format of the value; avro is not available for JSON lines.  [default: raw for one column, else json]",
     ),
-    click.option("--delimiter", metavar="CHAR", help="Between columns of CSV.  [default: a comma; a tab for .tsv]"),
-    click.option("--no-header", is_flag=True, help="CSV has no line of names; columns are c1, c2, ..."),
+    click.option("--delimiter", metavar="CHAR", help="Separator of CSV columns.  [default: a comma; a tab for .tsv]"),
+    click.option("--no-header", is_flag=True, help="The CSV has no header line; columns are named c1, c2, ..."),
     click.option(
         "--on-duplicate",
         type=click.Choice(("last", "first", "error")),
         default="last",
-        help="Which of the source's records with the same key stays.",
+        help="The record to keep when several records of the source have the same key.",
     ),
     click.option(
-        "--order-by", metavar="COLUMN", help="Number or time that says which is last.  [default: the source's order]"
+        "--order-by",
+        metavar="COLUMN",
+        help="Column with a number or time that decides which record is last.  [default: the source's order]",
     ),
     click.option(
-        "--rejects", metavar="DIR", type=click.Path(), help="Where bad records go.  [default: ENV.jetool-rejects/TIME]"
+        "--rejects",
+        metavar="DIR",
+        type=click.Path(),
+        help="Directory for bad records.  [default: ENV.jetool-rejects/TIME]",
     ),
     click.option("--partitions", type=click.IntRange(1, 10_000), metavar="N", help="Tasks that write log files."),
     click.option(
-        "-T", "--text", "plain", is_flag=True, help="A dump without header: keys and data on alternate lines, as text."
+        "-T",
+        "--text",
+        "plain",
+        is_flag=True,
+        help="The input has no header: keys and data on alternate lines, as text.",
     ),
-    click.option("--no-overwrite", is_flag=True, help="Reject records whose keys are in the database (exit 1)."),
+    click.option(
+        "--no-overwrite", is_flag=True, help="Reject records whose keys are already in the database (exit 1)."
+    ),
     click.option(
         "--batch",
         type=click.IntRange(1),
         default=10_000,
         metavar="N",
-        help="Records of a transaction, for a dump or a database with records.",
+        help="Records per transaction, for a dump or a database that is not empty.",
     ),
-    click.option("--resume", is_flag=True, help="Go on with a load into a database with records that was interrupted."),
+    click.option("--resume", is_flag=True, help="Resume an interrupted load into a database that is not empty."),
 )
 
 
 def all_of_them(function: F) -> F:
-    """Put the options on a command, in this order."""
+    """Decorate a command with the options, in this order."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -119,7 +135,7 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
     """Whether the source is a JE dump.
 
     Raises:
-        UsageError: options that have no meaning for a dump; a dump among other sources.
+        UsageError: options without a meaning for a dump, or a dump together with other sources.
     """
     dumps = [path for path in sources if path == "-" or _looks_like_dump(path)]
     if options["source_format"] is not None or (sources and not dumps and not options["plain"]):
@@ -127,7 +143,7 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
     if len(sources) > 1:
         raise click.UsageError("a JE dump is loaded by itself; name one at a time", click.get_current_context())
     given = click.get_current_context().get_parameter_source
-    # Defaults do not count: only what was typed can surprise.
+    # Only options that the user typed are refused, not defaults.
     explicit = [n for n in options if n not in _OF_DUMPS and given(n) is ParameterSource.COMMANDLINE]
     if explicit:
         words = ", ".join(f"--{_WORDS.get(name, name.replace('_', '-'))}" for name in explicit)
@@ -136,26 +152,26 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
 
 
 def _looks_like_dump(path: str) -> bool:
-    """Whether it begins as a dump does, or is a file whose name says nothing else."""
+    """Whether the file begins like a dump, or has a name without a known ending."""
     if not endings.is_local(path):
         return False
     try:
         with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
             return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
     except OSError:
-        # Not readable, perhaps not there: the name decides which error it gets.
+        # The file is unreadable or missing; its name decides which error is reported.
         return path.endswith(".dump")
 
 
 def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipeline.LoadRequest:
-    """What the options ask for, when the sources are files or datasets.
+    """The load request, if the sources are files or datasets.
 
     Raises:
         UsageError: no database was named.
     """
     if options["name"] is None:
         raise click.UsageError("name the database with --db", click.get_current_context())
-    # Whether these were given counts, and not what they default to elsewhere.
+    # Use the raw parameters: None if an option was not given, not its default elsewhere.
     formats = click.get_current_context().params
     return pipeline.LoadRequest(
         env=env,
@@ -189,7 +205,7 @@ def _delimiter(text: str | None) -> str | None:
     if text is None:
         return None
     found = {"\\t": "\t"}.get(text, text)
-    # Arrow's parser takes one byte.
+    # Arrow's parser accepts only a one-byte delimiter.
     if len(found.encode()) != 1 or found in '"\r\n':
         raise click.UsageError("--delimiter is one ASCII character, or \\t", click.get_current_context())
     return found

@@ -1,1 +1,1 @@
-"""``jetool node``: nodes of a replication group, run or asked."""
+"""``jetool node``: running nodes of a replication group, and requests to them."""

@@ -18,7 +18,7 @@ from jetool.frame.options import Run
 
 @record("transferred")
 class TransferRequest(NamedTuple):
-    """The request for another master."""
+    """A request to transfer the role of master."""
 
     group: Annotated[Text, "the group"]
     master: Annotated[Text, "the node that gives the role"]
@@ -33,18 +33,26 @@ class TransferRequest(NamedTuple):
     outputs=lambda: Outputs("document", (TransferRequest,)),
     features=("fields", "tls", "consent"),
     examples=(
-        ("Who would give the role, and how far the other node is", "jetool node transfer-master db1:5001 --to n2 -n"),
-        ("One that may take a minute to catch up", "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes"),
+        (
+            "Preview: the current master, and the state of the other node",
+            "jetool node transfer-master db1:5001 --to n2 -n",
+        ),
+        (
+            "Wait up to a minute for the node to catch up",
+            "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes",
+        ),
     ),
     exits={
         exits.DONE: "the node becomes the master",
         exits.NOT_FOUND: "no node answers",
-        exits.REFUSED: "there is no master, it refuses, the other node is no electable member or does not catch up, or"
-        " --yes is missing",
+        exits.REFUSED: (
+            "there is no master, the master refuses, the other node is not an electable member or does not catch up, "
+            "or --yes is missing"
+        ),
     },
 )
-@click.argument("address", type=params.HOST, help="Where a node of the group listens.")
-@click.option("--to", "name", required=True, metavar="NAME", help="The node that is to become the master.")
+@click.argument("address", type=params.HOST, help="Address of a node of the group.")
+@click.option("--to", "name", required=True, metavar="NAME", help="The node that becomes the master.")
 @click.option(
     "--timeout",
     type=click.IntRange(1, 3600),

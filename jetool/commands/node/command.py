@@ -30,7 +30,7 @@ from jetool.frame.options import Run
 __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_transfer_master"]
 
 _SYNC: Final = {"sync": SYNC, "no-sync": NO_SYNC, "write-no-sync": WRITE_NO_SYNC}
-# What means something only for a member that may lead.
+# Options that have a meaning only for a member that may become master.
 _OF_VOTERS: Final = ("leads", "priority", "policy", "replica_sync")
 
 
@@ -45,7 +45,7 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
 
 
 def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
-    """What the node is there. Who leads alone is no secondary."""
+    """The type of the node. The first node of a group is not a secondary."""
     return given.upper() if given is not None else SECONDARY if join else ELECTABLE
 
 
@@ -102,25 +102,24 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     "--type",
     "node_type",
     type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
-    help="A secondary follows the master and has no vote; an electable one is made a member, acknowledges,"
-    " votes, and with a --priority may lead.  [default: secondary; without --join electable]",
+    help="A secondary follows the master and has no vote; an electable node becomes a member, acknowledges, "
+    "votes, and with a --priority may become master.  [default: secondary; without --join electable]",
 )
-@click.option(
-    "--group", "group_name", metavar="NAME", help="The group.  [default: what the environment or the nodes say]"
-)
+@click.option("--group", "group_name", metavar="NAME", help="The group.  [default: from the environment or the nodes]")
 @click.option(
     "--master",
     "leads",
     is_flag=True,
-    help="Make the group when the directory has none and no node of --join answers, and lead it; leave it out once the"
-    " group is there. Without --join the other members are those that the environment names.",
+    help="If the directory has no group and no node of --join answers, create the group as its master. Omit "
+    "this option once the group exists. Without --join, the other members are taken from the environment.",
 )
 @click.option(
     "--priority",
     type=click.IntRange(0, (1 << 31) - 1),
     metavar="N",
-    help="Of electable nodes that are equally new the highest is elected. With 0 never: while such a node alone has the"
-    " newest commit, there is no master.  [default: 0; without --join 1]",
+    help="Among equally up-to-date electable nodes the one with the highest priority is elected. A node with 0 "
+    "is never elected: while only it has the newest commit, there is no master.  [default: 0; without "
+    "--join 1]",
 )
 @click.option(
     "--policy",
@@ -147,14 +146,15 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
 @click.option(
     "--plain",
     is_flag=True,
-    help="Listen beyond this machine without TLS: anyone who reaches the port can read all records, and join.",
+    help="Listen beyond this machine without TLS: anyone who can reach the port can read all records and join "
+    "the group.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Also with a master of a release of JE outside of 7.3 to 25.3. With --master and without --join: lead, the"
-    " first time, also when too few members answer to be elected; none of those that do may have a master or later"
-    " commits.",
+    help="Also accept a master with a JE release outside 7.3 to 25.3. With --master and without --join: become "
+    "master, once, even if too few members answer for an election. None of those that answer may have a "
+    "master or later commits.",
 )
 def node_run(
     run: Run,
@@ -180,12 +180,12 @@ def node_run(
     environment as the same member.
 
     With --join the node follows the current master. An empty directory is filled by a copy of a node's log files, or
-    from the beginning of the stream. Commits are rolled back only for a master that a majority follows. A secondary
-    leaves no trace in the group. With --type electable the node becomes a member: its acknowledgements and its vote
-    count, so commits wait for it and elections may need it. With a --priority it can be elected master. It follows
-    again when another node is elected, or when its role is transferred (jetool node transfer-master, or JE's
-    DbGroupAdmin, which can also remove, delete and move members). With --master on one node, that node creates the
-    group if it does not exist yet.
+    from the beginning of the stream. The node rolls back commits only for a master with a majority. A secondary is not
+    recorded in the group. With --type electable the node becomes a member: its acknowledgements and its vote count, so
+    commits wait for it and elections may need it. With a --priority it can be elected master. It follows again when
+    another node is elected, or when its role is transferred (jetool node transfer-master, or JE's DbGroupAdmin, which
+    can also remove, delete and move members). With --master on one node, that node creates the group if it does not
+    exist yet.
 
     With --master and without --join the node is a member of a new group, or of the group in its environment. A node
     that is alone in its group becomes master at once, and others join with its address; otherwise a majority has to
@@ -217,17 +217,17 @@ def node_run(
 
 
 def _run_until_stopped(run: Run, running: JoinedNode) -> None:
-    """Run a node until SIGTERM; raise what ended it before."""
+    """Run a node until SIGTERM; raises the error if it failed earlier."""
     stopping = threading.Event()
-    # Here SIGTERM is the ordinary end: the node closes its environment, and the code is 0.
+    # SIGTERM is the normal end: the node closes its environment, and the exit code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
         running.start()
         report(run, running, stopping)
     finally:
-        # Also after a failure: the environment is closed and its lock given back.
+        # Also after a failure, close the environment and release its lock.
         running.stop()
         signal.signal(signal.SIGTERM, before)
-    # The node runs in threads of its own; what ended it is raised here.
+    # The node runs in its own threads; raise the error that ended it.
     if running.failure is not None:
         raise running.failure

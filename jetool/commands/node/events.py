@@ -1,4 +1,4 @@
-"""What ``jetool node run`` reads from its options, and reports while the node runs."""
+"""Options of ``jetool node run``, and its reports while the node runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jetool.output.shape import Style, to_text
 
 @record("event")
 class RoleChange(NamedTuple):
-    """A node has taken up a role, or has a new reason for having none."""
+    """A node has a new role, or a new reason for having none."""
 
     time: Annotated[Time, "when"]
     node: Annotated[Text, "its name"]
@@ -38,7 +38,7 @@ _POLL_S: Final = 0.2
 
 
 def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
-    """An event in words: on a narrow terminal columns would leave out why there is no master."""
+    """An event in words, because on a narrow terminal columns would drop the reason why there is no master."""
     values = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
     words = {"master": "master ", "last_vlsn": "VLSN "}
     return "  ".join(words.get(name, "") + value for name, value in values.items())
@@ -49,14 +49,14 @@ def _why(problem: JetoolError) -> str:
 
 
 def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
-    """Print changes of role, and of the reason for having no master, until the node ends."""
+    """Print changes of the role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, str | None] | None = None
     with run.out.stream(RoleChange, line=event_line) as events:
         while not stopping.is_set() and running.failure is None:
             status = running.status()
             problem = running.problem if running.role is not Role.REPLICA else None
             now = (running.role, status.master, _why(problem) if problem is not None else None)
-            # The end of the stream moves all the time; only a change of role is an event.
+            # The end of the stream changes constantly; only a change of role is an event.
             if now != said:
                 said = now
                 events.row(

@@ -1,4 +1,4 @@
-"""What the commands of ``jetool node`` share."""
+"""Code that the commands of ``jetool node`` share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ node = group(
 
 
 class Peers(click.ParamType[tuple[tuple[str, int], ...]]):
-    """Addresses with commas between them."""
+    """Addresses separated by commas."""
 
     name = "HOST:PORT,..."
 

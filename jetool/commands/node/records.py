@@ -1,4 +1,4 @@
-"""``jetool node put``, ``get`` and ``delete``: records of a running node, which has its environment locked."""
+"""``jetool node put``, ``get`` and ``delete``: records of a running node, which holds the lock of its environment."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class CommittedWrite(NamedTuple):
 
 
 _EXITS: Final = {
-    exits.NOT_FOUND: "no database of the name, no such record",
+    exits.NOT_FOUND: "no such database, no such record",
     exits.INCOMPLETE: "the node cannot read or write its log",
 }
 _WRITE_EXITS: Final = {
-    exits.DONE: "committed, and acknowledged by replicas as the policy of the master asks",
+    exits.DONE: "committed, and acknowledged by replicas as the policy of the master requires",
     **_EXITS,
-    exits.REFUSED: "nothing was changed: no node or no master answers, too few replicas, there is a record",
+    exits.REFUSED: "nothing was changed: no node or no master answers, too few replicas, or the key has a record",
     exits.INCOMPLETE: "it may have been committed: not enough acknowledgements, or the connection was lost",
 }
 
@@ -155,7 +155,7 @@ def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout:
     printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
-    # A second more than the node waits, so that its own answer arrives first.
+    # One second longer than the node waits, so that the node's own answer arrives first.
     items = remote.get_record(network_of(run), address, request, timeout + 1)
     run.out.table(decoded_shape(PrintedRecord, None), [printed((key, item)) for item in items])
     return exits.DONE

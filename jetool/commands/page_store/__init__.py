@@ -1,7 +1,7 @@
-"""The verbs of records on a page store.
+"""Commands for records of a page store.
 
 Modules:
 
-* ``rows``: what the verbs of records print of a page store
+* ``rows``: output records of these commands
 * ``verbs``: create, put, get, delete, scan, dump, load, dbs
 """

@@ -1,4 +1,4 @@
-"""What the verbs of records print of a page store: as for JE environments, with instants in the place of LSNs."""
+"""Output records of the commands for page stores: as for JE environments, with instants instead of LSNs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CreatedStore(NamedTuple):
 
 @record("written")
 class WrittenRow(NamedTuple):
-    """What was written to a page store."""
+    """A record written to a page store."""
 
     db: Annotated[Text, "name of the table"]
     key: Annotated[Key, "the key"]
@@ -33,7 +33,7 @@ class WrittenRow(NamedTuple):
 
 @record("deleted")
 class DeletedRow(NamedTuple):
-    """What was deleted from a page store."""
+    """A record deleted from a page store."""
 
     db: Annotated[Text, "name of the table"]
     key: Annotated[Key, "the key"]

@@ -1,4 +1,4 @@
-"""The verbs of records on a page store of our own: create, put, get, delete, scan, dump, load, dbs."""
+"""Commands for records of a page store of jetool: create, put, get, delete, scan, dump, load, dbs."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ _ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")
 
 
 def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None) -> int:
-    """Make a store with tables, and print it.
+    """Create a store with tables, and print it.
 
     Arguments:
-        run: the run; its dry run makes it in memory.
-        env: a directory that is empty, or not there.
-        dbs: name, duplicates and key prefixing of each table; the last two do not exist here.
+        run: the run; a dry run creates the store in memory.
+        env: an empty or missing directory.
+        dbs: name, duplicates and key prefixing of each table; page stores do not support the last two.
         file_max: log switch interval in bytes, None for the default.
 
     Raises:
-        UsageError: an option that means nothing here, a table with duplicates or prefixes, or an impossible interval.
+        UsageError: an option without a meaning for page stores, a table with duplicates or prefixes, or an invalid
+            interval.
         RefusedError: the directory is not empty, or a table is named twice.
     """
-    # Their defaults are JE's; only what was typed is refused.
+    # These options have defaults for JE; refuse them only if the user typed them.
     given = click.get_current_context().get_parameter_source
     foreign = [f"--{name}" for name in _ONLY_JE if given(name.replace("-", "_")) is ParameterSource.COMMANDLINE]
     if foreign:
@@ -62,7 +63,7 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
     with PageStore.create(storage, log_file_bytes=log_file_bytes, listener=run.listener) as store:
         for name, _, _ in dbs:
             store.create_table(name)
-        # The end that is printed is then the one after the checkpoint.
+        # After this checkpoint, ``end`` is the value to print.
         store.checkpoint()
         names, end = store.tables(), store.end
     run.out.document(CreatedStore(environment=env, store="derby", dbs=names, end=end, dry_run=run.dry_run))
@@ -70,10 +71,10 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
 
 
 def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, overwrite: bool, commit: bool) -> int:
-    """Write one record and print where; without ``commit`` the transaction stays open, as a crash leaves it.
+    """Write one record and print its place; without ``commit`` the transaction stays open as after a crash.
 
     Raises:
-        RefusedError: there is a record and it must not be overwritten, or the store is locked.
+        RefusedError: the key has a record that must not be overwritten, or the store is locked.
         NotFoundError: no such table.
     """
     with _to_write(run, env) as store:
@@ -90,9 +91,9 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         if commit:
             end = txn.commit()
         else:
-            # The change is durable and the transaction has no end: a loser for the next recovery.
+            # The change is durable and the transaction has no end, so the next recovery undoes it.
             store.flush()
-            # A close would roll it back.
+            # Closing the store would roll it back.
             store.crash()
     run.out.document(
         WrittenRow(db=name, key=record[0], txn=txn.number, instant=at, commit_end=end, dry_run=run.dry_run)
@@ -101,7 +102,7 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
 
 
 def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
-    """Delete one record. NotFoundError when there is no such table or key."""
+    """Delete one record. NotFoundError if the table or the key does not exist."""
     with _to_write(run, env) as store, store.begin() as txn:
         _require_table(store, env, name)
         if not txn.delete(name, key):
@@ -112,7 +113,7 @@ def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
 
 
 def get_record(run: Run, env: str, name: str, key: bytes) -> int:
-    """Print one record. NotFoundError when there is no such table or key."""
+    """Print one record. NotFoundError if the table or the key does not exist."""
     with open_to_read(run, env) as store:
         _require_table(store, env, name)
         value = store.get(name, key)
@@ -132,7 +133,7 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
 
 
 def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> int:
-    """List the tables. NotFoundError when one that is named is not there."""
+    """List the tables. NotFoundError if a named table does not exist."""
     with open_to_read(run, env) as store, store.begin() as txn:
         for name in names:
             _require_table(store, env, name)
@@ -158,21 +159,21 @@ def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> 
 def records(
     run: Run, env: str, name: str, first: bytes | None, end: bytes | None, *, reverse: bool
 ) -> Iterator[tuple[Iterator[tuple[bytes, bytes]], PageStore]]:
-    """The records of a table from a key on, up to another one (not included), while the store is open."""
+    """The records of a table from one key up to, but not including, another, while the store is open."""
     with open_to_read(run, env) as store, store.begin() as txn:
         _require_table(store, env, name)
         yield txn.scan(name, first, end, reverse=reverse), store
 
 
 def past_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key after all keys with this prefix; None if every later key has it."""
-    # A byte ff cannot be raised; the one before it is.
+    """The smallest key after all keys with this prefix; None if every later key has the prefix."""
+    # A byte ff cannot be incremented, so increment the byte before it.
     front = prefix.rstrip(b"\xff")
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
 
 
 class LoadProgress:
-    """How far a load has come."""
+    """The progress of a load."""
 
     def __init__(self) -> None:
         self.records = self.rejected = self.transactions = 0
@@ -183,10 +184,10 @@ def load_records(
 ) -> tuple[bool, int, int, int]:
     """Load records in transactions of ``batch`` records.
 
-    Returns: whether the table was made, records written, records rejected, transactions.
+    Returns: whether the table was created, records written, records rejected, transactions.
 
     Raises:
-        NotFoundError: no such table, and it is not to be created. UsageError: the dump has duplicates.
+        NotFoundError: the table does not exist and must not be created. UsageError: the dump has duplicates.
     """
     if reader.header.duplicates:
         raise kinds.not_for(kinds.DERBY, "a dump with duplicates=1")
@@ -228,9 +229,9 @@ def _load(
 
 @contextmanager
 def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
-    """Recover a store in memory; nothing is locked or changed. Says what cannot be seen."""
+    """Recover a store in memory; nothing is locked or changed. Warns about data that is not visible."""
     note_holder(run, DerbyDatabase(DiskStorage(env)))
-    # A reader loses nothing: it shows what Derby would see, and warns.
+    # A reader changes nothing: it shows the state that Derby would see, and warns.
     with PageStore(DiskStorage(env), StoreOptions(accept_loss=True), read_only=True, listener=run.listener) as store:
         if store.recovered.lost_commits:
             run.messages.warning(
@@ -242,13 +243,13 @@ def open_to_read(run: Run, env: str) -> Iterator[PageStore]:
 
 
 def unseen(store: PageStore) -> str | None:
-    """The part of the log that recovery could not read; None when it read all."""
+    """The part of the log that recovery could not read; None if it read everything."""
     lost = store.recovered.lost_commits
     return f"{plural(lost, 'committed transaction')} after the end of the log: not seen" if lost else None
 
 
 def reading_code(store: PageStore) -> int:
-    """The exit code of a command that has printed what recovery sees: committed work may be missing from it."""
+    """The exit code of a command that has printed recovered records; FINDINGS if committed work is missing."""
     return exits.FINDINGS if store.recovered.lost_commits else exits.DONE
 
 
@@ -258,10 +259,10 @@ def _to_write(run: Run, env: str) -> Iterator[PageStore]:
     if not run.dry_run:
         DerbyDatabase(DiskStorage(env)).wait_unlocked(run.lock_timeout_s)
     with backup_of(DiskStorage(env), run.backup_dir, dry_run=run.dry_run) as backup:
-        # Committed work after the end of the log is refused here: writing would bury it.
+        # Refuse committed work after the end of the log, because writing would overwrite it.
         with PageStore(DiskStorage(env), read_only=run.dry_run, backup=backup, listener=run.listener) as store:
             yield store
-        # Only a recovery that changed pages or the log has saved something.
+        # Bytes are saved only if recovery changed pages or the log.
         if isinstance(backup, DiskStorage) and has_saved(backup):
             run.messages.notice(f"the bytes that recovery changed were saved in {backup.root}")
 

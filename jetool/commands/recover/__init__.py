@@ -1,1 +1,1 @@
-"""``jetool recover``: the interlock, saved bytes, the run and its report."""
+"""``jetool recover``: safety checks, saved bytes, the run and its report."""

@@ -47,46 +47,49 @@ def _check(
     outputs=_outputs,
     features=("fields", "progress", "lock", "cache", "order", "write"),
     examples=(
-        ("What would be done; changes nothing, not even a lock file", "jetool recover /data/env -n"),
+        ("Preview; changes nothing, not even a lock file", "jetool recover /data/env -n"),
         ("How long it would take", "jetool recover /data/env --estimate"),
-        ("Recover, with the old bytes in a place of your own", "jetool recover /data/env --backup-dir /backup/env"),
-        ("Give up committed work after damage, after a copy was made", "jetool recover /data/env --accept-loss"),
+        ("Recover, with a chosen directory for the old bytes", "jetool recover /data/env --backup-dir /backup/env"),
+        ("Discard committed work after damage (make a copy first)", "jetool recover /data/env --accept-loss"),
         ("Transactions of a Derby database beside its checkpoint", "jetool recover /data/derby --explain --timeline"),
     ),
     exits={
-        exits.DONE: "recovered; nothing was given up",
+        exits.DONE: "recovered; nothing was lost",
         **WRITE_EXITS,
-        exits.REFUSED: "committed work stands after a bad entry, or may be in one; the environment is locked; a "
-        "restore marker is set",
-        exits.DATA_GIVEN_UP: "recovered; committed transactions, or records outside transactions, were cut off "
-        "and their bytes saved, or damaged entries were read as they are",
+        exits.REFUSED: (
+            "committed work follows a bad entry, or may be in one; the environment is locked; a restore marker is set"
+        ),
+        exits.DATA_GIVEN_UP: (
+            "recovered; committed transactions, or records outside transactions, were cut off and their bytes saved, "
+            "or damaged entries were read without verification"
+        ),
     },
 )
 @environment
 @click.option("--accept-loss", is_flag=True, help="Continue although committed transactions will be lost (exit 6).")
 @click.option("--je-default", is_flag=True, help="Cut at the first bad entry as JE does, whatever follows.")
-@click.option("--explain", is_flag=True, help="Derby: print each record beside textbook ARIES; change nothing.")
+@click.option("--explain", is_flag=True, help="Derby: compare each record with textbook ARIES; change nothing.")
 @click.option(
     "--estimate",
     is_flag=True,
     help="Estimate from a sample what recovery reads and writes, and its time; change nothing.",
 )
 @click.option(
-    "--timeline", is_flag=True, help="With --explain: print transactions beside the checkpoint and the crash."
+    "--timeline", is_flag=True, help="With --explain: print a timeline of transactions, checkpoint and crash."
 )
 def recover(
     run: Run, env: str, accept_loss: bool, je_default: bool, explain: bool, timeline: bool, estimate: bool
 ) -> int:
-    """Cut off a torn tail, redo what committed after the last checkpoint, undo what did not, and take a checkpoint.
+    """Cut off a torn tail, redo committed work after the last checkpoint, undo uncommitted work, and take a checkpoint.
 
     JE (or, for a Derby database, Derby) does the same when it opens the environment. The command examines the log first
     and never prompts, so a runbook can call it without a terminal. It refuses and changes nothing if committed
     transactions follow the first bad entry of the log, which JE would silently cut off, or if no checkpoint follows
     damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or changed
     is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the previous
-    state. With -n everything happens in memory, and notes list what JE needs or would refuse. With --estimate the
-    command reads only the end of the log and a sample of 4 MB, and prints the phases of recovery, their bytes and their
-    approximate time.
+    state. With -n everything happens in memory, and notes list settings that JE needs, and reasons why JE would refuse
+    the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the phases of
+    recovery, their bytes and their approximate time.
 
     Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
@@ -95,13 +98,13 @@ def recover(
 
     In a Derby database prepared (XA) transactions are kept. --explain changes nothing: it prints, for each record, what
     recovery does and what textbook ARIES (page LSNs, dirty page table, analysis pass) would do. With --timeline it
-    prints each transaction from begin to end, beside the last checkpoint and the crash.
+    prints a timeline of the transactions, the last checkpoint and the crash.
     """
     if explain or timeline:
         raise kinds.not_for(kinds.JE, "--explain")
     if estimate:
         return print_estimate(run, env)
-    # Before recovery, which may roll the stream back.
+    # Read the VLSNs before recovery, which may roll back a part of the stream.
     before = _vlsns(env, run.listener)
     done = _recover(run, env, accept_loss=accept_loss or je_default)
     run.out.document(recovered(env, done, before, dry_run=run.dry_run))
@@ -121,7 +124,7 @@ def recover(
 
 
 def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
-    """Warn of what was read as it is or given up; say whether there is any."""
+    """Warn about damaged entries that were read and about lost commits; returns whether data was given up."""
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(
@@ -166,7 +169,7 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if not accept_loss:
         plan.require_no_loss()
     if run.dry_run:
-        # Recovery itself does without files that were written before the checkpoint, however they were deleted.
+        # Recovery does not need files from before the checkpoint, so it does not notice if they are missing.
         lost_in(run, plan.seen, plan.files)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
@@ -180,7 +183,7 @@ def _done(run: Run, count: int) -> str:
 def _vlsns(env: str, listener: Listener) -> tuple[int, int]:
     storage = as_before(DiskStorage(env))
     files = list_log_files(storage)
-    # In the headers, unless there is damage: then entry by entry.
+    # Read the VLSNs from headers, or entry by entry if there is damage.
     ends = vlsn_ends(storage, files)
     if ends is not None:
         return ends

@@ -41,33 +41,33 @@ class DerbyUndone(NamedTuple):
 
 
 def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force_checkpoint: bool) -> int:
-    """Recover a database and print what was done.
+    """Recover a database and print a report.
 
     Arguments:
         run: the run; its dry run works on an overlay in memory.
         storage: the database directory.
-        accept_loss: go on although committed transactions would be lost.
-        force_checkpoint: take a checkpoint even of a clean database.
+        accept_loss: continue although committed transactions would be lost.
+        force_checkpoint: take a checkpoint even if the database is clean.
 
     Returns:
         The exit code.
 
     Raises:
-        RefusedError: a JVM has the database open, or the interlock fired.
+        RefusedError: a JVM has the database open, or committed work would be lost.
         UnsupportedError: encrypted, or of a release that was not verified for recovery.
         DamageError: something that recovery needs is missing or damaged.
     """
-    # Wrong names of fields must be refused before something is changed.
+    # Refuse wrong field names before anything is changed.
     check_fields(run.out.selected, (DerbyRecoveryReport,))
     if not run.dry_run:
         DerbyDatabase(storage).wait_unlocked(run.lock_timeout_s)
     options = RecoveryOptions(accept_loss=accept_loss, force_checkpoint=force_checkpoint)
     started = time.monotonic()
     with backup_of(storage, run.backup_dir, dry_run=run.dry_run) as backup:
-        # A dry run begins where the real one would: after an interrupted repair was taken back.
+        # A dry run begins in the same state as the real one: after an interrupted repair was undone.
         seen = settlement.as_before(storage) if run.dry_run else storage
         found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
-        # Asked while the directory is there: an empty one is removed at the end of the block.
+        # Check this inside the block, because an empty directory is removed at its end.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
     done = derby_recovered(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
@@ -77,13 +77,13 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     if saved_in is not None:
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
         run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
-    # Recovered, but commits after the end of the log, or a container, are gone: a script must see that.
+    # Recovery succeeded, but commits after the end of the log, or a container, are lost: the exit code must show that.
     given_up = found.lost_commits or any(one.loss in GIVEN_UP for one in found.analysis.presence.lost)
     return exits.DATA_GIVEN_UP if given_up else exits.DONE
 
 
 def explain_database(run: Run, storage: Storage) -> int:
-    """Print what recovery would do with each record, and what textbook ARIES would; nothing is changed.
+    """Print what recovery and textbook ARIES would do with each record; nothing is changed.
 
     Arguments:
         run: the run.
@@ -105,7 +105,7 @@ def explain_database(run: Run, storage: Storage) -> int:
 
 
 def draw_timeline(run: Run, storage: Storage) -> int:
-    """Print the transactions beside the last checkpoint and the end of the log; nothing is changed.
+    """Print the timeline of transactions, the last checkpoint and the end of the log; nothing is changed.
 
     Arguments:
         run: the run.
@@ -132,26 +132,26 @@ def draw_timeline(run: Run, storage: Storage) -> int:
 
 
 def undo_database(run: Run, storage: DiskStorage, *, force: bool) -> int:
-    """Bring back the state before a recovery and print what was done.
+    """Restore the state before a recovery and print a report.
 
     Arguments:
         run: the run; ``--backup-dir`` names the saved bytes.
         storage: the database directory.
-        force: go on although files were changed since.
+        force: continue although files were changed since.
 
     Returns:
         The exit code.
 
     Raises:
         NotFoundError: there are no saved bytes.
-        RefusedError: a JVM has the database open; without ``force`` as above.
+        RefusedError: a JVM has the database open; or files were changed since, without ``force``.
     """
     if not run.dry_run:
         DerbyDatabase(storage).wait_unlocked(run.lock_timeout_s)
     storage, backup = DirectoryBeside(storage.root, storage.root), last_backup(storage, run.backup_dir)
     interrupted.note_undone(run, backup)
     if run.dry_run:
-        # Undo notes its progress in the backup as well, so that is a view, too.
+        # Undo also writes its progress to the backup, so use a view of the backup too.
         entries = undo(OverlayStorage(storage), OverlayStorage(backup), force=force)
     else:
         entries = take_back(storage, backup, force=force)

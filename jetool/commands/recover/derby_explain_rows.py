@@ -1,4 +1,4 @@
-"""What Derby's recovery, and what textbook ARIES, would do with each record of a log."""
+"""Output records for comparing Derby's recovery and textbook ARIES on each record of a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.fields import Bool, Choices, Instant, Int, Text, record
 
 @record()
 class ComparedRecord(NamedTuple):
-    """A record, and what Derby and textbook ARIES do with it."""
+    """A log record, with the actions of Derby and of textbook ARIES."""
 
     instant: Annotated[Instant, "the record"]
     operation: Annotated[Text, "what was done"]
@@ -31,7 +31,7 @@ class ComparedRecord(NamedTuple):
 
 @record()
 class VerdictCount(NamedTuple):
-    """How many records have a pair of verdicts."""
+    """The number of records with a pair of actions."""
 
     derby: Annotated[Text, "what recovery does"]
     textbook: Annotated[Text, "what textbook ARIES would do"]
@@ -40,7 +40,7 @@ class VerdictCount(NamedTuple):
 
 @record("explained")
 class TextbookReport(NamedTuple):
-    """Recovery of a Derby database, record by record, beside textbook ARIES."""
+    """Recovery of a Derby database compared with textbook ARIES, record by record."""
 
     environment: Annotated[Text, "the directory"]
     store: Annotated[Text, "what it is", Choices(("derby",))]
@@ -49,7 +49,7 @@ class TextbookReport(NamedTuple):
 
 
 def textbook_report(root: str, found: list[TextbookComparison]) -> TextbookReport:
-    """Both verdicts as a report; records that neither of them reads are counted only."""
+    """The report of both; records that Derby does not read are only counted."""
     counts = Counter((one.derby.action, one.textbook) for one in found)
     read = [one for one in found if one.derby.action != "unread"]
     return TextbookReport(

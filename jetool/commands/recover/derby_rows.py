@@ -1,4 +1,4 @@
-"""What recovery of a Derby database did, or would do."""
+"""Output records of the recovery of a Derby database."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def derby_recovered(
 
 def _passes(found: DerbyRecoveryResult) -> list[LogScanPass]:
     start, append = found.analysis.start, found.analysis.end.append
-    # Undo writes a CLR for each record that it takes back, so both counts are the same.
+    # Undo writes a CLR for each undone record, so both counts are equal.
     clrs = sum(one.clrs for one in found.undone)
     analysis = LogScanPass(
         pass_="analysis",

@@ -1,7 +1,7 @@
-"""Where the old bytes of a Derby database go before they are changed.
+"""The backup directory for old bytes of a Derby database.
 
-Without ``--backup-dir`` that is ``DATABASE.jetool-saved/20261121T140101Z`` beside the database: inside of it a copy of
-the database would carry them along. A run that changes nothing leaves no directory.
+The default is ``DATABASE.jetool-saved/20261121T140101Z`` beside the database, so that copies of the database do not
+include it. A run that changes nothing leaves no directory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NONE: Final = "none"
 
 @contextmanager
 def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator[DiskStorage | None]:
-    """The backup directory of a run, made if need be; None when nothing is to be saved.
+    """The backup directory of a run, created if needed; None if nothing is to be saved.
 
     Arguments:
         storage: the database directory.
@@ -35,25 +35,25 @@ def backup_of(storage: Storage, asked: str | None, *, dry_run: bool) -> Iterator
         dry_run: make nothing.
 
     Raises:
-        StorageError: the directory cannot be made.
+        StorageError: the directory cannot be created.
     """
     if dry_run or asked == _NONE:
         yield None
         return
     path = Path(asked) if asked else _unused(_parent(storage) / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
-    # A user who may not read the database may not read its old bytes.
+    # Users without read access to the database must not be able to read its old bytes.
     made = make_directories(path, access_of(storage.root))
     try:
         yield DirectoryBeside(path, storage.root)
     finally:
-        # From the inside out, and only those that this run has made.
+        # Remove inner directories first, and only those that this run created.
         for directory in reversed(made):
             with suppress(OSError):  # it holds something
                 directory.rmdir()
 
 
 def last_backup(storage: DiskStorage, asked: str | None) -> DiskStorage:
-    """The backup directory that ``undo`` goes by: the one asked for, that of an interrupted repair, or the newest.
+    """The backup directory for ``undo``: the given one, that of an interrupted repair, or the newest.
 
     Raises:
         NotFoundError: there are no saved bytes.
@@ -74,12 +74,12 @@ def has_saved(backup: DiskStorage | None) -> bool:
 
 
 def _parent(storage: Storage) -> Path:
-    # Beside the database itself, not beside a link to it, so that undo finds it by either name.
+    # Use the real path of the database, so that undo finds the backup through links too.
     root = os.path.realpath(storage.root)
     return Path(root + _SUFFIX)
 
 
 def _unused(path: Path) -> Path:
-    """The path, or one with a number after it when two runs fall into the same second."""
+    """The path, with a number appended if two runs start in the same second."""
     names = itertools.chain((path,), (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
     return next(name for name in names if not name.exists())

@@ -1,4 +1,4 @@
-"""Transactions beside the last checkpoint and the crash: a drawing for terminals, a row for JSON.
+"""A timeline of transactions, the last checkpoint and the crash: a drawing for terminals, rows for JSON.
 
 ::
 
@@ -6,8 +6,8 @@
     |------------:-------|    ::           :          193     1  committed
                  |------------::------|    :          194     2  committed
 
-``u`` and ``r`` are the checkpoint's undoLWM and redoLWM, ``^`` its record, ``e`` the end of the log. Each period is
-equally wide, however many bytes it has; inside one, columns are bytes.
+``u`` and ``r`` are the checkpoint's undoLWM and redoLWM, ``^`` its record, ``e`` the end of the log. All periods have
+the same width, whatever their bytes; inside a period the scale is linear in bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jetool.output.shape import instant_text
 
 @record()
 class TimelineTransaction(NamedTuple):
-    """A transaction beside the last checkpoint."""
+    """A transaction of the timeline."""
 
     transaction: Annotated[Int, "its number"]
     like: Annotated[Int, "the transaction of the design document's diagram that it is like, 1 to 5"]
@@ -41,7 +41,7 @@ class TimelineTransaction(NamedTuple):
 
 @record("timeline")
 class TimelineReport(NamedTuple):
-    """Transactions of a Derby database beside its last checkpoint and the end of its log."""
+    """The timeline of a Derby database: transactions, the last checkpoint and the end of the log."""
 
     environment: Annotated[Text, "the directory"]
     store: Annotated[Text, "what it is", Choices(("derby",))]
@@ -111,7 +111,7 @@ def drawing(log: DerbyLogFiles, found: Timeline, width: int) -> Iterator[str]:
 
 
 def _bar(scale: TimelineScale, one: TimelineEntry, marks: dict[int, str], columns: int) -> str:
-    """A transaction as a bar: ``<`` begun before the log that is left, ``>`` never ended."""
+    """A transaction as a bar: ``<`` means begun before the remaining log, ``>`` means never ended."""
     left = scale.column(one.fate.first) if one.fate.first else 0
     right = scale.column(one.fate.last) if one.ends is not None else columns - 1
     line = [":" if column in marks else " " for column in range(columns)]

@@ -1,4 +1,4 @@
-"""``jetool recover --estimate``: what recovery would read, how long it may take, and what it would write."""
+"""``jetool recover --estimate``: the bytes that recovery would read and write, and its expected time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jetool.frame.options import Run
 
 @record()
 class EstimatedPhase(NamedTuple):
-    """A phase of recovery and how long it may take."""
+    """A phase of recovery and its expected time."""
 
     name: Annotated[Text, "the phase, as progress and the report of recovery name it"]
     from_lsn: Annotated[Lsn, "where it begins to read; null where it reads no log"]
@@ -28,7 +28,7 @@ class EstimatedPhase(NamedTuple):
 
 @record("estimated")
 class RecoveryEstimateRow(NamedTuple):
-    """What recovery would do, from the end of the log and a sample."""
+    """An estimate of recovery, from the end of the log and a sample."""
 
     environment: Annotated[Text, "its directory"]
     end_lsn: Annotated[Lsn, "the end of the log"]
@@ -48,7 +48,7 @@ class RecoveryEstimateRow(NamedTuple):
 
 
 def print_estimate(run: Run, env: str) -> int:
-    """Estimate and print; the code is that of the refusal where recovery would refuse."""
+    """Print the estimate; returns the exit code of the refusal if recovery would refuse."""
     disk = DiskStorage(env)
     require_je(disk)
     seen = as_before(disk)

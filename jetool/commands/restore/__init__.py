@@ -1,1 +1,1 @@
-"""``jetool restore``: an environment made of a backup, and what it prints."""
+"""``jetool restore``: restoring an environment from a backup, and the output records."""

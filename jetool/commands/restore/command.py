@@ -1,4 +1,4 @@
-"""``jetool restore``: an environment made of a backup, whole or as it was at a point."""
+"""``jetool restore``: restore an environment from a backup, completely or as of a point."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def _check(_run: Run, *, standing: str, group: str | None, node: str | None, add
 
 
 def _points(function: Callable[P, int]) -> Callable[P, int]:
-    """The options that name a point."""
+    """The options for a point in the log."""
     for name, kind, text in (
-        ("--to-txn", click.INT, "As it was after the Commit or Abort of this transaction."),
-        ("--to-vlsn", params.VLSN, "As it was with this VLSN as its last one."),
-        ("--to-lsn", params.LSN, "As it was before the entry at this LSN."),
-        ("--to-time", params.TIME, "As it was at this time: what had committed by then."),
+        ("--to-txn", click.INT, "Restore the log up to the Commit or Abort of this transaction."),
+        ("--to-vlsn", params.VLSN, "Restore the log up to this VLSN."),
+        ("--to-lsn", params.LSN, "Restore the log before the entry at this LSN."),
+        ("--to-time", params.TIME, "Restore everything committed up to this time."),
     ):
         function = click.option(name, type=kind, help=text)(function)
     return function
@@ -82,22 +82,26 @@ def _points(function: Callable[P, int]) -> Callable[P, int]:
     examples=(
         ("The newest backup, into a new directory", "jetool restore /backup/env /data/env"),
         (
-            "As it was before the mistake, seen first",
+            "Preview the state before a mistake",
             "jetool restore /backup/env /data/env --to-time 2026-11-21T14:00:00Z -n",
         ),
-        ("In the place of a damaged log, keeping what is right", "jetool restore /backup/env /data/env --delta --yes"),
+        ("Replace a damaged log, keeping undamaged files", "jetool restore /backup/env /data/env --delta --yes"),
         (
-            "To live on as a group of its own",
+            "As the only member of a new group",
             "jetool restore /backup/fe /data/fe --as new --group FE2 --node fe9 --address fe9:9010",
         ),
     ),
     exits={
         exits.DONE: "restored, or would be",
-        exits.REFUSED: "the directory is not empty, or in use; files would go and --yes is missing; files that were in "
-        "use at the point are in no backup",
-        exits.NOT_FOUND: "no directory of backups, no such backup, no backup that goes as far as the point",
+        exits.REFUSED: (
+            "the directory is not empty, or in use; files would be removed and --yes is missing; no backup has the "
+            "files that were in use at the point"
+        ),
+        exits.NOT_FOUND: "no directory of backups, no such backup, no backup that reaches the point",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "a stored file is damaged or cannot be read, or there is no room: run again, it goes on",
+        exits.INCOMPLETE: (
+            "a stored file is damaged or cannot be read, or there is no room: run the command again to continue"
+        ),
     },
 )
 @click.argument("dest", type=click.Path(), metavar="DEST", help=DEST_HELP)
@@ -169,7 +173,7 @@ def restore(
         run.out.document(restored(target, asked, plan, dry_run=True, standing=(standing, name), saved_in=None))
         return exits.DONE
     if disk.stat() is None:
-        # Before it is made: what is refused leaves no empty directory.
+        # Plan before creating the directory, so that a refusal leaves no empty directory.
         plan_restore(repository, chosen, disk, delta=delta, listener=run.listener)
     disk.make_directory("")
     with _saving(run, target, disk) as saving:
@@ -178,7 +182,7 @@ def restore(
             _require_consent(run, target, plan, delta=delta)
             storage = saving(plan)
             put_files(repository, plan, storage, listener=run.listener)
-        # No other process opens it: the marker is there, and the reset takes the lock itself.
+        # The marker keeps other processes from opening it, and the reset takes the lock itself.
         if standing == NEW and address is not None:
             _reset(run, without_marker(storage), str(group), str(node), address)
         with _locked(run, disk):
@@ -189,12 +193,12 @@ def restore(
 
 
 def _is_there(repository: Repository, chosen: Chosen, disk: DiskStorage, standing: str, *, delta: bool) -> bool:
-    """Whether the directory holds the whole result already.
+    """Whether the directory already holds the complete result.
 
     Raises:
-        RefusedError: it holds anything else, and ``delta`` is not set.
+        RefusedError: it holds other files, and ``delta`` is not set.
     """
-    # A run that was killed after its last step has left what it was to leave.
+    # A run that was killed after its last step has completed the result.
     if not delta and standing != NEW and is_in_place(repository, chosen, disk):
         return True
     require_place(disk, delta=delta)
@@ -216,7 +220,7 @@ def _point(options: dict[str, Any]) -> Point | None:
 
 
 def _standing(chosen: Chosen, asked: str, group: str | None) -> tuple[str, str | None]:
-    """What the environment will be to which group."""
+    """The role of the environment in a group, and the name of the group."""
     found = chosen.manifest.group
     if found is None and asked == NEW:
         raise UsageError("--as new is for replicated environments, and the backup is of none", found=chosen.manifest.id)
@@ -263,7 +267,7 @@ def _require_consent(run: Run, target: str, plan: RestorePlan, *, delta: bool) -
 
 
 class _Saving:
-    """Where the files that stood there before are saved; ``root`` is None when none was."""
+    """Saves the previous files of the directory; ``root`` is the place, None if nothing was saved."""
 
     def __init__(self, run: Run, target: str, disk: DiskStorage) -> None:
         self._run = run
@@ -276,7 +280,7 @@ class _Saving:
         """The storage that the restore writes to."""
         replaced = any(self._disk.stat(one.file.path) is not None for one in plan.files if not one.is_there)
         backup = backup_directory(self._target, self._run.backup_dir) if plan.removed or replaced else None
-        # The leftovers of a killed restore were never in use, and there is nothing to undo.
+        # Files of a killed restore were never in use, so they need not be saved for undo.
         if backup is None or plan.resumes:
             return self._disk
         self.storage, self.root = SavingStorage(self._disk, backup, COMMAND), backup.root
@@ -290,7 +294,7 @@ def _saving(run: Run, target: str, disk: DiskStorage) -> Iterator[_Saving]:
         yield saving
     except BaseException:
         if saving.storage is not None:
-            # The marker stays until undo or the next command settles it.
+            # The marker stays until undo or the next command removes it.
             saving.storage.interrupt()
         raise
     if saving.storage is not None:

@@ -15,7 +15,7 @@ NEW: Final = "new"
 
 @record("restored")
 class RestoreResult(NamedTuple):
-    """The environment that was made, or would be."""
+    """The restored environment."""
 
     environment: Annotated[Text, "its directory"]
     dry_run: Annotated[Bool, "nothing was changed"]
@@ -58,7 +58,7 @@ def restored(
     standing: tuple[str, str | None],
     saved_in: str | None,
 ) -> RestoreResult:
-    """What a restore did, or would do; ``standing``: what it is to which group."""
+    """The output record of a restore; ``standing`` is its role in a group, and the group's name."""
     manifest, cut = plan.chosen.manifest, plan.chosen.cut
     kept = sum(one.is_there for one in plan.files)
     what, group = standing

@@ -29,14 +29,16 @@ from jetool.frame.options import Run
     examples=(
         ("What was rolled back, as a timeline", "jetool rollbacks /data/env"),
         ("A rollback that a crash interrupted, for a script", "jetool rollbacks /data/env --open-only --json"),
-        ("Which records it took back", "jetool rollbacks /data/env --keys --key-format utf8"),
-        ("What an old master would give up to rejoin", "jetool rollbacks /data/old --against /data/new --limit 10"),
+        ("The records that were rolled back", "jetool rollbacks /data/env --keys --key-format utf8"),
+        ("What an old master would lose to rejoin", "jetool rollbacks /data/old --against /data/new --limit 10"),
     ),
     exits={
         **LOG_EXITS,
-        exits.FINDINGS: "all was read; damage was met, the rollbacks contradict each other and recovery refuses, or "
-        "the node could not rejoin by itself (--against)",
-        exits.REFUSED: "a restore marker stands in the environment; or --against names a node of another group",
+        exits.FINDINGS: (
+            "everything was read; damage was found, or the rollbacks contradict each other, so that recovery "
+            "refuses, or the node could not rejoin by itself (--against)"
+        ),
+        exits.REFUSED: "the environment has a restore marker; or the node of --against is of another group",
     },
 )
 @environment
@@ -102,7 +104,7 @@ def _predict(
             raise UsageError("the environment is not replicated: its log holds no VLSN", file=node.env)
     require_one_group(replica, feeder)
     found = predict(replica.facts, replica.log.gaps, feeder.facts, policy)
-    # Without a matchpoint everything would have to go.
+    # Without a matchpoint the whole log would have to be rolled back.
     matchpoint = NULL_VLSN if found.matchpoint is None else found.matchpoint.vlsn
     commits = [point for point in replica.facts.sync_points.after(matchpoint) if point.is_commit]
     predicted = rejoin_prediction(

@@ -1,6 +1,6 @@
 """Rollback periods as nested rows and as a timeline.
 
-The timeline has one line per rollback entry and per matchpoint, in log order; bars show which periods are under way::
+The timeline has one line per rollback entry and per matchpoint, in log order; bars show the open periods at each line::
 
     LSN        TIME                      EVENT
     0x0/0x64   -                         +- matchpoint, VLSN 12
@@ -26,7 +26,7 @@ from jetool.output.text import document, fold
 
 @record()
 class RolledBackRecord(NamedTuple):
-    """A record that a period took back."""
+    """A record that a period rolled back."""
 
     lsn: Annotated[Lsn, "where it is"]
     txn: Annotated[Int, "its transaction"]
@@ -37,14 +37,14 @@ class RolledBackRecord(NamedTuple):
 
 @record()
 class NestedPeriod(NamedTuple):
-    """A rollback period with those in it."""
+    """A rollback period with the periods nested in it."""
 
     matchpoint_lsn: Annotated[Lsn, "the last entry that was kept"]
     matchpoint_vlsn: Annotated[Vlsn, "its VLSN"]
     rollback_start_lsn: Annotated[Lsn, "the RollbackStart"]
     rollback_end_lsn: Annotated[Lsn, "the RollbackEnd; null for a period that is open"]
     parent: Annotated[Lsn, "RollbackStart of the period around it; null for none"]
-    # Of this class: a shape cannot contain itself.
+    # Elements of this same class, which a shape cannot express.
     children: Annotated[Records, "periods in it, latest first, with the same fields"]
     depth: Annotated[Int, "0 for a top-level period"]
     ln_count: Annotated[Int, "records that it took back, those of nested periods left out"]
@@ -74,7 +74,7 @@ class _Event(NamedTuple):
 def nested_periods(
     report: RollbackReport, periods: list[RollbackPeriod], *, keys: bool, parent: int = NULL_LSN, depth: int = 0
 ) -> list[NestedPeriod]:
-    """Periods with those in them, latest first."""
+    """Periods with nested periods, latest first."""
     return [_nested(report, period, keys, parent, depth) for period in periods]
 
 
@@ -101,7 +101,7 @@ def _rolled_back(one: RolledBackLN) -> RolledBackRecord:
 
 
 def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style, *, txns: bool, keys: bool) -> str:
-    """The periods as lines in log order; of rollbacks that contradict each other only the entries."""
+    """The periods as lines in log order; if rollbacks contradict each other, only their entries."""
     if report.refused:
         return _entries(report, style)
     if not periods:
@@ -112,10 +112,10 @@ def timeline(report: RollbackReport, periods: list[RollbackPeriod], style: Style
     lines, depth = [], 0
     width = max(len(format_lsn(event.lsn)) for event in events)
     for event in events:
-        # A RollbackStart stands at the depth of its matchpoint, so its bar ends before the line.
+        # A RollbackStart has the depth of its matchpoint, so its bar ends before this line.
         depth -= event.closes
         bar = "| " * depth + ("+- " if event.opens or event.closes else "")
-        # The time of a matchpoint is that of a Commit, not of the rollback.
+        # The time of a matchpoint is the time of a Commit, not of the rollback.
         time = report.times.get(event.lsn) if not event.opens else None
         place = f"{format_lsn(event.lsn):<{width}}  {to_text('time', time, style):<24}  {bar}"
         lines.append(fold(f"{place}{event.text}", style.width, len(place)))
@@ -146,7 +146,7 @@ def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: 
     start = f"RollbackStart: {plural(len(lns), 'record')} of {plural(len(ids), 'transaction')}"
     if txns:
         start += f" ({', '.join(map(str, ids))})"
-    # Only a top-level period is finished by recovery; a nested one went with the one around it.
+    # Recovery finishes only top-level periods; a nested one was rolled back together with the period around it.
     if period.is_open and period in report.periods:
         start += "; open: there is no RollbackEnd, the next recovery finishes it"
     elif period.is_open:
@@ -154,7 +154,7 @@ def _events(report: RollbackReport, period: RollbackPeriod, style: Style, txns: 
     elif period.before_checkpoint:
         start += "; before the checkpoint"
     vlsn = to_text("vlsn", matchpoint_vlsn(report, period), style)
-    # Of periods with one matchpoint the one that ends last is the outer one.
+    # If periods share a matchpoint, the one that ends last is the outer one.
     events = [
         _Event(period.matchpoint_lsn, -period.start_lsn, f"matchpoint, VLSN {vlsn}", True, False),
         _Event(period.start_lsn, 0, start, False, True),

@@ -1,12 +1,12 @@
-"""Where rollback periods lie in the log: one axis from its first byte to its last, a line for each depth of nesting::
+"""The places of rollback periods on an axis from the first to the last byte of the log, one line per nesting depth::
 
     0x0/0x0                                                             0x1/0x9d68
     |----------------------------------------------------------------------------|
                   <===]                                   <==========]
     VLSN          128                                     315
 
-``<`` is a matchpoint, ``]`` the RollbackStart after it, ``>`` one without a RollbackEnd. An axis in bytes of log shows
-how much each period took back; the numbers are the VLSNs of the matchpoints, as many as there is room for.
+``<`` is a matchpoint, ``]`` the RollbackStart after it, ``>`` one without a RollbackEnd. The axis is linear in bytes,
+so it shows how much each period rolled back. The numbers are VLSNs of matchpoints, as many as fit.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def scale(
         begin, end = column(matchpoint), column(period.start_lsn)
         bar[begin : end + 1] = "=" * (end + 1 - begin)
         bar[end] = ">" if period.is_open else "]"
-        # Last, so that a period of one column shows where it begins.
+        # Set this last, so that a period of one column shows its beginning.
         bar[begin] = "<"
         vlsn = matchpoint_vlsn(report, period)
         text = "" if vlsn == NULL_VLSN else str(vlsn)

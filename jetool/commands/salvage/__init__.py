@@ -1,1 +1,1 @@
-"""``jetool salvage``: the run, the files that it writes, and its report."""
+"""``jetool salvage``: the run, its output files, and its report."""

@@ -1,4 +1,4 @@
-"""``jetool salvage``: the most data out of damaged environments."""
+"""``jetool salvage``: save as much data as possible from damaged environments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECODED: Final = ("csv", "ndjson")
     features=("fields", "progress"),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("A new environment with what is left of a damaged one", "jetool salvage /data/env --to /tmp/saved"),
+        ("Save a damaged environment as a new environment", "jetool salvage /data/env --to /tmp/saved"),
         ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --to /tmp/saved --as je"),
         ("What would be saved and what is lost", "jetool salvage /data/env --to /tmp/saved -n"),
         ("The entries of a damaged LDAP backend", "jetool salvage /opendj/db/userRoot --to /tmp/saved --as ldif"),
@@ -39,16 +39,20 @@ _DECODED: Final = ("csv", "ndjson")
         exits.REFUSED: "the output directory is not empty",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.DATA_GIVEN_UP: "written; something was damaged: the result and the side files say what is lost",
-        exits.INCOMPLETE: "the directory cannot be written, or an environment cannot be read at all",
+        exits.DATA_GIVEN_UP: "written; something was damaged: the result and the side files list what is lost",
+        exits.INCOMPLETE: "the directory cannot be written, or an environment is completely unreadable",
     },
 )
 @environment
 @click.argument(
-    "more", metavar="[ENV]...", type=params.DIRECTORY, nargs=-1, help="Further ones, as of a group's nodes."
+    "more",
+    metavar="[ENV]...",
+    type=params.DIRECTORY,
+    nargs=-1,
+    help="Further environments, such as other nodes of the group.",
 )
 @click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for the result.")
-@click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="How records are written.  [default: env]")
+@click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="Output format of records.  [default: env]")
 @click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
 @decode_option
 def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decode: str | None) -> int:
@@ -80,7 +84,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
             raise UsageError("the output directory lies in an environment", found=to, hint="name one elsewhere")
     sources = sources_of([look_at(one, run.listener) for one in envs])
     done = Salvage(sources, run.listener)
-    # Millions of versions, and no cycles: the collector would look at each of them in vain.
+    # There are millions of versions without cycles, so the garbage collector would scan them for nothing.
     gc.disable()
     try:
         if run.dry_run:
@@ -90,7 +94,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
                 decodings = [decoding_for_source(run, source, decode) for source in sources]
                 result = save(done, sources, staging, kind, decodings)
     finally:
-        # What is left goes with the process.
+        # The end of the process frees the rest.
         gc.freeze()
         gc.enable()
     run.out.document(_result(done, sources, result, to, kind, dry_run=run.dry_run))

@@ -11,8 +11,8 @@
     DIR/orphans.ndjson      records of databases that nothing names
     DIR/skipped.ndjson      what could not be read, and why
 
-With several sources each has a directory of its own. The name of a database comes from the disk: in a file name what is
-no letter, digit, ``.``, ``_`` or ``-`` is written as ``%xx``.
+With several sources, each has its own directory. The name of a database comes from the disk: in a file name, bytes
+other than letters, digits, ``.``, ``_`` and ``-`` are written as ``%xx``.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class SourceFiles:
     """The files of one source.
 
     Arguments:
-        directory: where they go; None writes nothing.
+        directory: the output directory; None writes nothing.
         source: its name.
         form: of ``FORMS``.
-        decoding: how records are decoded in CSV and NDJSON; None: they are not.
+        decoding: how records are decoded in CSV and NDJSON; None for no decoding.
     """
 
     def __init__(self, directory: Path | None, source: str, form: str, decoding: DecodingPlan | None = None) -> None:
@@ -69,19 +69,19 @@ class SourceFiles:
         self.places: dict[int, str] = {}
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
-            # They are there also when nothing is lost: a file that is missing says nothing.
+            # Create these files even if they stay empty, because a missing file would be ambiguous.
             for name in ("lost", "doubt", "orphans", "skipped"):
                 self._side(name)
 
     def take(
         self, number: int, database: SalvagedDatabase, batch: Sequence[Salvaged], records: Sequence[SalvagedRecord]
     ) -> None:
-        """Write records, and what is to be said of some.
+        """Write records, and the findings about some of them.
 
         Arguments:
-            number, database: of all of them.
-            batch: everything.
-            records: those of the batch that are records.
+            number, database: the database of the batch.
+            batch: records and findings.
+            records: only the records of the batch.
         """
         if records and not database.orphan and number not in self.places:
             self.places[number] = self._place(database)
@@ -122,7 +122,7 @@ class SourceFiles:
             file.close()
 
     def abandon(self) -> None:
-        """Give everything back after an error; what was written goes."""
+        """Clean up after an error: remove the written files."""
         with contextlib.suppress(Exception):
             self.close()
 
@@ -174,7 +174,7 @@ class SourceFiles:
             self._records = None
 
     def _place(self, database: SalvagedDatabase) -> str:
-        """Where the records of a database go: letters of one name, and nothing that leads elsewhere."""
+        """The output file for a database: a plain name that cannot point outside the directory."""
         if self._form == "env" and not database.db.comparator:
             return _ENVIRONMENT
         ending, name = self._form if self._form in ("csv", "ndjson") else "dump", database.db.name
@@ -182,7 +182,7 @@ class SourceFiles:
             chr(byte) if (chr(byte).isalnum() and byte < 0x80) or byte in b"._-" else f"%{byte:02x}"
             for byte in name.encode("utf-8", "surrogateescape")
         )[:_MOST_NAME]
-        # Not hidden, and not one of the side files.
+        # The name must not be hidden or equal to a side file.
         plain = f"db-{plain}" if not plain or plain.startswith(".") or plain in _SIDES else plain
         self._names[plain.lower()] = count = self._names.get(plain.lower(), 0) + 1
         return f"{plain}.{ending}" if count == 1 else f"{plain}~{count}.{ending}"
@@ -220,7 +220,7 @@ class SourceFiles:
         return DoubtLine(**self._key(database, one)._asdict(), txn=one.txn, data_hex=one.data, **meaning._asdict())
 
     def _meaning(self, database: SalvagedDatabase, key: bytes, data: bytes | None) -> DecodedFields:
-        """The fields of ``--decode``; absent without it, and for records of databases that nothing names."""
+        """The fields of ``--decode``; absent without the option, and for records of databases without a name."""
         if self._decoding is None or database.orphan:
             return DecodedFields()
         return decoded(self._decoding.record(database.db.name, key, data))

@@ -1,7 +1,8 @@
-"""Lines of ``provenance.ndjson``, one for every record that is saved: the same as those of the shape, without a row.
+"""Lines of ``provenance.ndjson``, one per saved record, built directly as text with the same result as the shape's
+encoder.
 
-There are as many as records, and most of a line is that of another one: what stands before the key, the environment
-and the log file, the origin, and the second of the time are made once and used again.
+There are as many lines as records, and lines repeat most of their content. So the text before the key, the environment
+and log file, the origin, and the second of the time are rendered once and reused.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class ProvenanceLines:
 
     Arguments:
         number: of the database.
-        source, name: as the lines have them.
+        source, name: source and database name as printed in the lines.
     """
 
     def __init__(self, number: int, source: str, name: str) -> None:
         self.number = number
         head = jsonl.line({"rec": shape_of(Provenance).rec, "source": source, "db": name})
         self._head = f'{head[:-1].decode("ascii", "surrogateescape")},"key_hex":"'
-        # By environment and number of a file: what stands between the key and the offset.
+        # The text between the key and the offset, by environment and file number.
         self._places: dict[str, dict[int, str]] = {}
         self._seconds: dict[int, str] = {}
 
@@ -47,12 +48,12 @@ class ProvenanceLines:
             seconds.clear()
         lines = []
         for record in records:
-            # A plain tuple: unpacking a named one takes an iterator.
+            # A plain tuple, because unpacking a named tuple needs an iterator.
             _, key, _, _, env, origin, lsn, vlsn, txn, time_ms, stood_in, confirmed = record[:]
             places = self._places.get(env)
             if places is None:
                 places = self._places[env] = {}
-            # As file_of and offset_of, without the calls.
+            # Inlined file_of and offset_of.
             file = lsn >> 32
             place = places.get(file)
             if place is None:
@@ -77,7 +78,7 @@ class ProvenanceLines:
 
     @staticmethod
     def _place(env: str, lsn: int) -> str:
-        """What stands between the key and the offset of an LSN."""
+        """The text between the key and the offset of an LSN."""
         environment = jsonl.line(env).decode("ascii", "surrogateescape")
         if lsn == NULL_LSN:
             return f'","environment":{environment},"file":"-","lsn":'

@@ -1,4 +1,4 @@
-"""What ``salvage`` prints, and the records of its side files."""
+"""Output records of ``salvage``, and the records of its side files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SalvageResult(NamedTuple):
 
 @record()
 class RecordKey(NamedTuple):
-    """Where a version of a record stands."""
+    """The place of a version of a record."""
 
     source: Annotated[Text, "the group, or the environment"]
     db: Annotated[Text, "the database"]
@@ -107,7 +107,7 @@ class RecordKey(NamedTuple):
 
 @record("provenance")
 class Provenance(NamedTuple):
-    """Where a record comes from."""
+    """The origin of a record."""
 
     source: Annotated[Text, Like(RecordKey)]
     db: Annotated[Text, Like(RecordKey)]
@@ -171,7 +171,7 @@ class LostLine(NamedTuple):
 
 @record("doubt")
 class DoubtLine(NamedTuple):
-    """A version whose transaction has neither Commit nor Abort in the log: damage may have taken it."""
+    """A version whose transaction has neither Commit nor Abort in the log; damage may have destroyed it."""
 
     source: Annotated[Text, Like(RecordKey)]
     db: Annotated[Text, Like(RecordKey)]

@@ -1,4 +1,4 @@
-"""One salvage, taken to its end: every record and every word about one goes where it belongs."""
+"""Running a salvage: records and findings go to their output files."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def save(
     form: str,
     decodings: Sequence[DecodingPlan | None] | None = None,
 ) -> list[SavedDatabase]:
-    """Write everything below a directory; None writes nothing. Rows of the databases.
+    """Write all output below a directory; None writes nothing. Rows of the databases.
 
     Arguments:
-        decodings: for each source how its records are decoded in CSV and NDJSON; None: they are not.
+        decodings: for each source, how its records are decoded in CSV and NDJSON; None for no decoding.
     """
     saved: Counter[int] = Counter()
     lost: Counter[int] = Counter()
@@ -83,7 +83,7 @@ def save(
 
 
 def _write_entries(directory: Path) -> None:
-    """The entries of what was saved as an environment, as LDIF beside it."""
+    """Write the LDAP entries of the saved environment as LDIF beside it."""
     from jetool.output.ldif import write_ldif
 
     if not (directory / "env").exists():

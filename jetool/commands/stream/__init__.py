@@ -1,1 +1,1 @@
-"""``jetool stream``: what changes in a running group, transaction by transaction."""
+"""``jetool stream``: changes in a running group, transaction by transaction."""

@@ -1,6 +1,6 @@
-"""Changes in Avro and Parquet files, written as they come.
+"""Avro and Parquet files of changes, written as changes arrive.
 
-Columns are those of ``engine.rep.changes.columns``. A file is complete only with its last bytes, which ``finish``
+``engine.rep.changes.columns`` defines the columns. A file is complete only with its last bytes, which ``finish``
 writes; until then at most ``_GROUP_BYTES`` of keys and data and ``_GROUP_ROWS`` rows wait in memory for the next row
 group of Parquet, or the next block of Avro.
 """
@@ -33,10 +33,10 @@ _AVRO_TYPES: Final[dict[str, Any]] = {
 
 
 class RowFile(Protocol):
-    """A file of rows that grows.
+    """A file to which rows are appended.
 
     Attributes:
-        waiting_bytes: of keys and data that are not written yet.
+        waiting_bytes: size of the keys and data that are not yet written.
     """
 
     waiting_bytes: int
@@ -45,17 +45,17 @@ class RowFile(Protocol):
         """Add rows."""
 
     def finish(self) -> None:
-        """Write what is left, and the end of the file."""
+        """Write the remaining rows, and the end of the file."""
 
     def abandon(self) -> None:
-        """Nothing more is written; the file has no end."""
+        """Stop writing; the file stays incomplete."""
 
 
 def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
-    """What makes files of a format, each from a function that takes its bytes.
+    """The factory of files of a format; its argument is a function that writes bytes.
 
     Raises:
-        UnsupportedError: its library is not installed.
+        UnsupportedError: the library for the format is not installed.
     """
     try:
         import_module(_LIBRARIES[form])
@@ -104,7 +104,9 @@ class _ParquetFile:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Let the writer close into nothing: otherwise it would write a footer when it is garbage-collected."""
+        """Discard further bytes and close the writer, because it would otherwise write a footer when it is
+        garbage-collected.
+        """
         self._end.abandon()
         self._writer.close()
 
@@ -120,7 +122,7 @@ class _ParquetFile:
 
 
 class _AvroFile:
-    """Blocks as the library makes them, of some 16 kB."""
+    """Blocks of the library's default size, about 16 kB."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         from fastavro.write import Writer
@@ -148,11 +150,11 @@ class _AvroFile:
         self._writer.flush()
 
     def abandon(self) -> None:
-        """Its writer has no end of its own."""
+        """The Avro writer writes no footer, so there is nothing to do."""
 
 
 class _Appending(io.RawIOBase):
-    """The end of a file, as the libraries want it."""
+    """A file object for the libraries that only appends."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -160,7 +162,7 @@ class _Appending(io.RawIOBase):
         self._size = 0
 
     def abandon(self) -> None:
-        """Take bytes, and write none."""
+        """Discard bytes from now on."""
         self._write = lambda _: None
 
     def writable(self) -> bool:
@@ -180,7 +182,7 @@ class _Appending(io.RawIOBase):
 
 
 def _in_utf8(row: Values) -> Values:
-    """A row whose names are valid text; JE lets applications name a database by other bytes, too."""
+    """A row with valid text for names; JE also allows database names that are not valid text."""
     if all(row[place] is None or row[place].isascii() for place in _NAMES):
         return row
     values = list(row)

@@ -1,4 +1,4 @@
-"""``jetool stream HOST:PORT...``: what changes in a running group."""
+"""``jetool stream HOST:PORT...``: print the changes in a running group."""
 
 from __future__ import annotations
 
@@ -95,28 +95,35 @@ def _is_file(begin: str | None) -> bool:
     formats=("ndjson", "text", "json", "csv"),
     features=("fields", "times", "keys", "tls"),
     examples=(
-        ("What is committed from now on", "jetool stream fe1:9010 fe2:9010"),
+        ("Commits from now on", "jetool stream fe1:9010 fe2:9010"),
         (
-            "All there is of one database, until nothing comes for 10 s",
+            "All changes of one database, until nothing new arrives for 10 s",
             "jetool stream fe1:9010 --from begin --db orders --until-idle 10",
         ),
-        ("For ever, each transaction once, in files", "jetool stream fe1:9010 --from begin --to /data/changes"),
+        (
+            "Continuously, each transaction exactly once, in files",
+            "jetool stream fe1:9010 --from begin --to /data/changes",
+        ),
         ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
         (
-            "What comes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
+            "All changes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
             "jetool stream fe1:9010 --after /data/fe --to /data/changes",
         ),
-        ("Go on where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
+        ("Continue where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
         exits.DONE: "ended by --limit, --until-idle, SIGTERM or SIGINT",
-        exits.REFUSED: "another group or another identity of it, the master refuses, the state file or the directory is"
-        " something else; --durable: the group does not say what is durable",
+        exits.REFUSED: (
+            "the group or its UUID is another one, the master refuses, or the state file or the directory is not one "
+            "of this command; ----durable: the group does not report what is durable"
+        ),
         exits.NOT_FOUND: "no node answers, or the VLSN is not there yet",
-        exits.UNSUPPORTED: "a release of JE outside of 7.3 to 25.3, or the group refuses the release of this client",
-        exits.INCOMPLETE: "--until-idle ended the run before everything was read, the place to go on from is gone, no"
-        " master for too long, the reader is too slow, or"
-        " (--durable) the group has taken back what was durable; the state says how far it came",
+        exits.UNSUPPORTED: "a release of JE outside 7.3 to 25.3, or the group refuses the release of this client",
+        exits.INCOMPLETE: (
+            "--until-idle ended the run before everything was read, the place to continue from no longer exists, no "
+            "master for too long, the reader is too slow, or (--durable) the group has rolled back durable "
+            "transactions; the state file has the position"
+        ),
     },
 )
 @click.argument(
@@ -127,12 +134,12 @@ def _is_file(begin: str | None) -> bool:
     required=True,
     help="Addresses of nodes of the group; the others are found.",
 )
-@click.option("--group", metavar="NAME", help="Name of the group.  [default: what the first node says]")
+@click.option("--group", metavar="NAME", help="Name of the group.  [default: as the first node reports]")
 @click.option(
     "--from",
     "begin",
     metavar="begin|now|VLSN|FILE",
-    help="Where a new stream begins, or the state file of an earlier one.  [default: now]",
+    help="Start of a new stream, or the state file of an earlier one.  [default: now]",
 )
 @click.option(
     "--after",
@@ -151,14 +158,14 @@ def _is_file(begin: str | None) -> bool:
     "names",
     metavar="NAME|id:ID",
     multiple=True,
-    help="Only changes of this database; id:7 is the one with this id. Repeatable.",
+    help="Only changes of this database; id:7 means the database with this id. Repeatable.",
 )
 @click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
 @click.option(
     "--durable/--fast",
     default=True,
-    help="Print a transaction when no election can roll it back, or at once; then a retraction follows if"
-    " one does.  [default: durable]",
+    help="Print a transaction when no election can roll it back, or at once; if it is then rolled back, a "
+    "retraction follows.  [default: durable]",
 )
 @click.option("--to", metavar="DIR", help="Write files to this directory, each transaction exactly once.")
 @click.option(
@@ -167,10 +174,16 @@ def _is_file(begin: str | None) -> bool:
     help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes.  [default: ndjson]",
 )
 @click.option(
-    "--file-size", type=click.IntRange(1), metavar="BYTES", help="Complete a file of this size.  [default: 64 MiB]"
+    "--file-size",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Complete a file when it reaches this size.  [default: 64 MiB]",
 )
 @click.option(
-    "--file-seconds", type=click.FloatRange(0), metavar="S", help="Complete a file of this age.  [default: 60]"
+    "--file-seconds",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="Complete a file when it reaches this age, in seconds.  [default: 60]",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
 @click.option(
@@ -186,15 +199,15 @@ def _is_file(begin: str | None) -> bool:
     type=click.IntRange(1),
     default=_HOLD_BYTES,
     metavar="BYTES",
-    help="Leave when the unread part of the log has grown by this much, because the master keeps files for it."
-    "  [default: 1 GiB]",
+    help="Stop when the unread part of the log has grown by this much, because the master keeps files for it.  "
+    "[default: 1 GiB]",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(0),
     default=_PATIENCE_S,
     metavar="S",
-    help="Give up after this time without a master; --until-idle has its own times.  [default: 300]",
+    help="Give up after this many seconds without a master; --until-idle has its own limits.  [default: 300]",
 )
 @click.option(
     "--timeout",
@@ -203,18 +216,18 @@ def _is_file(begin: str | None) -> bool:
     metavar="S",
     help="Longest wait for a connection and for each answer, in seconds.  [default: 10]",
 )
-@click.option("--force", is_flag=True, help="Also with a release of JE outside of 7.3 to 25.3.")
+@click.option("--force", is_flag=True, help="Also accept a JE release outside 7.3 to 25.3.")
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """Print the commits of a running group, transaction by transaction, in commit order.
 
     The command uses JE's own protocol, without Java: a node of type EXTERNAL follows the current master. It never
     counts for acknowledgements or elections, writes nothing in the group, and leaves before the master has to keep
-    files for it. Each change is a row, and the row of the transaction follows its changes. A database has a name once
-    the stream has named it: all databases with --from begin; with --from now, only databases created since; with
-    --after, all databases of the environment. Transactions that were open at the end of that environment are printed
-    whole when they commit. Expiration of a record is not a change. A range that the application discards at once
-    (discardExtinctRecords) is one change: op discard removes all records from its key up to, and without, its data; op
-    discard_some removes those that the application's filter picks.
+    files for it. Each change is a row, and the row of the transaction follows its changes. Names of databases come from
+    the stream: with --from begin all names are known; with --from now, only those of databases created since; with
+    --after, those of all databases of the environment. Transactions that were open at the end of that environment are
+    printed whole when they commit. Expiration of a record is not a change. A range that the application discards at
+    once (discardExtinctRecords) is one change: op discard removes all records from its key up to its data (exclusive);
+    op discard_some removes only records that the application's filter selects.
 
     Files of --to are NDJSON as printed, or Avro or Parquet with the columns of the Spark source jegroup. In those two,
     a torn transaction without any change is a row with op torn, and with --fast a row with op retract revokes the
@@ -276,7 +289,7 @@ class _Printing:
         self._files = files
         self._wanted = frozenset(options["names"])
         self._ids = frozenset(map(database_id, self._wanted))
-        # Ids of databases that a warning has named.
+        # Ids of databases for which a warning was printed.
         self._named: set[int] = set()
         self._transactions = self._changes = self._retractions = 0
         self._json_names: dict[str | None, str] = {}
@@ -299,7 +312,7 @@ class _Printing:
         )
 
     def run(self) -> int:
-        """Print until something ends it."""
+        """Print the stream until it ends."""
         out = self._run.out
         printed = (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction)
         with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.ChangeFile,))) as stream:
@@ -370,7 +383,7 @@ class _Printing:
         raise AssertionError
 
     def _printed(self, stream: OutputStream, transaction: CommittedTransaction) -> bool:
-        """Print a transaction, unless nothing of it is wanted."""
+        """Print a transaction, unless none of its changes is wanted."""
         point = transaction.point
         changes = transaction.changes(internal=self._options["internal"])
         if self._wanted:
@@ -387,7 +400,8 @@ class _Printing:
             else:
                 data = self._encoder.rows([named_row(rows.streamed_change(one, point.txn_id)) for one in batch])
             self._write(stream, point.vlsn, data)
-        # Of one that has come without its changes the end alone says that they are missing.
+        # For a transaction that arrived without its changes (torn), print only the end, which states that they are
+        # missing.
         if not count and (self._wanted or not transaction.torn):
             return False
         if self._files is not None and self._in_columns:
@@ -420,7 +434,7 @@ class _Printing:
     def _wants(self, name: str | None, db_id: int) -> bool:
         if name in self._wanted or db_id in self._ids:
             return True
-        # Names of databases may be numbers, so that a number that was meant as an id has to be told.
+        # A number in --db is a name, so warn if the user seems to mean an id.
         if (name is None or str(db_id) in self._wanted) and db_id not in self._named:
             self._named.add(db_id)
             self._run.messages.warning(
@@ -437,7 +451,7 @@ class _Printing:
             self._save(stream)
 
     def _save(self, stream: OutputStream) -> None:
-        """Save the position, after everything that was printed up to it."""
+        """Save the position after everything up to it was printed."""
         position = self._subscriber.position
         if position is None:
             return
@@ -465,7 +479,7 @@ class _Printing:
 
 @contextmanager
 def _stopping() -> Iterator[list[int]]:
-    """Signals that ask for an end, as they come: the first one is noted, the next one is as everywhere else."""
+    """Signals that request the end of the run: the first one is noted, the next one has its usual effect."""
     seen: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 

@@ -1,8 +1,9 @@
-"""Files of changes in a directory, each exactly once.
+"""Files of changes in a directory; each change is written exactly once.
 
-A file grows as ``changes.part``. When it is long or old enough it is synced; then the state of the stream, which names
-the file, is replaced; then the file gets its name. So a run that was killed anywhere leaves the state before the file,
-and the next run begins the file anew, or the state after it, and the next run gives the file its name.
+A file grows as ``changes.part``. When it is large or old enough, it is synced. Then the state of the stream, which
+contains the file's name, is replaced, and then the file is renamed. A run that is killed at any point leaves either the
+state before the file, so that the next run begins the file again, or the state after it, so that the next run renames
+the file.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FILE_SECONDS: Final = 60.0
 
 
 class CompleteFile(NamedTuple):
-    """A file that is complete; of commits the first and the last one in it."""
+    """A complete file, with its first and last commit."""
 
     path: str
     first_vlsn: int
@@ -42,13 +43,13 @@ class ChangeFiles:
     """The directory; close it at the end.
 
     Arguments:
-        directory: made when it is missing.
+        directory: created if it is missing.
         suffix: of the files.
-        file_bytes, file_seconds: a file that is longer or older is complete.
-        make_rows: makes files of rows, for a format that is not made of lines.
+        file_bytes, file_seconds: size and age at which a file is completed.
+        make_rows: factory for files of rows, for formats that do not consist of lines.
 
     Raises:
-        RefusedError: another run writes there, or the directory holds something else.
+        RefusedError: another run writes there, or the directory holds other files.
         StorageError: it cannot be written.
     """
 
@@ -78,12 +79,12 @@ class ChangeFiles:
                 consequence="nothing was read from the group",
                 hint="name a directory that does not exist, or the one of an earlier run",
             )
-        # A file of its own: closing one that is locked would give the lock up.
+        # Create the file first, because closing a locked file would release the lock.
         self._storage.open_rw(LOCK, create=True).close()
         self._lock = self._storage.lock(LOCK, 0, exclusive=True)
 
     def begin(self) -> Position | None:
-        """The position to go on from; what the last run began is finished or dropped."""
+        """The position to continue from; an unfinished file of the last run is completed or dropped."""
         found = self._state.read()
         position, more = found if found is not None else (None, {})
         self._settle(more)
@@ -93,7 +94,7 @@ class ChangeFiles:
         """Write lines of a transaction, or of a retraction.
 
         Arguments:
-            vlsn: of its commit, or of the commit that stands.
+            vlsn: the VLSN of its commit, or of the last commit that remains valid.
         """
         self._begin_file(vlsn)
         self._append(data)
@@ -120,21 +121,21 @@ class ChangeFiles:
         self._size += len(data)
 
     def count(self, changes: int) -> None:
-        """Note that a transaction was written whole; ``changes`` is the number of its changes."""
+        """Note that a transaction was completely written; ``changes`` is the number of its changes."""
         self._transactions += 1
         self._changes += changes
 
     @property
     def is_due(self) -> bool:
-        """Whether the file is long or old enough, or the position is that old."""
+        """Whether the file is large or old enough, or the saved position is that old."""
         waiting = self._rows.waiting_bytes if self._rows is not None else 0
         return self._size + waiting >= self._file_bytes or time.monotonic() - self._began >= self._file_seconds
 
     def finish(self, position: Position) -> CompleteFile | None:
-        """Complete the file, and save the position; None where nothing was written since the last one.
+        """Complete the file, and save the position; None if nothing was written since the last file.
 
         Arguments:
-            position: that after everything that was written.
+            position: the position after everything that was written.
         """
         self._began = time.monotonic()
         if self._file is None:
@@ -163,7 +164,7 @@ class ChangeFiles:
         )
 
     def close(self) -> None:
-        """Leave the directory; a file that was not finished is begun anew by the next run."""
+        """Release the directory; the next run begins an unfinished file again."""
         if self._rows is not None:
             self._rows.abandon()
             self._rows = None
@@ -173,7 +174,7 @@ class ChangeFiles:
         self._lock.release()
 
     def _name(self, vlsn: int) -> str:
-        """A name that no file has; after a retraction a commit of the same VLSN comes again."""
+        """An unused name; after a retraction, a commit with the same VLSN may arrive again."""
         stem = f"changes-{vlsn:019}"
         names = set(self._storage.names())
         found, number = f"{stem}.{self._suffix}", 1
@@ -186,7 +187,7 @@ class ChangeFiles:
         if self._storage.stat(PART) is None:
             return
         name = more.get(_FILE)
-        # The state counts the file, and the file has not got its name yet.
+        # The state includes the file, but the file is not yet renamed.
         if isinstance(name, str) and name.startswith("changes-") and "/" not in name and not self._storage.stat(name):
             self._storage.rename(PART, name)
             self._storage.sync_directory()

@@ -1,4 +1,4 @@
-"""When ``--until-idle`` ends a stream, and whether everything was read by then."""
+"""Decides when ``--until-idle`` ends a stream, and whether everything was read by then."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from engine.rep.changes.subscriber import Quiet
 
 IDLE: Final = "idle"
 BEHIND: Final = "behind"
-# The subscriber itself refuses a group after 15 s that never says what is durable; its message says more.
+# After 15 s the subscriber itself refuses a group that never reports durable VLSNs, with a better message.
 _DURABILITY_S: Final = 20.0
 
 
 class Idleness:
-    """The clock of a stream that ends when nothing new comes.
+    """A timer for a stream that ends when nothing new arrives.
 
-    News are a transaction, a retraction, and a VLSN above all that have come. Neither heartbeats nor entries that a
-    master sends again are news, so no server can put off the end without data of its own.
+    A transaction, a retraction, and a new highest VLSN count as news. Heartbeats and repeated entries do not, so a
+    server cannot delay the end without new data.
 
     Arguments:
-        idle_s: how long nothing new may come.
-        timeout_s: the least time that a server gets to say or send more while it is known that something is missing.
-        now: the time of the start, as all times here of ``time.monotonic``.
+        idle_s: longest time without news.
+        timeout_s: minimum time to wait for the server while something is known to be missing.
+        now: the start time; all times are from ``time.monotonic``.
 
     Attributes:
         quiet_s: at the end: seconds since the last news.
-        why: at the end: what was missing; empty for nothing.
+        why: at the end: the missing data, or "".
     """
 
     def __init__(self, idle_s: float, timeout_s: float, now: float) -> None:
         self._idle_s = idle_s
         self._timeout_s = timeout_s
         self._newest_vlsn = 0
-        # Of the last news, and of the last moment at which nothing newer was missing.
+        # Time of the last news, and of the last moment when nothing was known to be missing.
         self._news = self._caught_up = now
         self.quiet_s = 0.0
         self.why = ""
@@ -42,10 +42,10 @@ class Idleness:
         self._news = self._caught_up = now
 
     def ended(self, quiet: Quiet, newest_vlsn: int, now: float) -> str | None:
-        """Whether a quiet moment is the end: ``IDLE``, or ``BEHIND`` if something is missing; None: it is not.
+        """Whether a quiet moment ends the stream: ``IDLE``, or ``BEHIND`` if something is missing; None: it is not.
 
         Arguments:
-            newest_vlsn: the highest VLSN that has come in the present history.
+            newest_vlsn: the highest VLSN received in the current history.
         """
         if newest_vlsn != self._newest_vlsn:
             self._newest_vlsn = newest_vlsn

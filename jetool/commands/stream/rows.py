@@ -1,4 +1,4 @@
-"""Transactions of a running group: the changes of one, then its commit."""
+"""Output records of transactions of a running group: the changes of each, then its commit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StreamedChange(NamedTuple):
 
 @record("transaction")
 class StreamedTransaction(NamedTuple):
-    """The end of a transaction: the changes before it are whole and committed."""
+    """The end of a transaction: the changes before it are complete and committed."""
 
     vlsn: Annotated[Vlsn, "VLSN of the Commit"]
     txn: Annotated[Int, "its id"]
@@ -45,7 +45,7 @@ class StreamedTransaction(NamedTuple):
 
 @record("retraction")
 class StreamRetraction(NamedTuple):
-    """With --fast: the group has another history; what was printed after a commit does not count."""
+    """With --fast: the group's history has changed; what was printed after the given commit is no longer valid."""
 
     to_vlsn: Annotated[Vlsn, "the commit; what is up to it stands"]
     from_vlsn: Annotated[Vlsn, "the last commit that was read before"]
@@ -54,7 +54,7 @@ class StreamRetraction(NamedTuple):
 
 @record("file")
 class ChangeFile(NamedTuple):
-    """With --to: a file that is complete."""
+    """With --to: a completed file."""
 
     path: Annotated[Text, "where it is"]
     first_vlsn: Annotated[Vlsn, "first commit in it"]
@@ -114,15 +114,15 @@ def stream_retraction(retraction: Retraction) -> StreamRetraction:
 
 
 def is_plain(style: Style) -> bool:
-    """Whether ``fast_lines`` may take the place of the encoder of NDJSON."""
+    """Whether ``fast_lines`` can replace the NDJSON encoder."""
     return style.key_format == "hex" and style.data_format == "hex"
 
 
 def fast_lines(changes: Iterable[RecordChange], txn: int, names: dict[str | None, str]) -> bytes:
-    """Changes as lines of NDJSON, as its encoder makes them of ``streamed_change`` in the plain style.
+    """Changes as lines of NDJSON, equal to the encoder's output for ``streamed_change`` in the plain style.
 
     Arguments:
-        names: names of databases as JSON; those that are met are added.
+        names: cache of database names as JSON; new names are added.
     """
     found = []
     for change in changes:

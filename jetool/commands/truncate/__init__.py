@@ -1,1 +1,1 @@
-"""``jetool truncate``: the cut, and what it prints."""
+"""``jetool truncate``: the cut, and its output records."""

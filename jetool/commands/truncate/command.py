@@ -18,22 +18,24 @@ from jetool.frame.options import Run
     outputs=lambda: Outputs("document", (TruncationResult,)),
     features=("fields", "progress", "times", "lock", "write"),
     examples=(
-        ("What would go with the last three commits", "jetool truncate /data/env --to commits:-3 -n"),
+        ("Preview removing the last three commits", "jetool truncate /data/env --to commits:-3 -n"),
         ("Back to before a mistake", "jetool truncate /data/env --to time:2026-11-21T14:00:00Z --yes"),
-        ("Exactly what a dry run has shown", "jetool truncate /data/env --to vlsn:4711 --plan 0123456789abcdef --yes"),
+        ("Exactly the plan of a dry run", "jetool truncate /data/env --to vlsn:4711 --plan 0123456789abcdef --yes"),
     ),
     exits={
-        exits.DONE: "cut, or nothing stands after the point; no committed transaction went",
+        exits.DONE: "cut, or nothing was after the point; no committed transaction was removed",
         **WRITE_EXITS,
-        exits.REFUSED: "the environment is locked; committed transactions would go and --yes is missing; what is left "
-        "would not be whole; the files changed since the plan was made",
+        exits.REFUSED: (
+            "the environment is locked; committed transactions would be removed and --yes is missing; the rest would "
+            "not be complete; the files changed since the plan was made"
+        ),
         exits.NOT_FOUND: "no environment; the log has no such point; no entry begins at the LSN",
-        exits.DATA_GIVEN_UP: "cut; committed transactions went, their bytes were saved",
+        exits.DATA_GIVEN_UP: "cut; committed transactions were removed, and their bytes saved",
     },
 )
 @environment
-@click.option("--to", "point", type=params.POINT, required=True, help="Where the log is to end: a POINT as above.")
-@click.option("--plan", "token", metavar="ID", help="Refuse unless the plan equals the one that a dry run printed.")
+@click.option("--to", "point", type=params.POINT, required=True, help="The new end of the log: a POINT as above.")
+@click.option("--plan", "token", metavar="ID", help="Refuse if the plan differs from the one that a dry run printed.")
 def truncate(run: Run, env: str, point: Point, token: str | None) -> int:
     """Cut the log of an environment that no process has open, at a point where no transaction is open.
 

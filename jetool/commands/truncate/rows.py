@@ -111,7 +111,7 @@ def truncated(
 
 
 def vlsns_text(plan: TruncationPlan) -> str:
-    """The VLSNs that go, for a message; empty when none does."""
+    """The removed VLSNs in words for a message; empty if there are none."""
     content = plan.content
     return "" if content.first_vlsn == NULL_VLSN else f"VLSNs {content.first_vlsn} to {content.last_vlsn}"
 

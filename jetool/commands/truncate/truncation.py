@@ -1,4 +1,4 @@
-"""Cutting a log for a command: a preview, or the lock, the plan, consent, saved bytes, the cut."""
+"""Cutting a log for a command: a preview, or lock, plan, consent, saved bytes and cut."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from jetool.frame.interrupted import locked
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 
-# What undo knows a cut by, whichever command made it.
+# The name of a cut for undo, whichever command made it.
 COMMAND: Final = "truncate"
 _SALVAGE_FIRST: Final = "jetool salvage reads what stands after damage; preview the cut with -n; add --yes to do it"
 
 
 class CutDone(NamedTuple):
-    """A cut, or in a dry run what it would be.
+    """A cut, or the preview of a cut.
 
     Attributes:
-        point: where the log was to end.
+        point: the requested end of the log.
         plan: what went.
-        backup, saved_bytes: where the old bytes are, and how many; None and 0 when nothing was saved.
+        backup, saved_bytes: directory and number of the saved bytes; None and 0 if nothing was saved.
     """
 
     point: Point
@@ -42,14 +42,14 @@ class CutDone(NamedTuple):
 
 
 def cut_log(run: Run, env: str, point_in: Callable[[Storage], Point], token: str | None) -> CutDone:
-    """Cut the log of an environment at a point, as the options of writing commands say.
+    """Cut the log of an environment at a point, following the options of writing commands.
 
     Arguments:
-        point_in: finds the point; called under the lock, so that it is that of the log that is cut.
-        token: the plan that the operator has seen; None asks for none.
+        point_in: finds the point; called under the lock, so that the log cannot change before the cut.
+        token: identifies the plan that the operator has seen; None accepts any plan.
 
     Raises:
-        JetoolError: as ``plan_truncation``; the plan is another one; consent is missing.
+        JetoolError: as ``plan_truncation``; or the plan differs from the token; or consent is missing.
     """
     disk = DiskStorage(env)
     require_je(disk)
@@ -70,7 +70,7 @@ def cut_log(run: Run, env: str, point_in: Callable[[Storage], Point], token: str
 
 
 def say_what_went(run: Run, env: str, done: CutDone) -> int:
-    """Messages about a cut, and the exit code."""
+    """Print messages about a cut; returns the exit code."""
     plan = done.plan
     if done.backup is not None:
         run.messages.notice(f"what was cut off is saved in {done.backup}", hint=f"jetool undo {env} brings it back")
@@ -89,7 +89,7 @@ def say_what_went(run: Run, env: str, done: CutDone) -> int:
 
 
 def _cut(run: Run, env: str, disk: DiskStorage, plan: TruncationPlan) -> tuple[str | None, int]:
-    """Cut; where what goes was saved, and how many bytes."""
+    """Cut; returns the backup directory and the number of saved bytes."""
     backup = backup_directory(env, run.backup_dir)
     if backup is None:
         truncation.truncate(disk, plan)
@@ -107,7 +107,7 @@ def _cut(run: Run, env: str, disk: DiskStorage, plan: TruncationPlan) -> tuple[s
 
 
 def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
-    """Refuse a plan that is not the one the operator has seen."""
+    """Refuse a plan that differs from the one that the operator has seen."""
     if token is not None and token != plan.token:
         raise RefusedError(
             "the files have changed since that plan was made",
@@ -120,7 +120,7 @@ def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
 
 
 def _require_consent(run: Run, env: str, plan: TruncationPlan) -> None:
-    """Refuse to give commits up without --yes."""
+    """Refuse to remove commits without --yes."""
     if plan.content.commits and not run.yes:
         words = ", ".join(part for part in (vlsns_text(plan), _durable_text(plan), _damage_text(plan)) if part)
         raise RefusedError(

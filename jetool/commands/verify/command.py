@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from jetool.commands.vlsn.stream_check import ReplicationCheck
 
 _REP: Final = "rep"
-# Findings of files whose entries were not looked at.
+# Findings about files whose entries were not checked.
 _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its log version is not supported"}
 
 
@@ -66,10 +66,10 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     ),
     exits={
         exits.DONE: "checked and clean; a torn tail that holds no commit is clean, with a note",
-        exits.FINDINGS: "damage, or a repair that was interrupted; the summary says what could not be looked at then",
+        exits.FINDINGS: "damage, or a repair that was interrupted; the summary lists what could not be checked",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
-        exits.INCOMPLETE: "nothing was found, and not all could be looked at: a file cannot be read",
+        exits.INCOMPLETE: "nothing was found, but not everything could be checked: a file cannot be read",
         exits.WARNINGS: "only warnings, and --strict",
     },
 )
@@ -82,7 +82,9 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 @click.option(
     "--refs", "refs", is_flag=True, help="Every reference of the trees: the right entry, and not an obsolete one."
 )
-@click.option("--data", "data", is_flag=True, help="Every record, read and decoded; also opens for writing, in memory.")
+@click.option(
+    "--data", "data", is_flag=True, help="Every record is read and decoded; also opens for writing, in memory."
+)
 @click.option("--space", "space", is_flag=True, help="The cleaner's utilization figures against log and trees.")
 @click.option(
     "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --tail."
@@ -92,11 +94,11 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     "secondaries",
     multiple=True,
     metavar="NAME:PRIMARY",
-    help="Every entry of a secondary leads to a record of its primary. Repeatable.",
+    help="Every entry of a secondary refers to a record of its primary. Repeatable.",
 )
 @click.option("--quick", is_flag=True, help="The last file only: --tail.")
 @click.option("--full", is_flag=True, help="All checks.")
-@click.option("--strict", is_flag=True, help="Exit 8 when there are only warnings.")
+@click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
 def verify(
     run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
 ) -> int:
@@ -104,15 +106,15 @@ def verify(
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
     rollback periods. It judges damage in the last file as --tail does: a torn tail without a committed entry is a note.
-    If a file is missing and the log does not say why, it walks the trees to see whether they refer to the file. --tree,
-    --refs and --data recover the environment in memory and check what JE would find when it opens it; each includes the
-    previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and --data every
-    record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every mapping of the
-    VLSN index in the log.
+    If a file is missing and the log does not show why, it walks the trees to check whether they refer to the file.
+    --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
+    includes the previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and
+    --data every record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every
+    mapping of the VLSN index in the log.
 
     --secondary declares NAME a secondary database (an index) of PRIMARY; the log does not record this. Each entry of
-    NAME must lead to a record and expire with it. Missing entries cannot be found: only the application's key creator
-    knows them. Given alone, --secondary checks nothing else.
+    NAME must refer to a record and have the same expiration. Missing entries cannot be found: only the application's
+    key creator knows them. Given alone, --secondary checks nothing else.
 
     For a Derby database both control files, the log, valid records after its end and missing containers are checked.
     Without --log, --tail and --quick, every page of every container is checked too, and its version against the log.
@@ -127,9 +129,9 @@ def verify(
     levels: list[str] = [level for level in LEVELS if asked[level]]
     if quick or asked[_REP]:
         levels += [level for level in QUICK if level not in levels]
-    # ``--secondary`` alone does not ask for the log.
+    # ``--secondary`` alone does not check the log.
     levels = list(LEVELS) if full else levels or ([] if secondaries else list(DEFAULT))
-    # Before they are listed: a live cleaner would delete files that were not read yet.
+    # Take the lock before listing the files, because a running cleaner might delete files before they are read.
     with files_kept(storage):
         files = list_log_files(storage)
         report, entries = _checked(run, env, storage, files, levels, secondaries, rep=full or asked["rep"])
@@ -146,11 +148,11 @@ def _checked(
     *,
     rep: bool,
 ) -> tuple[Report, int | None]:
-    """The report, and how many entries of secondaries were looked up; None without any."""
+    """The report, and the number of checked secondary entries; None without secondaries."""
     replication = _Replication(run, env) if rep else None
     results = None
     if replication is not None and "log" in levels:
-        # Every file is read once, for log, utilization and replication.
+        # Every file is read once, for the log, utilization and replication checks.
         results = check_all(storage, files, run.jobs, run.listener, with_sizes="space" in levels)
         replication.checks = [result.check for result in results if result.check is not None]
     report = verify_environment(
@@ -183,7 +185,7 @@ def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
-    # Damage is a result, and the summary says what could not be looked at. A file that cannot be read is an error.
+    # Damage is a result, and the summary lists what was not checked. An unreadable file makes the check incomplete.
     if any(finding.severity == ERROR and finding.code not in _UNREAD for finding in report.findings):
         return exits.FINDINGS
     if any(finding.code == UNSUPPORTED.code for finding in report.findings):
@@ -192,22 +194,22 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
-    # Fewer files read than there are: one could not be opened.
+    # Fewer files were read than exist, so one could not be opened.
     if report.files < len(of_log) or _is_lost(report, levels):
         codes.append(exits.INCOMPLETE)
     return exits.worst(codes)
 
 
 def _is_lost(report: Report, levels: list[str]) -> bool:
-    """Whether the trees were to be walked over and could not be."""
+    """Whether the trees should have been walked but could not be."""
     return report.nodes is None and any(level in trees.LEVELS for level in levels)
 
 
 class _Replication:
-    """The replicated side, checked in the environment that was recovered for the trees, or for this alone.
+    """Checks the replicated side, in the environment that was recovered for the trees or only for this check.
 
     Attributes:
-        checks: of files that were read already.
+        checks: checks of files that were already read.
     """
 
     def __init__(self, run: Run, env: str) -> None:
@@ -218,21 +220,21 @@ class _Replication:
         self.checks: list[FileCheck] = []
 
     def __call__(self, parts: EnvironmentParts) -> None:
-        """Check it in an environment that was recovered."""
+        """Check the replicated side of a recovered environment."""
         from jetool.commands.vlsn.stream_check import check_recovered
         from jetool.frame.node_stream import StreamNode
 
         try:
             self._found = check_recovered(StreamNode(self._run, self._env, self.checks), parts)
         except JetoolError as error:
-            # What the trees have shown is said all the same.
+            # Keep the error for later, so that the findings about trees are still reported.
             self._problem = error
 
     def added_to(self, report: Report, storage: Storage, files: LogFiles) -> Report:
-        """The report with what is wrong.
+        """The report with the findings added.
 
         Raises:
-            JetoolError: it could not be checked, and nothing else is wrong.
+            JetoolError: the check failed, and there are no other errors.
         """
         from jetool.commands.vlsn.group import has_stream, note_stand_alone
 
@@ -249,7 +251,7 @@ class _Replication:
             return report._replace(not_checked=tuple(words.get(word, word) for word in report.not_checked))
         if found.unread is None and not has_stream(found.node, found.view):
             note_stand_alone(self._run, self._env)
-        # Missing VLSNs are found by --log too, from the same log.
+        # --log also finds missing VLSNs, from the same log.
         known = {(finding.code, finding.lsn) for finding in report.findings}
         return report._replace(
             findings=(*report.findings, *(f for f in found.findings if (f.code, f.lsn) not in known)),
@@ -259,7 +261,7 @@ class _Replication:
 
 
 def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
-    """The orders of keys that the user has named, by Java class."""
+    """The key orders that the user has specified, by Java class."""
     if not run.orders:
         return {}
     from jetool.frame.environments import config_of, with_orders
@@ -267,15 +269,15 @@ def _orders(run: Run, storage: Storage) -> Mapping[str, SortKey]:
     try:
         return with_orders(run, storage, config_of(run, read_only=True)).comparators
     except DamageError:
-        # What is damaged is for the check to say.
+        # The check itself reports the damage.
         return {}
 
 
 def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...]) -> tuple[Report, int | None]:
-    """The report with what is wrong with secondaries, and how many entries they have; None: they cannot be read.
+    """The report with findings about secondaries, and the number of their entries; None if they cannot be read.
 
     Raises:
-        JetoolError: they cannot be read, and nothing else is wrong; a name is not that of a database.
+        JetoolError: they cannot be read and there are no other errors, or a database does not exist.
     """
     from engine.verify.secondary import check_secondary
     from jetool.frame.environments import open_to_read
@@ -284,7 +286,7 @@ def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...
     try:
         with open_to_read(run, env) as found:
             names = found.database_names(internal=True)
-            # All of them before the first is read: the names are what the operator has typed.
+            # Resolve all names before reading the first, so that typing errors are reported early.
             for name, primary in [_names_of(word, names, env) for word in wanted]:
                 checked = check_secondary(found, name, primary, run.listener)
                 entries += checked.entries
@@ -297,7 +299,7 @@ def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...
 
 
 def _names_of(word: str, names: list[str], env: str) -> tuple[str, str]:
-    """The two databases of NAME:PRIMARY. A name may have colons of its own."""
+    """The two databases in NAME:PRIMARY. A database name may contain colons."""
     parts = word.split(":")
     splits = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
     if not splits:

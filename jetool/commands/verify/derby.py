@@ -1,4 +1,4 @@
-"""``verify`` on a Derby database: the engine's findings through the command's output."""
+"""``verify`` on a Derby database: prints the engine's findings in the formats of the command."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
 
 class DerbyFindingView(NamedTuple):
-    """A finding as the renderers take it."""
+    """A finding in the form for renderers."""
 
     code: str
     severity: str
@@ -78,12 +78,12 @@ class DerbyFindingView(NamedTuple):
 
 
 def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool) -> int:
-    """Check a Derby database and print what is found.
+    """Check a Derby database and print the findings.
 
     Arguments:
         run: the run.
         storage: the database directory.
-        log_only: leave the pages of containers out.
+        log_only: do not check the pages of containers.
         strict: whether warnings count.
 
     Returns:
@@ -92,7 +92,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
     database = DerbyDatabase(storage)
     files = len(DerbyLogFiles(database).numbers())
     report = verify(database, pages=not log_only, listener=run.listener)
-    # First: files between two states explain most of what follows.
+    # These come first, because files between two states explain most other findings.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
     found = run.out.findings(RULES, [str(storage.root)])
     for one in report.findings:
@@ -119,7 +119,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
 
 
 def _of_repairs(storage: Storage) -> list[DerbyFinding]:
-    """What every check says first."""
+    """Findings about interrupted repairs, which every check prints first."""
     return [finding("DRB-REPAIR-001", one.message, file=one.file) for one in repairs.check_repairs(storage)]
 
 
@@ -142,7 +142,7 @@ def shown(one: DerbyFinding) -> DerbyFindingView:
         one.message,
         one.consequence,
         one.remedy,
-        # 0 is no instant: a finding without a place has none.
+        # 0 is not a valid instant: the finding has no place.
         one.instant or None,
         one.container,
         one.page,

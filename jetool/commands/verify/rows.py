@@ -1,4 +1,4 @@
-"""What ``verify`` prints of a JE environment: its findings for the renderers, and the summary."""
+"""Output records of ``verify`` for a JE environment: findings in the form for renderers, and the summary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CheckSummary(NamedTuple):
 
 
 class JeFindingView:
-    """A finding as the renderers take it: None where there is no place."""
+    """A finding in the form for renderers: None if the finding has no place."""
 
     def __init__(self, finding: Finding) -> None:
         self.code, self.severity, self.message = finding.code, finding.severity, finding.message
@@ -41,7 +41,7 @@ class JeFindingView:
         self.file = finding.file or None
         self.db = finding.db
         self.key = finding.key
-        # Set where several are checked.
+        # Set if several environments are checked.
         self.environment: str | None = None
 
 
@@ -49,7 +49,7 @@ def check_summary(report: Report, entries: int | None) -> CheckSummary:
     """The summary of a report.
 
     Arguments:
-        entries: of secondaries that were checked; None: there was none to check.
+        entries: number of checked secondary entries; None without secondaries.
     """
     return CheckSummary(
         errors=report.count(ERROR),

@@ -1,4 +1,4 @@
-"""``jetool vlsn find``: where the entry of a VLSN is."""
+"""``jetool vlsn find``: find the entry of a VLSN."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     exits={
         exits.DONE: "found",
         **INDEX_EXITS,
-        exits.FINDINGS: "found; the index leads to it no longer, or damage was met",
+        exits.FINDINGS: "found, but the index no longer refers to it, or damage was found",
         exits.NOT_FOUND: "no environment, or no such VLSN on this node",
     },
 )
 @environment
 @click.argument("number", metavar="VLSN", type=click.IntRange(1), help="The VLSN.")
 def vlsn_find(run: Run, env: str, number: int) -> int:
-    """Print where the entry of a VLSN is, by the index and, from there, by the log."""
+    """Print the place of the entry of a VLSN, found with the index and a scan of the log from there."""
     with open_to_read(run, env) as opened:
         index = index_of(run, opened)
     if not index.range.contains(number):
@@ -61,7 +61,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
 
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
     storage = StreamNode.open_storage(env)
-    # The marker's entry is no part of the stream.
+    # The entry of the restore marker is not part of the stream.
     log = scan_log(storage, list_log_files(storage))
     try:
         found = find_vlsn(log, number, start, end)
@@ -75,7 +75,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
             consequence="a replica that asks for it gets nothing",
             hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
         )
-    # The index keeps every n-th VLSN; the others are found by reading on from the one before (R-VLSN-1).
+    # The index keeps every n-th VLSN; others are found by reading forward from the previous mapping (R-VLSN-1).
     run.out.document(
         VlsnPlace(
             vlsn=number,

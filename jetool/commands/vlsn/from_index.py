@@ -1,4 +1,4 @@
-"""``jetool vlsn range``, ``find`` and ``buckets``: the VLSN index, beside the log."""
+"""``jetool vlsn range``, ``find`` and ``buckets``: the VLSN index, compared with the log."""
 
 from __future__ import annotations
 
@@ -43,13 +43,17 @@ if TYPE_CHECKING:
 )
 @environment
 @click.option(
-    "--source", type=click.Choice(("both", "index", "log")), default="both", show_default=True, help="Who is asked."
+    "--source",
+    type=click.Choice(("both", "index", "log")),
+    default="both",
+    show_default=True,
+    help="Where to read the range from.",
 )
 def vlsn_range(run: Run, env: str, source: str) -> int:
     """Print first and last VLSN, last sync point and last transaction end of a node.
 
-    The index is that of recovery: the stored index with the entries after the last checkpoint. The cleaner cuts the
-    index before it deletes files, so the log may begin earlier; this does not count as a difference.
+    The index is printed as recovery leaves it: the stored index plus the entries after the last checkpoint. The cleaner
+    cuts the index before it deletes files, so the log may begin earlier; this does not count as a difference.
     """
     if source == "index":
         with open_to_read(run, env) as opened:
@@ -67,7 +71,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 def _both(run: Run, env: str, node: StreamNode) -> int:
     by_log = range_of_log(node.facts)
     if node.has_neither:
-        # Recovery would find no index, however much of the log it has to replay.
+        # Recovery would find no index, whatever part of the log it replays.
         note_writer(run, node.storage)
         note_stand_alone(run, env)
         run.out.document(_side_by_side(by_log, None, []))
@@ -79,7 +83,7 @@ def _both(run: Run, env: str, node: StreamNode) -> int:
     if not has_stream(node, view):
         note_stand_alone(run, env)
     by_index = None if view.merged is None else range_of_index(view.merged.range)
-    # JE would refuse to open the environment; that is the difference to report.
+    # JE would refuse to open the environment, so report that as the difference.
     if view.refused is not None:
         differences = [str(view.refused)]
     elif view.merged is None:
@@ -112,10 +116,10 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
     log = landmarks_of(facts)
     known = dict(zip(("last", "last_sync", "last_txn_end"), zip(found[1:], log[1:], strict=True), strict=True))
     if found.last_txn_end == NULL_VLSN and log[3] <= found.first:
-        # Cut off, or forgotten when it became the first (D-10).
+        # It was cut off, or forgotten when it became the first VLSN (D-10).
         del known["last_txn_end"]
     said = [f"{name}: index {here}, log {there}" for name, (here, there) in known.items() if here != there]
-    # The other way round is legal: the index is cut before files are deleted (R-VLSN-54).
+    # The opposite is normal: the index is cut before files are deleted (R-VLSN-54).
     if found.first < log[0]:
         said.insert(0, f"first: index {found.first}, log {log[0]}")
     return said

@@ -34,7 +34,7 @@ class FileVlsnRange(NamedTuple):
 
 @record("gap")
 class VlsnGap(NamedTuple):
-    """VLSNs that no visible entry of the log has."""
+    """VLSNs without a visible entry in the log."""
 
     first_vlsn: Annotated[Vlsn, "first missing VLSN"]
     last_vlsn: Annotated[Vlsn, "last missing VLSN"]
@@ -52,14 +52,14 @@ class VlsnGap(NamedTuple):
         ("First and last VLSN of each file", "jetool vlsn map /data/env"),
         ("For a script", "jetool vlsn map /data/env --format ndjson"),
     ),
-    exits={exits.DONE: "read", exits.FINDINGS: "read; damage was met, and VLSNs may be missing", **LOG_EXITS},
+    exits={exits.DONE: "read", exits.FINDINGS: "read; damage was found, and VLSNs may be missing", **LOG_EXITS},
 )
 @environment
 def vlsn_map(run: Run, env: str) -> int:
     """Print the first and last VLSN of each log file, from the log itself (DbPrintLog -vd).
 
-    Only entry headers are read: damage that breaks the chain of entries is found, a wrong checksum is not. See jetool
-    verify.
+    Only entry headers are read, so damage that breaks the chain of entries is found, but a wrong checksum is not. See
+    jetool verify.
     """
     found, damaged = _read(run, env, map_file)
     files = [
@@ -86,7 +86,7 @@ def vlsn_map(run: Run, env: str) -> int:
         ("Is the replication stream whole", "jetool vlsn gaps /data/env"),
         ("For a script", "jetool vlsn gaps /data/env --json"),
     ),
-    exits={exits.DONE: "no gap", exits.FINDINGS: "gaps exist, or damage was met", **LOG_EXITS},
+    exits={exits.DONE: "no gap", exits.FINDINGS: "gaps exist, or damage was found", **LOG_EXITS},
 )
 @environment
 def vlsn_gaps(run: Run, env: str) -> int:

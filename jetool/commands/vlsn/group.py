@@ -1,4 +1,4 @@
-"""``jetool vlsn``: what its commands share."""
+"""``jetool vlsn``: code that its commands share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG_EXITS: Final = {
 }
 INDEX_EXITS: Final = {
     **READ_EXITS,
-    exits.FINDINGS: "printed; index and log disagree, or damage was met",
+    exits.FINDINGS: "printed; index and log disagree, or damage was found",
 }
 
 vlsn = group(
@@ -38,7 +38,8 @@ vlsn = group(
 
 
 def index_of(run: Run, env: Environment) -> VLSNIndex:
-    """The index as opening for writing would leave it; an empty one, with a notice, where there is no replication.
+    """The index as opening for writing would leave it; an empty index, with a notice, if the environment is not
+    replicated.
 
     Raises:
         DamageError: opening the environment for writing would fail.
@@ -62,12 +63,12 @@ def has_stream(node: StreamNode, view: IndexView) -> bool:
 
 
 def note_stand_alone(run: Run, env: str) -> None:
-    """Say that there is nothing to see."""
+    """Print a notice that the environment has no stream."""
     run.messages.notice("the environment has no VLSN: it is not replicated", file=env)
 
 
 def not_replicated(env: str) -> UsageError:
-    """The error for an environment without a stream, where one is needed."""
+    """The error for an environment without a stream, for commands that need one."""
     return UsageError(
         "the environment is not replicated: it has no VLSN",
         file=env,

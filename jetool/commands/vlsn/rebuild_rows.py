@@ -1,4 +1,4 @@
-"""What ``vlsn check`` and ``vlsn rebuild`` print beside findings."""
+"""Output records of ``vlsn check`` and ``vlsn rebuild`` in addition to findings."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class RebuiltIndex(NamedTuple):
     """A new index.
 
     Attributes:
-        range, buckets, mappings: what is in it.
+        range, buckets, mappings: its content.
         gaps: VLSNs that the log lacks, first and last.
-        backup, saved_bytes: where the old bytes are; None and 0 when nothing was saved.
+        backup, saved_bytes: directory and number of the saved bytes; None and 0 if nothing was saved.
     """
 
     range: VLSNRange
@@ -61,7 +61,7 @@ class RebuiltIndex(NamedTuple):
 
 
 def size_of(index: VLSNIndex) -> tuple[int, int]:
-    """How many buckets an index has, and how many mappings are in them."""
+    """The number of buckets and of mappings in an index."""
     buckets = list(index.buckets())
     return len(buckets), sum(len(bucket.mappings()) for bucket in buckets)
 
@@ -74,8 +74,8 @@ def rebuilt(
     Arguments:
         env: the environment.
         wrong: why.
-        old: the index before, None when opening for writing was refused.
-        made: the new one; None when the old one was left.
+        old: the previous index; None if opening for writing was refused.
+        made: the new index; None if the old one was kept.
         dry_run: nothing was changed.
     """
     before = None if old is None else range_of_index(old.range)

@@ -1,4 +1,4 @@
-"""``jetool vlsn check`` and ``rebuild``: does the index agree with the log, and a new one when it does not."""
+"""``jetool vlsn check`` and ``rebuild``: check the index against the log, and rebuild it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _MENDED: Final = frozenset(rule.code for rule in REP_RULES if "vlsn rebuild" in 
 def vlsn_check(run: Run, env: str) -> int:
     """Check the VLSN index against the log: range, landmarks, and the entry of every VLSN that it maps.
 
-    The index is checked as recovery leaves it, with the entries after the last checkpoint. If stored index and log do
-    not meet, so that JE would refuse to open the environment, that is a finding. Gaps in the stream, interrupted
+    The index is checked as recovery leaves it, with the entries after the last checkpoint. A gap between the stored
+    index and the log, with which JE refuses to open the environment, is a finding. Gaps in the stream, interrupted
     rollbacks and the group database are checked too, as by jetool verify --rep.
     """
     from engine.vlsn.vlsn_range import EMPTY_RANGE
@@ -78,7 +78,7 @@ def vlsn_check(run: Run, env: str) -> int:
     features=("fields", "progress", "jobs", "lock", "cache", "order", "write"),
     examples=(
         ("What would be done", "jetool vlsn rebuild /data/env -n"),
-        ("Make the index anew; jetool undo takes it back", "jetool vlsn rebuild /data/env"),
+        ("Rebuild the index; jetool undo reverts it", "jetool vlsn rebuild /data/env"),
     ),
     exits={exits.DONE: "the index agrees with the log, or would", **WRITE_EXITS},
 )
@@ -96,11 +96,11 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
 
     before = check_replication(run, env)
     if before.unread is not None:
-        # Its records cannot be replaced where its nodes, or its name, cannot be read.
+        # The records of the index cannot be replaced if its nodes or its name cannot be read.
         raise before.unread
     if not has_stream(before.node, before.view):
         raise not_replicated(env)
-    # Only what a new index mends: gaps in the log and faults of the group stay as they are.
+    # Only problems that a new index repairs: gaps in the log and faults of the group remain.
     wrong = [finding for finding in before.findings if finding.severity == ERROR and finding.code in _MENDED]
     if not wrong and not force:
         run.messages.notice(
@@ -109,7 +109,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         run.out.document(rebuilt(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, config_of(run, rebuild_vlsn_index=True)) as repair:
-        # While it is open: the index belongs to the engine.
+        # Check it while the environment is open, because the index belongs to the engine.
         made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
     run.out.document(rebuilt(env, wrong, before.view.merged, made, dry_run=run.dry_run))
@@ -124,7 +124,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
 
 
 def _look(engine: Engine, before: ReplicationCheck) -> tuple[RebuiltIndex, list[Finding]]:
-    """The new index, and what is wrong with it, while the environment is open."""
+    """The new index and the findings about it, while the environment is open."""
     from engine.verify.rep import check_merged
 
     index = engine.vlsn_index

@@ -80,7 +80,7 @@ class VlsnPlace(NamedTuple):
 
 
 def landmarks_of(facts: StreamFacts) -> VLSNRange:
-    """The range as the log has it."""
+    """The range according to the log."""
     points = facts.sync_points
     end = next((point.vlsn for point in reversed(points) if point.is_txn_end), NULL_VLSN)
     return VLSNRange(facts.first, facts.last, points[-1].vlsn if len(points) else NULL_VLSN, end)
@@ -117,7 +117,7 @@ def index_bucket(bucket: Bucket, paths: dict[int, str], *, offsets: bool) -> Ind
     """
     mappings = bucket.mappings()
     kept = [VlsnOffset(vlsn=vlsn, lsn=lsn) for vlsn, lsn in mappings] if offsets else ABSENT
-    # A ghost knows only between which LSNs the entry is (R-VLSN-53).
+    # A ghost bucket records only the LSNs between which the entry lies (R-VLSN-53).
     if isinstance(bucket, GhostBucket):
         return IndexBucket(
             first_vlsn=bucket.first,

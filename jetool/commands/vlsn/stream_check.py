@@ -1,4 +1,4 @@
-"""The replicated side of an environment, checked: what ``vlsn check``, ``verify --rep`` and ``vlsn rebuild`` share."""
+"""Checking the replicated side of an environment, for ``vlsn check``, ``verify --rep`` and ``vlsn rebuild``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ReplicationCheck(NamedTuple):
     """What a check found.
 
     Attributes:
-        findings: about the stream, the index, the group.
-        view: the index that was checked; without records where it cannot be read.
-        unread: why index or group cannot be read, which is a finding too; None: they were read.
+        findings: findings about the stream, the index and the group.
+        view: the index that was checked; without records if it cannot be read.
+        unread: the reason why index or group cannot be read (also a finding); None if they were read.
     """
 
     findings: list[Finding]
@@ -38,7 +38,7 @@ class ReplicationCheck(NamedTuple):
 
 
 def check_replication(run: Run, env: str) -> ReplicationCheck:
-    """Check stream, index and group of an environment, which is recovered in memory.
+    """Recover an environment in memory, and check its stream, index and group.
 
     Raises:
         JetoolError: as ``Environment``, and as ``read_stream``.
@@ -49,7 +49,7 @@ def check_replication(run: Run, env: str) -> ReplicationCheck:
 
 
 def check_recovered(node: StreamNode, parts: EnvironmentParts) -> ReplicationCheck:
-    """The same of an environment that was recovered already."""
+    """Check stream, index and group of an already recovered environment."""
     unread: DamageError | None = None
     try:
         view = read_index(parts)
@@ -73,7 +73,7 @@ def check_recovered(node: StreamNode, parts: EnvironmentParts) -> ReplicationChe
 
 
 def _with_file(one: Finding, paths: Mapping[int, str]) -> Finding:
-    """A finding with the file of its LSN, as the levels of the log name it."""
+    """A finding with the path of its LSN's file, as in findings of the log levels."""
     if one.file or one.lsn == NULL_LSN:
         return one
     number = file_of(one.lsn)

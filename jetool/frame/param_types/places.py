@@ -20,12 +20,12 @@ _POINTS: Final = ("lsn:0xFILE/0xOFFSET", "vlsn:N", "time:TIME", "txn:ID", "commi
 
 
 class Address(NamedTuple):
-    """A place in the log: one of the two is set.
+    """A place in the log; either ``lsn`` or ``symbol`` is set.
 
     Attributes:
         lsn: a 64-bit LSN, file number in the upper half.
         symbol: ``ckpt`` (start of the last checkpoint), ``first-active`` (its firstActiveLsn) or ``end``.
-        is_instant: whether it was written as an instant of a Derby log, packed like an LSN.
+        is_instant: whether it was written as an instant of a Derby log; instants are packed like LSNs.
     """
 
     lsn: int | None
@@ -38,7 +38,7 @@ class FileNumber(NamedTuple):
 
     Attributes:
         number: its number.
-        kind: ``je`` or ``derby`` where the way it is written tells, else None.
+        kind: ``je`` or ``derby`` if the spelling determines the kind, else None.
     """
 
     number: int
@@ -46,14 +46,14 @@ class FileNumber(NamedTuple):
 
 
 class AddressRange(NamedTuple):
-    """Places from ``first`` to ``last``, both included; None where an end was left out."""
+    """Places from ``first`` to ``last``, inclusive; None for an omitted end."""
 
     first: Address | None
     last: Address | None
 
 
 class VlsnRange(NamedTuple):
-    """VLSNs from ``first`` to ``last``, both included; None where an end was left out."""
+    """VLSNs from ``first`` to ``last``, inclusive; None for an omitted end."""
 
     first: int | None
     last: int | None
@@ -65,7 +65,7 @@ class LsnType(click.ParamType[Address]):
     name = "LSN"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        """The place that a text names. Raises BadParameter."""
+        """Parse a text to a place. Raises BadParameter."""
         if isinstance(value, Address):
             return value
         text = str(value).strip()
@@ -89,12 +89,12 @@ class PlaceType(LsnType):
     name = "PLACE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
-        """The place that a text names. Raises BadParameter."""
+        """Parse a text to a place. Raises BadParameter."""
         found = _INSTANT.fullmatch(str(value).strip()) if isinstance(value, str) else None
         if found is None:
             return super().convert(value, param, ctx)
         number, position = int(found[1]), int(found[2])
-        # Beyond these the packed instant would name another place.
+        # Larger values would change the packed instant to another place.
         if number > _MAX_LOG_FILE or position > _MAX_POSITION:
             self.fail(f"{value!r} is no log instant: the file or the position is too large", param, ctx)
         return Address(number << 32 | position, None, is_instant=True)
@@ -118,7 +118,7 @@ class PointType(click.ParamType[Any]):
     name = "POINT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The point that a text names, as ``engine.rescue.points.Point``. Raises BadParameter."""
+        """Parse a text to an ``engine.rescue.points.Point``. Raises BadParameter."""
         from engine.rescue import points
         from engine.rescue.points import Point
 
@@ -150,7 +150,7 @@ class LsnRangeType(click.ParamType[AddressRange]):
     name = "LSN..LSN"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AddressRange:
-        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        """Parse a text to a range. Raises BadParameter, also for a range that ends before it starts."""
         if isinstance(value, AddressRange):
             return value
         first, last = (LSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
@@ -165,9 +165,9 @@ class VlsnType(click.ParamType[int]):
     name = "VLSN"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The VLSN that a text names. Raises BadParameter."""
+        """Parse a text to a VLSN. Raises BadParameter."""
         text = str(value).strip()
-        # ``int`` alone would take signs, underscores and digits of other scripts.
+        # ``int`` alone would accept signs, underscores and digits of other scripts.
         if not re.fullmatch(r"\d{1,19}", text, re.ASCII) or not 1 <= int(text) <= _MAX_VLSN:
             self.fail(f"{value!r} is not a VLSN; write a plain integer from 1", param, ctx)
         return int(text)
@@ -179,7 +179,7 @@ class VlsnRangeType(click.ParamType[VlsnRange]):
     name = "A..B"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VlsnRange:
-        """The range that a text names. Raises BadParameter, also for a range that ends before it starts."""
+        """Parse a text to a range. Raises BadParameter, also for a range that ends before it starts."""
         if isinstance(value, VlsnRange):
             return value
         first, last = (VLSN.convert(end, param, ctx) if end else None for end in _ends(str(value)))
@@ -203,7 +203,7 @@ class FileType(click.ParamType[int]):
     name = "FILE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number that a file name or ``0x1f`` names. Raises BadParameter."""
+        """Parse a file name or a number such as ``0x1f`` to a file number. Raises BadParameter."""
         if isinstance(value, int):
             return value
         found = _FILE.fullmatch(str(value).strip())
@@ -221,7 +221,7 @@ class AnyFileType(click.ParamType[FileNumber]):
     name = "FILE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FileNumber:
-        """The file that a name or ``0x1f`` names. Raises BadParameter."""
+        """Parse a file name or a number such as ``0x1f`` to a file. Raises BadParameter."""
         if isinstance(value, FileNumber):
             return value
         text = str(value).strip()
@@ -230,5 +230,5 @@ class AnyFileType(click.ParamType[FileNumber]):
             return FileNumber(int(found[1]), "derby")
         if _FILE.fullmatch(text) is None:
             self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
-        # ``0x1f`` is a number for either kind; a bare name of eight digits is JE's.
+        # ``0x1f`` is a number for both kinds; a bare name of eight digits is a JE file.
         return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")

@@ -1,4 +1,4 @@
-"""What the shell is offered beyond names of commands and options: databases of the environment on the line."""
+"""Shell completion of database names, from the environment on the command line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from jetool.frame.kinds import is_derby
 
 
 def database_names(env: str) -> list[str]:
-    """The databases, or the tables of a page store; none where they cannot be had: a completion says nothing wrong.
+    """The databases, or the tables of a page store; empty if they cannot be read, because a completion must not print
+    errors.
 
     Arguments:
-        env: the directory, as it stands on the line.
+        env: the directory as typed.
     """
     try:
         if is_derby(env):

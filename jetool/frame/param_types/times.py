@@ -16,7 +16,7 @@ _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def given(ctx: click.Context | None, name: str) -> Any:
-    """The value of an eager option, or None when it was not given: Click has a marker for that while it parses."""
+    """The value of an eager option, or None when it was not given: Click uses a marker for that during parsing."""
     value = ctx.params.get(name) if ctx else None
     return value if isinstance(value, str | tzinfo) else None
 
@@ -27,7 +27,7 @@ class ZoneType(click.ParamType[tzinfo]):
     name = "ZONE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tzinfo:
-        """The zone that a text names. Raises BadParameter."""
+        """Parse a text to a zone. Raises BadParameter."""
         if isinstance(value, tzinfo):
             return value
         if value.upper() in ("UTC", "Z"):
@@ -49,7 +49,7 @@ class ZoneType(click.ParamType[tzinfo]):
 
 
 def _local_zone() -> tzinfo:
-    """The zone of ``TZ``, or the machine's, with its rules, or its offset of today where these cannot be found."""
+    """The zone of ``TZ`` or of the machine with its rules, or the current offset if the rules are not found."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -78,9 +78,9 @@ class TimeType(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(text)
             if moment.tzinfo is None:
-                # ``--tz`` is eager, so it is known whatever the order of the words.
+                # ``--tz`` is eager, so it is parsed first, whatever the order of the words.
                 moment = moment.replace(tzinfo=given(ctx, "tz") or UTC)
-            # Whole numbers all the way: ``timestamp()`` would round through a float.
+            # Use only integers: ``timestamp()`` would round through a float.
             return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
