@@ -64,7 +64,7 @@ class PageCache:
         containers: the container files.
         guard: the write-ahead rule.
         capacity: pages that stay in memory.
-        notice: told about pages in front of ``write_all``.
+        notice: told about pages before ``write_all``.
         copies: where pages are written first; None writes them once.
     """
 

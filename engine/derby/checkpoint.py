@@ -12,7 +12,7 @@ step  what happens
 6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
 7     it is the current checkpoint now; nothing is written for that
 8     delete log files below the file of undoLWM or repPoint, whichever is earlier, then stubs of containers
-      removed in front of redoLWM
+      removed before redoLWM
 ====  =====================================================================================================
 
 A stop after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with

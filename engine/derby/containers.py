@@ -196,18 +196,18 @@ class Containers:
         self.unsynced.clear()
 
     def adopt_stubs(self) -> None:
-        """Take over the stubs that are on disk already: their records lie in front of everything that is to come."""
+        """Take over the stubs that are on disk already: their records lie before everything that is to come."""
         for directory in self._storage.names():
             if not directory.startswith("seg") or not directory[3:].isdigit():
                 continue
             for name in self._storage.names(directory):
                 parts = container.number_of(name)
-                # Instant 0 lies in front of every low water mark, so the next checkpoint drops them.
+                # Instant 0 lies before every low water mark, so the next checkpoint drops them.
                 if parts is not None and parts[0]:
                     self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
 
     def drop_stubs(self, before: int) -> list[str]:
-        """Delete stubs whose record lies in front of an instant; their paths."""
+        """Delete stubs whose record lies before an instant; their paths."""
         gone = []
         for key, at in sorted(self.stubs.items()):
             path = container.stub_path_of(key)

@@ -2,17 +2,17 @@
 
 Two kinds of places:
 
-* *In the log*, after the last checkpoint: the record there did not reach the disk. Pages in front of the checkpoint
+* *In the log*, after the last checkpoint: the record there did not reach the disk. Pages before the checkpoint
   are on disk and cannot be unwritten, so an earlier place would be no crash but a log that does not fit its pages. (A
   page that left a small cache early may be newer than the place too; ``verify`` names it.)
-* *In the work* that recovery with a closing checkpoint does: it dies in front of its n-th counted write, sync or change
+* *In the work* that recovery with a closing checkpoint does: it dies before its n-th counted write, sync or change
   of names, or at a named step of it. What had not been synced survives in part, as ``engine.storage.crash`` says.
 
-Modes in the log: ``lost-tail`` ends the log in front of the record (its group gets a checksum that fits),
-``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it in front of the group. ``bit-flip``,
+Modes in the log: ``lost-tail`` ends the log before the record (its group gets a checksum that fits),
+``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it before the group. ``bit-flip``,
 ``zero-page`` and ``missing-file`` damage the record, the 4096 bytes around its begin, or its file.
 
-``check_operations`` runs recovery once to count its operations, then lets it die in front of each, recovers what is
+``check_operations`` runs recovery once to count its operations, then lets it die before each, recovers what is
 left and compares with the run that was not interrupted; a second recovery must change nothing.
 """
 
@@ -136,7 +136,7 @@ def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
     """The counted operations of recovery with a closing checkpoint, in order."""
     seen = list[RecoveryOperation]()
     steps = _StepNotes()
-    # The listener runs in front of each operation, so its number is the one to stop at.
+    # The listener runs before each operation, so its number is the one to stop at.
     counted = CrashStorage(
         files, listener=lambda kind, path: seen.append(RecoveryOperation(len(seen) + 1, f"{kind} {path}", steps.now))
     )
@@ -145,7 +145,7 @@ def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
 
 
 def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: int) -> MemoryStorage:
-    """The files that are left when recovery dies in front of a counted operation."""
+    """The files that are left when recovery dies before a counted operation."""
     storage = CrashStorage(files, stop_at=number)
     try:
         recover(storage, _FORCED)
@@ -157,7 +157,7 @@ def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: i
 def check_operations(
     files: dict[str, bytes], operations: list[RecoveryOperation], mode: CrashMode, seed: int
 ) -> Iterator[DerbyCrashCase]:
-    """Let recovery die in front of each operation, recover, and compare with recovery that was not interrupted."""
+    """Let recovery die before each operation, recover, and compare with recovery that was not interrupted."""
     reference = MemoryStorage(files)
     recover(reference, _FORCED)
     expected = _state(reference)
@@ -233,7 +233,7 @@ def _page_state(data: bytes) -> bytes:
 
 
 def _end_group(guard: Record, at: int, file: WriteFile, *, whole: bool) -> int:
-    """End a group in front of a position, or leave it out as a whole; where the log ends then."""
+    """End a group before a position, or leave it out as a whole; where the log ends then."""
     start = instant.position_of(guard.end)
     # A group of no record has no checksum record either.
     if whole or at == start:

@@ -128,7 +128,7 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
     Arguments:
         database: the database; it is only read.
         quick: leave the scan of the log out.
-        listener: hears the step ``scan`` in bytes.
+        listener: receives progress of the step ``scan`` in bytes.
 
     Raises: UnsupportedError when the release is not known.
     """
@@ -240,7 +240,7 @@ class _Counter:
     def see(self, one: Record) -> None:
         self.records += 1
         self.bytes += one.end - one.instant
-        # What lies in front of redoLWM is on disk already (R-DRB-31).
+        # What lies before redoLWM is on disk already (R-DRB-31).
         if one.instant < self._start.redo_lwm or one.transaction is None:
             return
         if one.transaction != self._transaction:

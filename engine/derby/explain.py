@@ -6,9 +6,9 @@ so what is said here is what recovery would do.
 ===================  ==================================================================================
 action               meaning
 ===================  ==================================================================================
-``unread``           in front of the undo low water mark: not read (R-DRB-30)
+``unread``           before the undo low water mark: not read (R-DRB-30)
 ``bookkeeping``      begin, end or prepare: the transaction table only (R-DRB-31)
-``in front``         in front of the redo low water mark: on disk already, not looked at (R-DRB-31)
+``in front``         before the redo low water mark: on disk already, not looked at (R-DRB-31)
 ``redo``             page version = record version: done again (R-DRB-34)
 ``skip``             page version > record version, or the container is gone: not done again
 ``guard``            checksum record: compared, nothing to do

@@ -3,7 +3,7 @@
 Derby takes any damage for the end of the log and zeroes what follows. Refused here:
 
 * committed transactions after the end of the log, unless the loss is accepted (duty 2 of section J);
-* a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
+* a log that ends before its own checkpoint: pages already hold changes whose records are gone;
 * service properties that Derby would not start with: whether the database is encrypted is not known then;
 * a container that is needed and has no file, unless redo can go on and the loss is accepted (``presence``);
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).

@@ -13,7 +13,7 @@ complete record. At position p of file n:
 5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
 6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
 
-The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
+The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies before
 a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
 A damaged byte in the middle of the log looks exactly like a torn tail. ``log_tail`` looks for records after it.
@@ -113,7 +113,7 @@ class DerbyLogFiles:
             length = min(length, max(self._size - position, 0))
             if begin >= 0 and begin + length <= len(self._window):
                 return begin
-            # Reading backward, most of the window lies in front of what is asked for.
+            # Reading backward, most of the window lies before what is asked for.
             self._start = max(0, position - _WINDOW // 2) if begin < 0 else position
             begin = position - self._start
             self._window = self._file.read(self._start, max(begin + length, _WINDOW))
@@ -219,7 +219,7 @@ class ForwardScan:
             if isinstance(found, str) or (found.group & CHECKSUM and not self.log.group_matches(found)):
                 self.end = self._no_record(found)
                 continue
-            # A checksum record is part of the log only with its group, so writing may have to go on in front of it.
+            # A checksum record is part of the log only with its group, so writing may have to go on before it.
             if found.group & CHECKSUM == 0:
                 self._append = found.end
             self._at = self._good_end = found.end
@@ -290,7 +290,7 @@ class ForwardScan:
 
 
 def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
-    """Records in front of an instant, last first, to the first file that exists (derby-log-format.md 11.2).
+    """Records before an instant, last first, to the first file that exists (derby-log-format.md 11.2).
 
     Arguments:
         log: the log files.
@@ -301,7 +301,7 @@ def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     at = end
     while True:
         number, position = instant.file_of(at), instant.position_of(at)
-        # The file holds nothing in front of this place, so the walk goes on at the end of the previous one.
+        # The file holds nothing before this place, so the walk goes on at the end of the previous one.
         if position <= HEADER_SIZE:
             previous = log.header(number).previous_end
             if previous == instant.NONE or not log.exists(instant.file_of(previous)):

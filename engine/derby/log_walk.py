@@ -41,7 +41,7 @@ class RecordSelection(NamedTuple):
     """Which records are wanted. Fields are ANDed, values of one field ORed; an empty field wants all.
 
     Attributes:
-        start, stop: instants; records from ``start`` on that begin in front of ``stop`` (0 = open).
+        start, stop: instants; records from ``start`` on that begin before ``stop`` (0 = open).
         files: numbers of log files.
         transactions: transaction numbers.
         operations: names of the registry, lower case.

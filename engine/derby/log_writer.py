@@ -1,7 +1,7 @@
 """Appending to the log: records, the groups that checksum records guard, flushing, switching files.
 
 Groups (derby-log-format.md 8): the first record placed in an empty buffer reserves 37 bytes for a checksum record
-in front of it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
+before it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
 record larger than a whole buffer is a group of its own. The end marker belongs to no group.
 
 Log switch (R-DRB-11), when a flush leaves the position above the switch interval, before a checkpoint under the same
@@ -63,7 +63,7 @@ class DerbyLogWriter:
     Attributes:
         end: instant where the next byte goes.
         appended_bytes: bytes of the records appended so far.
-        durable: everything in front of it is durable.
+        durable: everything before it is durable.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class DerbyLogWriter:
         return UnsyncedWrite(self._opened(), self.end)
 
     def synced(self, end: int) -> None:
-        """What was written in front of an instant is durable; others may have appended since."""
+        """What was written before an instant is durable; others may have appended since."""
         self.durable = max(self.durable, end)
         # Others may have appended since; then the file cannot be switched under them.
         if end == self.end:
@@ -210,7 +210,7 @@ class DerbyLogWriter:
     def _close_group(self) -> None:
         if not self._group:
             return
-        # The checksum record goes in front of its group, into the 37 bytes reserved for it.
+        # The checksum record goes before its group, into the 37 bytes reserved for it.
         covered = bytes(self._group)
         if self._checksums:
             self._ready += encode_checksum(self._group_start, covered)

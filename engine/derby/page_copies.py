@@ -2,7 +2,7 @@
 
 Derby takes a page whose checksum is wrong for lost: the log holds changes, not whole pages (R-DRB-33). A power failure
 in the middle of a page write leaves such a page. The page store therefore writes every page twice: first into
-``jetool.pages`` beside the log, synced, then into its container. ``mend`` runs in front of recovery and puts the copy
+``jetool.pages`` beside the log, synced, then into its container. ``mend`` runs before recovery and puts the copy
 in the place of a page that is not whole; redo brings it up to date as usual, since its log records were durable first.
 
 Entry: int length of the path, long offset, int number of bytes, int CRC-32 of all other parts, the path, the bytes.

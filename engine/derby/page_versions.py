@@ -1,6 +1,6 @@
 """What the log says of the versions of pages, and where it says nothing: containers that were filled without logging.
 
-Each record of a page must carry the version that the record in front of it led to, where a purge of n rows counts n
+Each record of a page must carry the version that the record before it led to, where a purge of n rows counts n
 (R-DRB-4); a break means that a record is missing. There is one exception (R-DRB-74). CREATE INDEX, COMPRESS_TABLE, DROP
 COLUMN and imports fill a new container without logging. Its creation is logged, and the first record of its page 1;
 then its pages are filled, written and synced, and from there on changes are logged again. So once on each page of a
@@ -38,7 +38,7 @@ class VersionRange(NamedTuple):
     """What the log says of a page from the redo low water mark on.
 
     Attributes:
-        first: version in front of the first record, or in front of the first one after a jump.
+        first: version before the first record, or before the first one after a jump.
         last: version after the last record.
         first_at: instant of that first record.
         recreated: whether the first record initialises the page, so that a missing page is made again. After a jump it
@@ -58,7 +58,7 @@ class PageVersions:
 
     Arguments:
         log: read for the records that CLRs compensate.
-        redo_lwm: records in front of it are on disk; of them only creations count.
+        redo_lwm: records before it are on disk; of them only creations count.
         report: hears of breaks (DRB-LOG-011) and of CLRs that lead nowhere (DRB-LOG-006): code, record, message.
 
     Attributes:

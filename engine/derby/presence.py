@@ -2,7 +2,7 @@
 
 Needed is every container
 
-* that a record from the redo low water mark on changes, or one in front of it that has to be undone, unless a stub or
+* that a record from the redo low water mark on changes, or one before it that has to be undone, unless a stub or
   a later record says that it was removed. Redo makes a container again whose creation is in the log, page by page
   (R-DRB-33), but not the rows that Derby put there without logging them (R-DRB-74);
 * that the SQL catalogue names once redo and undo are done (``catalog``), and the property table, which it does not
@@ -86,7 +86,7 @@ class ContainerNotes:
 
     Attributes:
         named: the first record from the redo low water mark on that names a container.
-        before: the first record in front of it, for each transaction: undo needs these.
+        before: the first record before it, for each transaction: undo needs these.
         created: creations in the log.
         removed: containers that the log removes.
         of_catalogue: instants of the records of the catalogue, all that the scan has met.

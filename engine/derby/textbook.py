@@ -11,7 +11,7 @@ Textbook ARIES (Mohan and others, 1992), as far as it differs from what ``recove
 * *Analysis pass.* A first pass from the checkpoint brings both tables up to the end of the log; redo then starts at the
   smallest recLSN. Derby has no such pass: one scan from undoLWM builds the transaction table while it redoes.
 * *prevLSN and UndoNxtLSN.* Each record names the previous one of its transaction, a CLR the next one to be undone. Undo
-  follows the chain. Derby has no chain: its CLR names the record that it undid, and undo goes on in front of that.
+  follows the chain. Derby has no chain: its CLR names the record that it undid, and undo goes on before that.
 * *Nested top actions.* A split belongs to the user's transaction. A dummy CLR at its end jumps over it, so a rollback
   leaves it. Derby gives the split an internal transaction of its own, which loses before all others.
 
@@ -20,7 +20,7 @@ What ``compare`` shows of each record:
 ============  =========================================================================================
 textbook      meaning
 ============  =========================================================================================
-``unread``    in front of the checkpoint: analysis starts there. Undo may come back to it by prevLSN
+``unread``    before the checkpoint: analysis starts there. Undo may come back to it by prevLSN
 ``analysis``  begin, end, prepare: changes the transaction table
 ``redo``      its page is in the dirty page table, recLSN <= LSN, and page LSN < LSN
 ``skip``      page LSN >= LSN: the page was written after the change, or its container is gone
@@ -32,8 +32,8 @@ textbook      meaning
 ``undo`` is ``undone`` (reached by prevLSN), ``jumped`` (a CLR's UndoNxtLSN leads past it) or None (not a loser's).
 
 Example, ``crash-five-transactions``: checkpoint at (1,41725), redoLWM (1,41652). (1,40710) of T2: Derby reads it and
-skips it, since it is in front of redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its
-page LSN is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is in front of the checkpoint: it is
+skips it, since it is before redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its
+page LSN is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is before the checkpoint: it is
 not read in analysis or redo, and undo reaches it by prevLSN.
 """
 

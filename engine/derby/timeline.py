@@ -1,6 +1,6 @@
 """Transactions beside the last checkpoint and the end of the log, as the diagram of Derby's design document has them.
 
-Two marks of the checkpoint cut the log into three periods: A in front of undoLWM, B from there to redoLWM, C after it.
+Two marks of the checkpoint cut the log into three periods: A before undoLWM, B from there to redoLWM, C after it.
 Recovery reads B and C and redoes C. Where a transaction begins and ends decides what recovery sees of it:
 
 ====  =============  ==================================================================================
@@ -73,7 +73,7 @@ class Timeline(NamedTuple):
         undo_lwm, redo_lwm: the marks of the last checkpoint.
         checkpoint: its record, 0 without a usable one.
         end: where the log ends.
-        not_read: transactions that ended in front of undoLWM.
+        not_read: transactions that ended before undoLWM.
         entries: the others.
     """
 

@@ -1,7 +1,7 @@
 """The fate of every transaction in the log.
 
 Transaction numbers are given out anew after each boot, so an entry is made at each begin; a number may occur twice. A
-transaction whose begin lies in front of the log that is left has ``first`` 0.
+transaction whose begin lies before the log that is left has ``first`` 0.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A begin makes an entry, an end removes it, a prepare marks it. The first record seen of a transaction is its begin,
 except in one case: a transaction that ended between the undo and the redo low water mark may have begun before the
-scan. Its end or prepare is ignored, and its other records, all in front of the redo low water mark, are not looked at.
+scan. Its end or prepare is ignored, and its other records, all before the redo low water mark, are not looked at.
 
 Example, ``crash-five-transactions``, scan from undoLWM (1,40674), redoLWM (1,41652): T1 (193) began at (1,40512) and is
 never entered; its commit at (1,41286) is ignored. T2 (194) is entered at (1,40674) and leaves at (1,42251). T4 (196)
@@ -50,7 +50,7 @@ class XactTable:
     """Transactions that have begun and not ended.
 
     Arguments:
-        redo_lwm: records in front of it may belong to transactions that began before the scan.
+        redo_lwm: records before it may belong to transactions that began before the scan.
     """
 
     __slots__ = ("_redo_lwm", "ended", "highest", "open")
@@ -77,7 +77,7 @@ class XactTable:
             return
         entry = self.open.get(number)
         if entry is None:
-            # Only in front of redoLWM may a transaction have begun before the scan.
+            # Only before redoLWM may a transaction have begun before the scan.
             if one.instant >= self._redo_lwm:
                 raise _inconsistent(one, f"a record of transaction {number}, which has not begun")
             return

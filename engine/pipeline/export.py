@@ -72,7 +72,7 @@ def export(
         columns: how keys and data look.
         decode: the decoder whose columns are added; None for none.
         partitions: how many files; by default one for each 64 MB of log.
-        listener: hears the step ``export``.
+        listener: receives progress of the step ``export``.
 
     Raises:
         RefusedError: the directory holds something. NotFoundError: no such environment or database.

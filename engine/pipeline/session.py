@@ -126,7 +126,7 @@ def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator
 
     Arguments:
         wanted: master, settings, cores.
-        listener: hears the step ``start spark``.
+        listener: receives progress of the step ``start spark``.
 
     Raises:
         UnsupportedError: pyspark or Java is missing or too old.

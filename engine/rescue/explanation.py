@@ -2,7 +2,7 @@
 
 Each incident (``engine.rescue.pasted``) becomes one message. Its texts are asked from the outermost to the innermost;
 the first that is more than a wrapper decides. Within one text of JE the last reason is the outermost, since JE writes
-what it wraps in front of its own reason. A text that refines what was decided, such as "No space left on device", is
+what it wraps before its own reason. A text that refines what was decided, such as "No space left on device", is
 looked for in all texts. Whether the environment goes on is decided by the worst that any of them says.
 
 An exception of JE or Derby that no row knows is *unknown*, and said to be so: nothing is guessed. A message that was
@@ -55,7 +55,7 @@ _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
 )
 _JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
-# In front of a code of digits alone stands ERROR, in any language, or SQLState; those with letters are Derby's own.
+# Before a code of digits alone stands ERROR, in any language, or SQLState; those with letters are Derby's own.
 _DERBY_CODE: Final = re.compile(
     r"\b(?:ERROR|FEHLER|ERREUR|ERRORE|ERRO|HIBA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410|\u30a8\u30e9\u30fc|\uc624\ub958"
     r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"
@@ -256,7 +256,7 @@ def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
     # What JE says inside of a reason is more precise than the reason.
     shown = shown_by(text, of_derby=of_derby)
     yield from ((known.word, False) for known in shown if known.signs)
-    # JE writes what it wraps in front of its own reason: the last is the outermost.
+    # JE writes what it wraps before its own reason: the last is the outermost.
     reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
     yield from ((_instead(word, text), True) for word in reversed(reasons))
     for found in _EXCEPTION.finditer(text):

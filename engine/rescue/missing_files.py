@@ -142,7 +142,7 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
 
     Arguments:
         storage, env: the environment and its directory.
-        listener: hears ``trees`` in databases, and steps of ``salvage``.
+        listener: receives progress of ``trees`` in databases, and steps of ``salvage``.
 
     Raises:
         NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.

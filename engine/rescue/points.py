@@ -142,7 +142,7 @@ def find_cut(storage: Storage, files: LogFiles, point: Point, listener: Listener
     """Where the log ends for a point; the log is read once.
 
     Arguments:
-        listener: hears ``look for the point`` with the number of files.
+        listener: receives progress of ``look for the point`` with the number of files.
 
     Raises:
         NotFoundError: the log has no such point. RefusedError: no transaction ends before it.

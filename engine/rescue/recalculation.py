@@ -157,7 +157,7 @@ def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener 
 
     Arguments:
         storage, env, files: the environment, its directory, its log files.
-        listener: hears ``trees`` in databases and ``files`` in bytes.
+        listener: receives progress of ``trees`` in databases and ``files`` in bytes.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.

@@ -17,7 +17,7 @@ offset          size          content
 44              long long     0
 60              ...           records, packed without gaps
 size-8-6(i+1)   3 shorts      slot i: record offset, record length, reserved bytes after the record
-size-8          long          CRC-32 of the bytes in front of it
+size-8          long          CRC-32 of the bytes before it
 ==============  ============  ====================================================================
 
 Records lie in any order; each takes its length plus its reserved bytes, and they are contiguous, so the first free byte
@@ -111,7 +111,7 @@ def put_page_header(page: bytearray, header: PageHeader) -> None:
 def decode(data: bytes) -> StoredPage:
     """The stored page that fills ``data``. FormatError when the checksum or the slot table is wrong.
 
-    The slot table is right when every record lies after the header and in front of the table, and records with their
+    The slot table is right when every record lies after the header and before the table, and records with their
     reserved bytes fill that room from offset 60 without gap or overlap.
     """
     if stored_checksum(data) != checksum_of(data):

@@ -46,7 +46,7 @@ _MAX_FIELDS: Final = 1 << 16
 
 
 class RowHeader(NamedTuple):
-    """What stands in front of the fields; ``length`` is the number of bytes it takes."""
+    """What stands before the fields; ``length`` is the number of bytes it takes."""
 
     status: int
     record_id: int

@@ -4,7 +4,7 @@ Order (duties of section J of the behaviour document):
 
 1. Analysis without effects: where to start, where the log ends, which transactions are open, what follows the end.
 2. Interlock. Derby takes any damage for the end of the log and zeroes what follows; when committed transactions follow,
-   this program refuses. It also refuses where Derby would start an empty log, and where the log ends in front of its
+   this program refuses. It also refuses where Derby would start an empty log, and where the log ends before its
    own checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
 3. Redo pass from the redo low water mark (``redo``).
 4. The tail after the append position is zeroed, even where Derby would leave bytes that it does not understand.
@@ -122,7 +122,7 @@ def recover(
         options: see ``RecoveryOptions``.
         dry_run: leave everything as it is and say what would happen.
         backup: directory for saved bytes; None saves nothing.
-        listener: hears the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
+        listener: receives progress of the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
 
     Raises:
         NotFoundError: no Derby database there.
@@ -326,7 +326,7 @@ class _Recovery:
         release = self._database.likely_release(self._database.controls())
         # With both control files gone the release is guessed from what is left of them.
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
-        # Their removal lies in front of this checkpoint, so it may drop them.
+        # Their removal lies before this checkpoint, so it may drop them.
         self._containers.adopt_stubs()
         points: tuple[TruncationPoint, ...] = ()
         # The pages are current now, so the database's own property table can be read like any other.

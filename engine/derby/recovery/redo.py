@@ -13,7 +13,7 @@ There is no analysis pass; one forward scan is enough (R-DRB-30). For each recor
 * A checkpoint met on the way is not repeated, and stored files are not removed: both are harmless to leave out
   (R-DRB-32).
 
-Example, ``crash-five-transactions``: page 1 of 0x490 is on disk at version 14. (1,41609), version 13, lies in front of
+Example, ``crash-five-transactions``: page 1 of 0x490 is on disk at version 14. (1,41609), version 13, lies before
 redoLWM and is not looked at. (1,41924), version 14: redo, the page becomes 15.
 """
 

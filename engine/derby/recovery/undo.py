@@ -4,13 +4,13 @@ Rules:
 
 * Order: internal losers first, then all others, each kind by descending number (R-DRB-51). Prepared transactions are
   left alone (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next one.
-* Within one the records are read backward. A CLR leads to the record that it undid, and undo goes on *in front of*
+* Within one the records are read backward. A CLR leads to the record that it undid, and undo goes on *before*
   that, so nothing is undone twice (R-DRB-50, 57).
 * The CLR of a record is made for the page's present version, appended, then applied.
 * A removal of a container is in the log before the file goes (R-DRB-8).
 
 Example, ``crash-mixed``: losers 251 and 207, in this order. 207 had rolled back to a savepoint: undo of its last four
-records, then the CLR (1,211500), from there to (1,204939), and on in front of it with (1,83758). 45 CLRs in all.
+records, then the CLR (1,211500), from there to (1,204939), and on before it with (1,83758). 45 CLRs in all.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class DerbyGroupCommit:
         self.waits = 0
 
     def make_durable(self, end: int) -> None:
-        """Return when everything in front of an instant is durable. Called without the latch."""
+        """Return when everything before an instant is durable. Called without the latch."""
         while not self._is_durable(end):
             written = None
             try:

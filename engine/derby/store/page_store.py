@@ -86,7 +86,7 @@ class PageStore:
         options: see ``StoreOptions``.
         read_only: recover and work on a view in memory; nothing is locked or changed.
         backup: where bytes that recovery overwrites are saved; None saves nothing.
-        listener: hears the steps of recovery and of checkpoints.
+        listener: receives progress of the steps of recovery and of checkpoints.
 
     Attributes:
         recovered: what recovery did at opening.
@@ -211,7 +211,7 @@ class PageStore:
     def scan(
         self, name: str, start: bytes | None = None, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Records in the order of their keys, from ``start`` on and in front of ``stop``."""
+        """Records in the order of their keys, from ``start`` on and before ``stop``."""
         with self.begin() as txn:
             yield from txn.scan(name, start, stop, reverse=reverse)
 
@@ -293,7 +293,7 @@ class PageStore:
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
-        # Their removal lies in front of every checkpoint to come.
+        # Their removal lies before every checkpoint to come.
         containers.adopt_stubs()
         self._copies = PageCopies(self._storage)
         cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)

@@ -5,7 +5,7 @@ Rules:
 * Order of a change (R-DRB-2): the operation is made for the page's present version, encoded, appended to the log, then
   applied from the encoded data by the code that redo uses. When applying fails the store is marked broken and stops:
   the log says that a change was made which is on no page. Recovery decides what holds.
-* The begin of a transaction is written in front of its first change; a reader never appears in the log (R-DRB-3).
+* The begin of a transaction is written before its first change; a reader never appears in the log (R-DRB-3).
 * A begin with its table entry, and an end with its removal, are one step under the latch, so a checkpoint sees a
   transaction before or after, never between (R-DRB-5).
 * Internal transactions (structure changes, work after a commit) and nested allocation transactions end without a flush
@@ -16,7 +16,7 @@ a lock or for the disk.
 
 Example: T inserts a row whose page must be split. ``T: begin, insert into the heap``; ``I (internal): begin, N (new
 page): begin, init page, allocate, end; I: insert, copy rows, purge, update, end``; ``T: insert into the index``. A
-rollback of T leaves the split; a crash in front of I's end undoes I before T (R-DRB-51).
+rollback of T leaves the split; a crash before I's end undoes I before T (R-DRB-51).
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     Arguments:
         database: the database; it is only read.
         pages: whether the pages of containers are checked too. Containers that are missing are found either way.
-        listener: hears the steps ``log`` (bytes) and ``pages`` (containers).
+        listener: receives progress of the steps ``log`` (bytes) and ``pages`` (containers).
 
     Raises: UnsupportedError when it is encrypted or of an unknown release.
     """

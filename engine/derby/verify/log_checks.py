@@ -92,7 +92,7 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
 
 
 def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
-    """Log files in front of the undo low water mark, as far as they exist."""
+    """Log files before the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
     # Only an unbroken run of files can be scanned up to the mark.

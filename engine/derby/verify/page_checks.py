@@ -58,7 +58,7 @@ def check_pages(
     Arguments:
         database: the database.
         versions: what the log says of pages; None when it says nothing.
-        listener: hears ``pages`` steps in containers.
+        listener: receives progress of ``pages`` steps in containers.
         agreement: compares indexes and tables; None leaves that out.
         unused: containers that nothing names: a note each, and their pages are not looked at.
         catalogue: numbers of the containers that the catalogue names; each of them needs its page 0.
@@ -146,7 +146,7 @@ class _Container:
         self._path = container.path_of(key)
         self._ranges = ranges
         self._agreement = agreement
-        # As far as allocation pages have said; each stands in front of its pages.
+        # As far as allocation pages have said; each stands before its pages.
         self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0

@@ -91,7 +91,7 @@ def salvage_fleet(
         fleet: the environments.
         to: a directory that is not there, or is empty; it appears when it is complete.
         form: of ``FORMS``.
-        listener: hears the steps ``look`` and ``salvage``.
+        listener: receives progress of the steps ``look`` and ``salvage``.
         decode: a decoder, or ``auto``: adds columns with what records mean; None for none.
 
     Raises:

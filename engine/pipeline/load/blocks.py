@@ -130,7 +130,7 @@ class LNBlock:
             view[start : start + len(entry)] = entry
 
     def _head(self, data_length: int) -> bytes:
-        """What stands in front of the data."""
+        """What stands before the data."""
         flags = EMBEDDED if data_length <= self._max_embedded else 0
         return self._before[flags] + pack(data_length)
 

@@ -32,7 +32,7 @@ class LocalBackend:
 
     Arguments:
         jobs: how many.
-        listener: hears the steps ``read`` and ``write``.
+        listener: receives progress of the steps ``read`` and ``write``.
     """
 
     def __init__(self, jobs: int, listener: Listener) -> None:

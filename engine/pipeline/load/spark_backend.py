@@ -52,7 +52,7 @@ class SparkBackend:
     Arguments:
         start: gives the session; it is asked when there is something for Spark to do. Its argument says that the JVM
             has little to do, and shall start fast rather than run fast.
-        listener: hears the steps ``read`` and ``write``.
+        listener: receives progress of the steps ``read`` and ``write``.
     """
 
     def __init__(self, start: Callable[[bool], Session], listener: Listener) -> None:

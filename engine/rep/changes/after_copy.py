@@ -37,7 +37,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
     Arguments:
         environment: the copy, recovered in memory.
         storage: its files.
-        listener: hears the steps of the one pass over them.
+        listener: receives progress of the steps of the one pass over them.
 
     Raises:
         NotFoundError: it belongs to no group, or no commit of the group is in its log.

@@ -42,7 +42,7 @@ class Home:
         storage: its directory.
         config: how the node joins.
         network: how to get to nodes that are copied.
-        listener: hears the steps of recovery, rollback and restore.
+        listener: receives progress of the steps of recovery, rollback and restore.
         stopping: whether a copy is to be left off.
 
     Attributes:

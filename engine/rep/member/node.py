@@ -76,7 +76,7 @@ class JoinedNode:
         storage: the directory of the environment.
         config: how it joins.
         network: how to get to the nodes of the group.
-        listener: hears the steps of recovery, rollback and restore.
+        listener: receives progress of the steps of recovery, rollback and restore.
 
     Attributes:
         role: replica while the stream comes, master while it leads, unknown while there is no master.

@@ -48,7 +48,7 @@ class Salvage:
 
     Arguments:
         sources: what is salvaged.
-        listener: hears ``read`` with bytes of log.
+        listener: receives progress of ``read`` with bytes of log.
         now_ms: by which records expire; None: the time now.
 
     Attributes:
