@@ -305,7 +305,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     """The marker that forces the next writer to begin a new log file: an entry, or a file."""
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
-    # A file may continue after the cut, so its size alone does not show where the log ends.
+    # The view ends the file at the cut: with its real size, a reader could pass the cut.
     scan = scan_file(view, LogFile(file.number, file.path, length), is_last=True)
     found = scan.check(with_sizes=False)
     last = scan.entry_at(make_lsn(file.number, found.last_offset)) if found.last_offset >= 0 else None

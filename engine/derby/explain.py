@@ -1,7 +1,7 @@
-"""Why recovery applies or ignores each record.
+"""Explains why recovery applies or ignores each record.
 
 The decisions are taken by the redo pass itself, run on an overlay in memory, and by the transaction table at its end;
-so what is said here is what recovery would do.
+so the explanation is what recovery would do.
 
 ===================  ==================================================================================
 action               meaning
@@ -16,8 +16,8 @@ action               meaning
 ``after-end``        after the place where the log ends: Derby drops it
 ===================  ==================================================================================
 
-``undone`` says that the record belongs to a loser and is compensated afterwards; records that are compensated already
-are not undone a second time (R-DRB-57).
+``undone``: the record belongs to a loser and is compensated afterwards. Records that were compensated before are not
+undone a second time (R-DRB-57).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ AFTER_END = "after-end"
 
 
 class RecordExplanation(NamedTuple):
-    """What recovery does with one record; ``reason`` is a clause for a person."""
+    """What recovery does with one record; ``reason`` is a clause for the user."""
 
     record: Record
     action: str
@@ -68,7 +68,7 @@ def explain(storage: Storage) -> Iterator[RecordExplanation]:
     Arguments:
         storage: the database directory.
 
-    Raises: as recovery; DamageError at the record where redo would stop.
+    Raises the errors of recovery; DamageError at the record where redo would stop.
     """
     database = DerbyDatabase(OverlayStorage(storage))
     database.require_clear()
@@ -87,13 +87,13 @@ def explain(storage: Storage) -> Iterator[RecordExplanation]:
 
 
 def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
-    """Instants of the records that rolling a transaction back compensates, in the order of undo."""
+    """Instants of the records that a rollback of the transaction compensates, in the order of undo."""
     found = []
     index = len(one.instants) - 1
     while index >= 0:
         record = log.record(one.instants[index])
         if record.undo_instant is not None:
-            # R-DRB-57: what the CLR has undone, and all after it, is compensated already.
+            # R-DRB-57: the record that the CLR has undone, and all later ones, are compensated already.
             index = bisect_left(one.instants, record.undo_instant) - 1
             continue
         if undoable(record.operation):
@@ -111,7 +111,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
     scan = ForwardScan(log, start.undo_lwm)
     for one in scan:
         table.see(one)
-        # The same condition as in the redo pass, on an overlay: the decision is made, not guessed.
+        # The redo pass itself decides, on an overlay, so the result is not a guess.
         if one.instant >= start.redo_lwm and registry.type_of(one.operation).family != registry.TRANSACTION:
             before = redo.applied
             redo.redo(one)
@@ -123,7 +123,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
 
 def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> RecordExplanation:
     operation = one.operation
-    # The order of the tests is that of recovery: the first one that holds decides.
+    # Tests are in the order of recovery: the first that holds decides.
     if one.instant < start.undo_lwm:
         return RecordExplanation(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
     if isinstance(operation, Checksum):

@@ -38,7 +38,7 @@ _PAGE_NUMBER_SIZE = 8
 
 
 class ControlRow(NamedTuple):
-    """The control row, fields in on-disk order; ``descriptor`` is None but on the root page."""
+    """The control row, fields in on-disk order; ``descriptor`` is None except on the root page."""
 
     kind: int
     left: int
@@ -54,10 +54,10 @@ class Descriptor(NamedTuple):
     """The descriptor, fields in on-disk order.
 
     Attributes:
-        formats: of the columns, the row location among them.
+        formats: format ids of the columns, including the row location.
         table: container of the table.
-        location: which column is the row location.
-        collated: whether a column has an order of its own.
+        location: position of the row location column.
+        collated: whether a column has a collation.
     """
 
     format_id: int
