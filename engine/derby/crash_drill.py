@@ -80,7 +80,7 @@ class DerbyCrashCase(NamedTuple):
 
 
 def log_places(database: DerbyDatabase) -> list[LogPlace]:
-    """Every record after the last checkpoint, without checksum records. DamageError when there is no start."""
+    """Every record after the last checkpoint except checksum records. DamageError if recovery cannot start."""
     log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     found, guard, covered = list[LogPlace](), None, instant.NONE

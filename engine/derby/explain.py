@@ -103,7 +103,7 @@ def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
 
 
 def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[dict[int, bool], XactTable, ScanEnd]:
-    """Run the redo pass on the overlay: whether each record was applied, the transaction table, the end of the log."""
+    """Run the redo pass on the overlay; return which records were applied, the transaction table, the log's end."""
     containers = Containers(database)
     redo = Redo(log, PageCache(containers, NoLog()))
     table = XactTable(start.redo_lwm)

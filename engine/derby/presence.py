@@ -133,7 +133,7 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
         log: the log files.
         start: where recovery starts.
         table: the transactions that are open at the end of the scan.
-        noted: what the scan has noted.
+        noted: the facts that the scan has collected.
     """
     database = log.database
     found = database.containers()
@@ -197,15 +197,15 @@ def _not_whole(
 
 
 def unused_containers(database: DerbyDatabase, catalogue: set[int], noted: ContainerNotes) -> set[ContainerKey]:
-    """Container files that neither the catalogue nor a record of the scan names: left over, of dropped tables mostly.
+    """Container files that neither the catalogue nor a record of the scan names: leftovers, mostly of dropped tables.
 
-    Derby does not look at them, whatever they hold. The header of such a file need not be marked as dropped: a restore
+    Derby ignores them, whatever their content. The header of such a file need not be marked as dropped: a restore
     into a directory that was not empty brings back containers of an older catalogue.
 
     Arguments:
         database: the database.
         catalogue: the containers in use, as they are after recovery.
-        noted: what the scan has noted.
+        noted: the facts that the scan has collected.
     """
     named = {*noted.named, *(key for key, _ in noted.before)}
     return {

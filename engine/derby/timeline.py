@@ -52,7 +52,8 @@ class TimelineEntry(NamedTuple):
     Attributes:
         fate: its begin, end, outcome and number.
         like: the matching transaction of the diagram, 1 to 5.
-        begins: the period in which it begins. ends: the period in which it ends; None if it is open.
+        begins: the period in which it begins.
+        ends: the period in which it ends; None if it is open.
         checkpoint: whether it took the checkpoint.
         recovery: how recovery treats it, one clause.
     """
@@ -144,7 +145,7 @@ class TimelineScale:
         self._places = [index * (width - 1) // last for index in range(len(self._marks))]
 
     def column(self, at: int) -> int:
-        """The column of an instant: by bytes between the marks around it; in a mark's own column stands it alone."""
+        """The column of an instant, by bytes between the marks around it; a mark's column is kept for that mark."""
         index = bisect_right(self._marks, at) - 1
         if index < 0 or at == self._marks[index] or index == len(self._marks) - 1:
             return self._places[max(index, 0)]

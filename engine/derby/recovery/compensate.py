@@ -50,7 +50,7 @@ def undoable(operation: Operation) -> bool:
 
 
 def place_of(cache: PageCache, found: Container, one: Record, operation: PageOperation) -> UndoPlace:
-    """Where a page record is undone.
+    """Find where a page record is undone.
 
     Arguments:
         cache: the pages.

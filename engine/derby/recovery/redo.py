@@ -40,8 +40,9 @@ class Redo:
         cache: the pages.
 
     Attributes:
-        seen: number of page and container records read. applied: number of those that changed something. skipped:
-            number of those already applied, or whose container was removed.
+        seen: number of page and container records read.
+        applied: number of those that changed something.
+        skipped: number of those already applied, or whose container was removed.
     """
 
     __slots__ = ("_cache", "_containers", "_log", "applied", "seen", "skipped")

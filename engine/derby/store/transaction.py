@@ -122,9 +122,9 @@ class StoreTransaction:
             name: the table.
             key: the key, at most a quarter of a page less 64 bytes.
             value: the value, of any length.
-            overwrite: replace the value of a key that is there.
+            overwrite: replace the value of an existing key.
 
-        Returns: False when the key is there and must not be overwritten.
+        Returns: False if the key exists and must not be overwritten.
 
         Raises: NotFoundError without such a table; UsageError when the key is too long; RefusedError when another
         transaction holds the key.

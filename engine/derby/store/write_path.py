@@ -177,7 +177,7 @@ class Core:
             return at
 
     def end(self, running: RunningXact, *, committed: bool) -> int:
-        """Append the end of a transaction; the instant after it, 0 when it has written nothing. Flushes nothing."""
+        """Append the end of a transaction; return the instant after it, 0 if nothing was written. Flushes nothing."""
         if running.entry is None:
             return 0
         with self.stopping():
