@@ -114,7 +114,10 @@ def register(line: Loggable) -> None:
 
 
 def clr_of(operation: registry.Operation) -> str:
-    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or, also off the pages, ``NOT_UNDONE``."""
+    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``.
+
+    Non-page operations are allowed.
+    """
     line = _BY_CLASS.get(type(operation))
     return NOT_UNDONE if line is None else line.clr
 

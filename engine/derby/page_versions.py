@@ -149,7 +149,7 @@ class PageVersions:
 
 
 def _begins(operation: registry.PageOperation) -> bool:
-    """Whether a record for page 1 is part of making its container: the control row of an index, the first of a heap."""
+    """Whether a record for page 1 creates its container: it is an index's control row, or a heap's first row."""
     return isinstance(operation, page.InitPage) or (isinstance(operation, page.Insert) and operation.slot == 0)
 
 

@@ -139,7 +139,10 @@ class Index:
         self._change(running, entry.page, operations.Purge, slot, (entry.record_id,), data=one.record)
 
     def path(self, key: bytes) -> list[DescentStep]:
-        """The pages from the root to the leaf of a key; the last slot is where the key is, or would be."""
+        """The pages from the root to the leaf of a key.
+
+        The last slot is that of the key, or where it would be inserted.
+        """
         number, steps = btree.ROOT_PAGE, list[DescentStep]()
         # Damage may link the pages in a circle.
         while len(steps) < _DEEPEST:

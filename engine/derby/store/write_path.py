@@ -187,7 +187,10 @@ class Core:
             return self.writer.end
 
     def roll_back(self, running: RunningXact, keep: int = 0) -> int:
-        """Undo a transaction down to a savepoint; the number of CLRs. It goes on with ordinary records (R-DRB-9)."""
+        """Undo a transaction down to a savepoint; return the number of CLRs.
+
+        It continues with ordinary records (R-DRB-9).
+        """
         if running.entry is None or running.records <= keep:
             return 0
         with self.stopping():
