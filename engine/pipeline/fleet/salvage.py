@@ -59,7 +59,7 @@ class SalvageReport(NamedTuple):
 
     Attributes:
         health: the state of each environment, in the given order.
-        records: number of records from each environment, by ``TREE`` and ``LOG``.
+        records: for each environment where its records came from, ``TREE`` or ``LOG``, and their number.
         lost: number of keys whose newest version cannot be read.
         stood_in: number of those replaced by an older version.
         unconfirmed: number of records that may have a newer version or deletion in a damaged part.
