@@ -114,7 +114,7 @@ class LogOutput:
             block = self._lns.encode(keys.cut(at, at + count), values.cut(at, at + count), sizes[part], previous)
             file.add_lns(block, sizes[part], int(offsets[-1]), values.lengths[part] <= self._target.max_embedded)
             at += count
-        # After all LNs of the block: a BIN must follow what its slots point to.
+        # After all LNs of the block: a BIN must follow the LNs of its slots.
         self._write_bins(BINBlock(self._target, keys, values, lsns, sizes))
         self.records += len(keys)
 

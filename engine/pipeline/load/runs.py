@@ -88,7 +88,10 @@ class Binary:
         return self._windows(f"V{length}")[starts].view(np.uint8).reshape(len(rows), length)
 
     def words(self, skip: int) -> npt.NDArray[np.uint64]:
-        """The eight bytes of every value after the first ``skip``, as big-endian numbers; short ones end in zeros."""
+        """Eight bytes of every value after the first ``skip``, as big-endian numbers.
+
+        Short values are padded with zeros.
+        """
         left = np.clip(self.lengths - skip, 0, _WORD)
         least = int(left.min()) if len(self) else _WORD
         starts, ends = self._ends[:-1] + skip, self._ends[1:]

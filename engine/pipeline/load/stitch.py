@@ -207,11 +207,11 @@ class _StagedView(WrappedStorage):
         return self._base.stat(self._paths.get(path, path))
 
     def open(self, path: str) -> ReadFile:
-        """Open a file where it is."""
+        """Open a file in its real place."""
         return self._base.open(self._paths.get(path, path))
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file where it is."""
+        """Open a file in its real place."""
         return self._base.open_rw(self._paths.get(path, path), create=create)
 
 

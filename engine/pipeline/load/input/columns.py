@@ -61,7 +61,7 @@ def joined(columns: list[Any]) -> Any:
 
 
 def ranks(column: Any) -> tuple[Any, Any]:
-    """A column as numbers that sort like it: whole numbers, decimals, dates and times, or text that is one of these.
+    """Convert a column to numbers with the same order: integers, decimals, dates and times, or text of these.
 
     Returns:
         The ``int64`` array, and the rows without a rank.

@@ -57,7 +57,7 @@ def opened(layout: Layout) -> OpenSource | None:
             directory names, or tables with different columns.
 
     Raises:
-        UsageError: the text has no first line. JobError: a file that cannot be read.
+        UsageError: the text has no first line. JobError: a file cannot be read.
     """
     if layout.name == "avro" or not all(endings.is_local(path) and endings.is_plain(path) for path in layout.paths):
         return None
@@ -102,7 +102,7 @@ def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = S
         split_bytes: size of a split; a row group is never cut.
 
     Raises:
-        JobError: a file that cannot be read.
+        JobError: a file cannot be read.
     """
     cut = _columnar if form == TABLE else _text
     return [split for origin, path in enumerate(files) for split in cut(name, origin, path, split_bytes)]
