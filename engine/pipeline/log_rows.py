@@ -99,7 +99,7 @@ def environments_of(options: Any) -> list[str]:
 
 
 def push_down_of(options: Any) -> bool:
-    """The option ``pushDown``: conditions limit what is read.
+    """The option ``pushDown``: whether conditions limit the data read.
 
     Off by default, since Spark reuses the plan with the conditions of one query for the next query of the same data
     frame (seen in 4.3), which would then lack rows.

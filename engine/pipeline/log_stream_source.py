@@ -62,10 +62,10 @@ class LogStreamReader(DataSourceStreamReader):
     Arguments:
         schema: the columns that are wanted.
         options: of the source.
-        source: how errors name it.
+        source: its name in errors.
 
     Raises:
-        UsageError: a column that there is not, or an option that makes no sense.
+        UsageError: an unknown column, or an invalid option.
     """
 
     def __init__(self, schema: StructType, options: Any, source: str) -> None:

@@ -84,7 +84,10 @@ def parse_conf(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def defaults_of_user(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the user's ``spark-defaults.conf``; Spark reads it too, so they are only looked at here."""
+    """The settings in the user's ``spark-defaults.conf``.
+
+    Spark applies them itself, so they are only inspected here.
+    """
     directory = environment.get("SPARK_CONF_DIR")
     if directory is None and environment.get("SPARK_HOME"):
         directory = str(Path(environment["SPARK_HOME"]) / "conf")
@@ -162,7 +165,7 @@ def shuffle_partitions(size: int, cores: int) -> int:
 
 
 def driver_memory_mib(cores: int) -> int:
-    """Memory of the driver, which in local mode does all the work: 1 GiB for each core, a quarter of the machine."""
+    """Memory of the driver, which does all the work in local mode: 1 GiB per core, up to a quarter of the machine."""
     fits = memory_bytes() // 4 // _MIB
     return max(_LEAST_MIB, min(fits, _PER_CORE_MIB * max(cores, 1), _MOST_MIB))
 

@@ -62,7 +62,7 @@ class Binary:
     @property
     def lengths(self) -> Numbers:
         """Of the values."""
-        # Reading single values needs no conversion.
+        # Computed on first use, since reading single values does not need the lengths.
         if self._lengths is None:
             self._lengths = np.diff(self._ends)
         return self._lengths
