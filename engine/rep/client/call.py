@@ -32,21 +32,21 @@ _REASONS: Final = {
     Status.INVALID: "it does not accept who asks",
     Status.AUTHENTICATE: "it wants to know who asks",
 }
-# What speaks TLS closes so, and what is no node of JE.
+# A peer that expects TLS closes this way, and so does a peer that is not a node of JE.
 _PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
-# So does a node of JE that does not trust who calls.
+# So does a node of JE that does not trust the caller.
 _TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
 
 
 class TurnedAwayError(DisconnectedError):
-    """The node has agreed on TLS, and closed before it answered: it does not trust who calls, or is being stopped."""
+    """The node completed the TLS handshake and then closed: it does not trust the caller, or is being stopped."""
 
 
 class ServiceError(PeerError):
-    """The node does not hand the connection to the service.
+    """The node does not connect the caller to the service.
 
     Arguments:
-        status: what it answered instead.
+        status: its answer.
     """
 
     def __init__(self, peer: str, service: str, status: Status) -> None:

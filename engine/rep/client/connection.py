@@ -45,7 +45,7 @@ class SocketConnection:
 
     Arguments:
         sock: connected.
-        peer: how messages name the other side.
+        peer: name of the other side in messages.
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:

@@ -40,7 +40,8 @@ class NodeLook(NamedTuple):
 
     Attributes:
         member: its record in the group; None if it is not a stored member.
-        said: its own answer; None if it gave none. problem: why it gave none; else empty.
+        said: its own answer; None if it gave none.
+        problem: why it gave none; else empty.
     """
 
     name: str

@@ -165,7 +165,7 @@ class RemoteLog:
         while left:
             piece = call.raw(min(left, _PIECE_BYTES))
             left -= len(piece)
-            # The end of the file shows which algorithm the digest has.
+            # The node may use either algorithm, so both digests are computed.
             for digest in digests:
                 digest.update(piece)
             yield piece

@@ -1,4 +1,4 @@
-"""Asking the master of a group of JE to give its role to another member (service ``Group``, je-ha-protocol.md 12.4)."""
+"""Asks the master of a group to transfer its role to another member (service ``Group``, je-ha-protocol.md 12.4)."""
 
 from __future__ import annotations
 
