@@ -110,10 +110,10 @@ def _write(network: Network, address: Address, request: RecordRequest, timeout_s
 
 
 def _ask(network: Network, address: Address, request: RecordRequest, timeout_s: float) -> RecordAnswer:
-    """Send a request, and give its answer.
+    """Send a request and return its answer.
 
     Raises:
-        JetoolError: what the node answers instead.
+        JetoolError: the error in the node's answer.
     """
     peer = f"{address[0]}:{address[1]}"
     sent = False

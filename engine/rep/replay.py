@@ -122,10 +122,10 @@ class Replay:
         return self.applied
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
-        """Wait until a VLSN has been replayed: what a reader needs who must see a certain commit.
+        """Wait until a VLSN has been replayed, for readers that must see a certain commit.
 
         Returns:
-            False when it has not within ``timeout_s`` seconds.
+            False after ``timeout_s`` seconds.
         """
         deadline = time.monotonic() + timeout_s
         with self._arrived:

@@ -68,8 +68,9 @@ class SoftRollback:
     """One soft rollback of an environment without writers.
 
     Arguments:
-        engine: detached; none of its threads is running. matchpoint: the place to go back to. listener: called before
-            each step.
+        engine: detached; none of its threads is running.
+        matchpoint: the place to go back to.
+        listener: called before each step.
     """
 
     def __init__(self, engine: Engine, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> None:

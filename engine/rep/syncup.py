@@ -136,7 +136,7 @@ class SyncupPlan(NamedTuple):
 
 
 class LocalLog:
-    """The replica's log, read backward from its end by sync-able entries.
+    """Reads the sync-able entries of the replica's log backward from its end.
 
     Arguments:
         engine: detached; nothing is written meanwhile.
@@ -230,7 +230,7 @@ def find_plan(engine: Engine, ask: Ask) -> SyncupPlan:
 
     Arguments:
         engine: the replica, detached.
-        ask: asks the feeder for the entry at a VLSN.
+        ask: requests the entry at a VLSN from the feeder.
 
     Raises:
         DamageError: the replica's log cannot be read.

@@ -88,7 +88,7 @@ class FileList(Protocol):
         """Raises RefusedError: the log has changed."""
 
     def passed(self, name: str) -> None:
-        """It is needed no longer."""
+        """Release it."""
 
     def release(self) -> None:
         """None of them is."""
@@ -177,7 +177,7 @@ class EngineFiles:
             raise RefusedError("the log of this node was cut or replaced during a copy of it", file=self._engine.home)
 
     def passed(self, name: str) -> None:
-        """It is needed no longer."""
+        """Release it."""
         self._protected[name].release()
 
     def release(self) -> None:

@@ -62,11 +62,11 @@ Services = Callable[[], Mapping[str, Service]]
 
 
 class Port:
-    """Listens, and hands each connection to the service that it asks for.
+    """Listens, and passes each connection to the requested service.
 
     Arguments:
         listen: the address.
-        services: by name, those that the node has at the moment.
+        services: the current services of the node, by name.
         tls: certificates and trust of the node; None: without TLS.
     """
 
@@ -105,7 +105,7 @@ class Port:
             caller.close()
 
     def serve(self, connection: Connection, peer: str, *, local: bool = False) -> None:
-        """Serve one connection to its end; ``local`` when it comes from this machine."""
+        """Serve one connection to its end; ``local``: it comes from this machine."""
         secure = TlsConnection(connection, peer, self._tls, host=None) if self._tls is not None else None
         caller = Caller(secure or connection, peer, trusted=local or secure is not None)
         if not self._come(caller):
@@ -141,7 +141,7 @@ class Port:
         service.take(caller)
 
     def _come(self, caller: Caller) -> bool:
-        """False for one that was accepted just before the port was closed."""
+        """False if it was accepted just before the port was closed."""
         with self._mutex:
             if self._closed:
                 return False

@@ -17,7 +17,7 @@ _LONGEST: Final = 160 << 20
 
 @message(1, limit=_LONGEST)
 class RecordRequest(Message):
-    """What is to be done, and with which record."""
+    """The operation and its record."""
 
     kind: Annotated[int, INT]
     payload: Annotated[bytes, BYTES]
