@@ -54,7 +54,7 @@ _KINDS: Final = {
 
 
 class StreamRecord(NamedTuple):
-    """An entry of the stream, of any log version; the record is None if it is malformed."""
+    """An entry of the stream, of any log version; the record is empty if it is malformed."""
 
     vlsn: int
     type_number: int

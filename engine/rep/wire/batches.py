@@ -91,7 +91,7 @@ def carried(message: Message) -> Arrived:
 
 
 def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
-    """The messages of a feeder for entries: a Commit that awaits an acknowledgement is its message, others are entries.
+    """Encode messages of a feeder: a Commit that awaits an acknowledgement is given as a message, others as entries.
 
     Raises:
         FormatError: one does not decode to an equal one, or is not an entry of a stream.

@@ -149,7 +149,7 @@ class GroupFailure(TextMessage):
 
 @text_message("STATEREQ")
 class StateRequest(TextMessage):
-    """What is the node? The name is not checked."""
+    """Request for the state of the node. The name is not checked."""
 
     node: Annotated[str, FIELD]
 

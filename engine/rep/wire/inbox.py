@@ -57,7 +57,7 @@ class Inbox:
         """A node's answer; None while it is missing.
 
         Raises:
-            FormatError: nothing that a node answers.
+            FormatError: it is not an answer of a node.
         """
         if not self._bytes:
             return None

@@ -35,7 +35,7 @@ class Token(Generic[T]):
     """How one type of field is read and written.
 
     Arguments:
-        read: takes the value from a field.
+        read: decodes the value of a field.
         write: makes the field.
         rest: it takes all remaining fields, including bars, that later fields do not need.
         optional: it may be absent at the end.

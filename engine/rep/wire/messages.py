@@ -67,7 +67,7 @@ class Message:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def message(op: int, *, since: int = 0, limit: int = SHORT_BODY) -> Callable[[type[C]], type[C]]:
-    """Make a class a message.
+    """Class decorator: make a class a message.
 
     Arguments:
         op: its operation code.
@@ -133,10 +133,10 @@ class Table:
         return frame
 
     def limit(self, op: int, version: int, *, client: bool) -> int:
-        """The longest body that a message of this code may have.
+        """The longest body of a message with this code.
 
         Raises:
-            FormatError: there is no such message from that side.
+            FormatError: that side does not send such a message.
         """
         return self._kind(op, version, client).LIMIT
 

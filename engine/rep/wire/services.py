@@ -72,7 +72,7 @@ def split_request(data: bytes, prefix: bytes = SERVICE_PREFIX) -> tuple[str, int
     """The service name at the start of received bytes, and its size in bytes; None if bytes are missing.
 
     Raises:
-        FormatError: it begins otherwise, or the length is wrong.
+        FormatError: the bytes begin differently, or the length is wrong.
     """
     head = len(prefix) + 1
     if not prefix.startswith(data[: len(prefix)]):
@@ -90,7 +90,7 @@ def split_mechanism(data: bytes) -> tuple[str, int] | None:
     """The mechanism at the start of received bytes, and its size in bytes; None if bytes are missing.
 
     Raises:
-        FormatError: it begins otherwise, or the length is wrong.
+        FormatError: the bytes begin differently, or the length is wrong.
     """
     at = len(MECHANISM_PREFIX)
     head = at + _MECHANISM_LENGTH_BYTES

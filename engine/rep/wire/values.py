@@ -41,7 +41,8 @@ class Value(Generic[T]):
     """How one type of field is read and written.
 
     Arguments:
-        read: decodes the value from a body. write: encodes it; raises FormatError for a value that must not be sent.
+        read: decodes the value from a body.
+        write: encodes it; raises FormatError for a value that must not be sent.
     """
 
     def __init__(self, read: Callable[[ByteReader], T], write: Callable[[ByteWriter, T], object]) -> None:
@@ -57,10 +58,10 @@ class NameIdPair(NamedTuple):
 
 
 def ascii_bytes(text: str) -> bytes:
-    """A text that may leave.
+    """A text that may be sent.
 
     Raises:
-        FormatError: it is too long, or not all printable ASCII.
+        FormatError: it is too long, or not printable ASCII.
     """
     if len(text) > LONGEST_TEXT or not text.isascii() or not (text.isprintable() or not text):
         raise FormatError("text of a message", expected=f"printable ASCII, up to {LONGEST_TEXT}", found=repr(text[:80]))
