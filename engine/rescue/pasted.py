@@ -177,7 +177,7 @@ class _Reader:
         return True
 
     def _is_next(self, current: Incident, line: str) -> bool:
-        """Whether a line is the next exception: after the record that reports it, or in Derby's chain."""
+        """Whether a line is the incident's next exception: after the record that reports it, or in Derby's chain."""
         if not current.texts:
             return False
         if current.stamped and len(current.texts) == 1 and not current.frames:

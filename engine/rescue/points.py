@@ -115,7 +115,7 @@ class Cut(NamedTuple):
     """Where a log ends for a point.
 
     Attributes:
-        end_lsn: the first byte that goes.
+        end_lsn: the first byte to remove.
         last_lsn, last_type: the last entry that is kept.
         asked_lsn: position of the point itself: the first byte after the part that it keeps.
         snapped: why the cut is not at the point; empty if it is.
@@ -217,7 +217,7 @@ class _Walk:
         return self._point.kind == VLSN
 
     def take_stretch(self, stretch: Stretch) -> None:
-        """The next entries, in which ``may_be_in`` says the point is not; plain ones are visible and no rollbacks."""
+        """Take entries without the point, according to ``may_be_in``; plain ones are visible and not rollbacks."""
         kind, value, data = self._point.kind, self._point.value, stretch.data
         lengths = header_lengths(stretch.version)
         for pos in stretch.positions(keeping(_NOTED)):

@@ -66,7 +66,7 @@ class Port:
 
     Arguments:
         listen: the address.
-        services: the current services of the node, by name.
+        services: returns the current services of the node, by name.
         tls: certificates and trust of the node; None: without TLS.
     """
 

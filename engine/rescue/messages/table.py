@@ -43,10 +43,10 @@ WITH_SIGNS: Final = tuple(known for known in OF_JE if known.signs)
 
 
 class Sign(NamedTuple):
-    """Pieces of text that show a message without its word.
+    """Pieces of text that identify a message without its word.
 
     Attributes:
-        pieces: they stand in this order.
+        pieces: they occur in this order.
         known: the message.
         place: where they count: ``ANYWHERE``, ``IN_SQL`` or ``IN_DERBY``.
     """
@@ -98,7 +98,7 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    The word is the one that the fewest signs have, and the longest of these.
+    It is the word in the fewest signs, and of these the longest.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:
