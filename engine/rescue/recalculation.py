@@ -197,7 +197,7 @@ def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener 
 
 
 def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int]) -> int:
-    """Bytes of the good entries of a file but its header; those of LNs and nodes go by database to ``held``."""
+    """Bytes of the good entries of a file without its header; those of LNs and nodes are added to ``held``."""
     counted = 0
     for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
         if isinstance(item, Damage):

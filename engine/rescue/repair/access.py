@@ -31,7 +31,7 @@ def backup_directory(env: str, asked: str | None = None) -> DirectoryBeside | No
     """The directory for the old bytes of one repair.
 
     Arguments:
-        asked: the directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
+        asked: the requested directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
     """
     if asked == NOTHING_SAVED:
         return None
@@ -80,7 +80,7 @@ def writer_locked(disk: DiskStorage, timeout_s: float = 0.0) -> Iterator[None]:
     """Hold the lock of a writer.
 
     Raises:
-        RefusedError: another process holds it, also after the timeout.
+        RefusedError: another process still holds it after the timeout.
     """
     wait_for_writer(disk, timeout_s)
     # A lock needs a file; an environment that JE never opened for writing has none.

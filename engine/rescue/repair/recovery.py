@@ -44,10 +44,10 @@ DEFAULT_CONFIG: Final = EnvironmentConfig()
 
 
 class RepairOptions(NamedTuple):
-    """How a repair goes about it.
+    """Options of a repair.
 
     Attributes:
-        dry_run: do it in memory: no lock, no file, no change.
+        dry_run: do it in memory, without locks, files or changes.
         backup_dir: as ``access.backup_directory``.
         lock_timeout_s: how long to wait while another process has the environment open for writing.
     """
@@ -78,10 +78,10 @@ class RecoveryPlan(NamedTuple):
     may_lack_a_file: bool
 
     def require_no_loss(self) -> None:
-        """Refuse a recovery that gives up committed transactions.
+        """Refuse a recovery that loses committed transactions.
 
         Raises:
-            RefusedError: transactions that committed stand after a bad entry.
+            RefusedError: committed transactions follow a bad entry.
         """
         if self.tail.commits_at_risk:
             raise _interlock(self.env, self.tail)
@@ -95,7 +95,7 @@ class Phase(NamedTuple):
 
 
 class RecoveryRun(NamedTuple):
-    """What one run of recovery did.
+    """The result of one run of recovery.
 
     Attributes:
         tail: the end of the log before it.

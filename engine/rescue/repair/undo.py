@@ -1,6 +1,6 @@
-"""Undo of the last repair: every byte of the log as it was before.
+"""Undo of the last repair: restores every byte of the log.
 
-A repair that was killed is taken back as well, and an undo that was killed is finished by the next one.
+A killed repair is undone as well, and a killed undo is finished by the next one.
 """
 
 from __future__ import annotations

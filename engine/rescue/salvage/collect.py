@@ -172,7 +172,7 @@ class Salvage:
         return found
 
     def _branches(self, number: int, db_id: int) -> DatabaseBranches:
-        """What the trees of a node say nothing of."""
+        """The parts of a database missing from the trees of a node."""
         trees, db = self.trees[number], self._nodes[number][1].survey.dbs[db_id]
         lost, unknown = trees.lost.get(db_id, []), trees.unknown.get(db_id, [])
         is_unsure = trees.time == NULL_LSN or db_id in trees.unsure
@@ -185,7 +185,7 @@ class Salvage:
         )
 
     def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:
-        """By database and node, where there are some."""
+        """By database and node, if there are any."""
         found = {}
         for number, (at, node) in enumerate(self._nodes):
             for db_id, db in node.survey.dbs.items():
@@ -211,7 +211,7 @@ class Salvage:
         return number
 
     def _own(self, number: int, db_id: int, db: SalvageDb) -> SalvageDb:
-        """A database under the name that it has in the result: what is not replicated belongs to its node."""
+        """The database with its name in the result; the name of a local database includes its node."""
         at, node = self._nodes[number]
         if db_id < 0 or len(self._sources[at].nodes) == 1:
             return db

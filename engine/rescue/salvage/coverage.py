@@ -40,7 +40,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
             header = scan_file(storage, after, is_last=False).head().header
         except JetoolError:
             continue
-        # The offset is where the last entry begins; the end of the file is not recorded.
+        # The header gives the start of the last entry; the end of that file is not recorded.
         if header is not None and before.size_bytes <= header.last_entry_in_prev_file:
             found[before.number] = before.size_bytes
     return found
@@ -67,7 +67,7 @@ class VlsnCoverage:
         self._file = -1
 
     def take(self, item: Stretch | LogEntry | Damage) -> None:
-        """What the log has next."""
+        """Take the next entry or damage of the log."""
         file = file_of(item.lsn)
         if isinstance(item, Damage) or file > self._file + 1:
             self._end()

@@ -11,7 +11,8 @@ class SalvagedDatabase(NamedTuple):
     """A database of the result.
 
     Attributes:
-        source: index of the source. db: the known facts about it.
+        source: index of the source.
+        db: the known facts about it.
         orphan: no MapLN names it, so its records belong to an unknown database.
         nameless: its name is lost, so it may be one of JE's own.
         local: it is not replicated, so only one node of its source has it.
