@@ -198,7 +198,7 @@ def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
             if isinstance(item, LogEntry) and item.type_number in FILE_SUMMARY_LNS:
                 _take_summary(item, found)
     except JetoolError:
-        # The facts read before the opening are used.
+        # Keep the summaries read before the error.
         pass
     return found
 

@@ -28,7 +28,7 @@ from engine.tree.database_state import INTERNAL_PREFIX
 _MOST_DIGITS: Final = 20
 # Since v16 JE creates four internal databases in every new environment.
 _FIRST_DATABASES: Final = frozenset(range(2, 6))
-# Of log files in which the parent of a BIN leads to its newest delta.
+# First log version in which the parent of a BIN refers to its newest delta.
 _DELTAS_IN_PARENTS: Final = 9
 
 
@@ -93,7 +93,7 @@ def _whole_checkpoint(files: LogFiles, log: LogSurvey) -> Checkpoint | None:
     absent = files.missing()
     for one in reversed(log.checkpoints):
         first, last = file_of(one.start_lsn), file_of(one.end_lsn)
-        # Until v8 parents do not lead to deltas.
+        # Up to v8 parents do not refer to deltas.
         if one.version < _DELTAS_IN_PARENTS or not files.files or first < files.files[0].number:
             continue
         if any(first <= number <= last for number in absent):
@@ -116,7 +116,7 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
 
 
 def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
-    """The trees as a checkpoint left them."""
+    """The trees at a checkpoint."""
     catalog = TreeCatalog(walk, checkpoint.root_lsn)
     bins: dict[int, int] = {}
     unknown: dict[int, list[LostBranch]] = {}
@@ -148,7 +148,7 @@ def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint
 
 
 def _now(walk: SalvageTreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
-    """The same with what is lost of the trees now."""
+    """The same with the lost parts of the current trees."""
     lost: dict[int, list[LostBranch]] = {}
     counts: dict[int, tuple[int, int]] = {}
     for db_id, (_, impl) in log.roots.items():

@@ -327,9 +327,9 @@ class SalvageTreeWalk:
         return found
 
     def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
-        """A place, divided among the nodes that were logged in its range after its parent.
+        """Divide a place among the nodes logged in its range after its parent.
 
-        These were split off, or are newer versions of a node that is gone, and the parent is an old version.
+        They were split off, or are newer versions of a lost node, and the parent is an old version.
         """
         range_ = LostBranch(own.low, own.high, own.lsn, own.level)
         inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)

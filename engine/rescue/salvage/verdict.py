@@ -98,7 +98,7 @@ class Verdict(NamedTuple):
     """What one log says of one record.
 
     Attributes:
-        version: what counts, a deletion too; None when nothing is legible.
+        version: the version that counts, or a deletion; None if nothing is legible.
         gone: the tree shows that it was deleted.
         lost_lsn: LSN of the newest version if it cannot be read; else NULL_LSN.
         doubt: a newer version whose transaction has no end in the log, or None.
@@ -181,7 +181,7 @@ class NewestBins:
         return seen >= self._checkpoints[at].start_lsn or seen > self._last_gap or self.in_tree(found)
 
     def fate_of_ended(self, found: KeyVersions, lsn: int) -> str:
-        """What became of a transaction without an end in the log, as the slots of a record that it wrote show (rule 4).
+        """The fate of a transaction without an end in the log, from the slots of a record that it wrote (rule 4).
 
         Arguments:
             found: of the record.
@@ -325,7 +325,8 @@ def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[
     """The node whose version of a record counts, and whether the newest version is lost.
 
     Arguments:
-        verdicts: verdicts by node, of nodes that know the record. last_vlsns: last VLSN in the log of each node.
+        verdicts: verdicts by node, of nodes that know the record.
+        last_vlsns: last VLSN in the log of each node.
     """
     if len(verdicts) == 1:
         for at, one in verdicts.items():

@@ -103,7 +103,7 @@ class KeyVersions:
 
 
 def version_of_ln(row: LNVersion) -> SalvagedVersion:
-    """An LN, or a record of recovery."""
+    """Add an LN, or a record of recovery."""
     lsn, flags, data, txn, vlsn, expiration = row
     in_txn = bool(flags & IN_TXN)
     kind = "tree" if flags & FROM_TREE else "ln"
@@ -133,6 +133,6 @@ def version_of_slot(row: SlotVersion) -> SalvagedVersion:
 
 
 def tree_version(lsn: int, data: bytes, vlsn: int, expiration: int) -> Packed:
-    """A record as recovery gives it."""
+    """A record given by recovery."""
     row = (lsn, FROM_TREE, data, 0, vlsn, expiration)
     return [row], None
