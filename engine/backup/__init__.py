@@ -3,7 +3,7 @@
 * ``manifest``: the manifest of one backup: its files with sizes, SHA-256, LSNs and VLSNs
 * ``repository``: a directory of backups: log files stored once, and a manifest for each backup
 * ``view``: a backup seen as the environment that it is a copy of
-* ``log_facts``: what the files of a copy hold: first and last entries, VLSNs, where the log ends
+* ``log_facts``: facts about the files of a copy: first and last entries, VLSNs, the end of the log
 * ``manifest_builder``: the manifest of a copy
 * ``backup_run``: takes a backup of an environment, closed or in use
 * ``check``: tests checksums and entries, and recovers the copy in memory

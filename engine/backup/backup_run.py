@@ -45,7 +45,7 @@ class Taken(NamedTuple):
     """A backup that was taken.
 
     Attributes:
-        manifest: what it is made of.
+        manifest: its manifest.
         copied_files, copied_bytes: the part that had to be read.
         stored_bytes: bytes that were new in the repository.
         attempts: number of times that the list of files was made.
@@ -128,7 +128,7 @@ def take(
 
     Arguments:
         storage: the environment.
-        source: what the manifest calls it.
+        source: its name in the manifest.
         node: the name of the node, where it is known.
         listener: receives progress of ``backup`` in bytes.
 

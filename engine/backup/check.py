@@ -25,7 +25,7 @@ from engine.log.scan import scan_file
 
 
 class FileCheckup(NamedTuple):
-    """What was found in one stored file.
+    """The result for one stored file.
 
     Attributes:
         size_bytes: how much of it was read.
@@ -39,7 +39,7 @@ class FileCheckup(NamedTuple):
 
 
 class BackupCheckup(NamedTuple):
-    """What was found in one backup.
+    """The result for one backup.
 
     Attributes:
         id: of the backup.

@@ -1,4 +1,4 @@
-"""What the files of a copy hold: first and last entry, VLSNs, and where the last file ends.
+"""Facts about the files of a copy: first and last entry, VLSNs, and the end of the last file.
 
 A log file may be a gigabyte, so files before the last are not read from end to end. The header of the next file names
 the last entry (je-log-format.md 3.2); the header is believed only if that entry exists, is good, and ends where its
@@ -33,7 +33,7 @@ _BACK_BYTES: Final = 1 << 14
 
 
 class FileFacts(NamedTuple):
-    """What one file holds; for the fields see ``BackupFile``."""
+    """The facts about one file; for the fields see ``BackupFile``."""
 
     version: int
     first_lsn: int

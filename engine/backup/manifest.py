@@ -60,7 +60,7 @@ class BackupFile(NamedTuple):
     Attributes:
         path: where it belongs in the environment.
         size_bytes: its length; the last file counts up to its last whole entry.
-        sha256: of these bytes, in hex.
+        sha256: SHA-256 of these bytes, in hex.
         version: its log version.
         first_lsn, last_lsn: its first and last entry; NULL_LSN when it holds none.
         first_vlsn, last_vlsn: NULL_VLSN when it holds none.
@@ -150,7 +150,7 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
 
     Arguments:
         data: the bytes.
-        name: of the file, for errors.
+        name: name of the file for errors.
 
     Raises:
         DamageError: no backup writes such a manifest. UnsupportedError: a format of a later release.

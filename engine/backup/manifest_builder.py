@@ -41,7 +41,7 @@ class CopiedFile(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a copy was made of.
+    """The origin of a copy.
 
     Attributes:
         source: the directory, or ``HOST:PORT``.

@@ -142,7 +142,7 @@ class PageCache:
             return 0
         self._guard.before_pages()
         if self._copies is not None:
-            # A header goes with its page, and the page was copied.
+            # A header is written with its page, and the page was copied.
             for one in headers:
                 self.get(one, 0)
                 self.changed(one, 0)

@@ -1,6 +1,6 @@
 """The only table of the SQL catalogue that checks need: SYSCONGLOMERATES, which names every container in use.
 
-Its container number stands in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
+Its container number is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
 id, table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number
 of a table or of an index; several constraints may share one index. After a crash the rows on disk are those of some
 moment: the table's own records are redone, and those of losers undone, on pages in memory, without the rest of

@@ -1,8 +1,8 @@
 """Container files: opening them, creating them from a record, marking them dropped, removing them.
 
-Order of writes: a stub is written and synced before the container file goes; a header is written before its file is
-synced. The header is kept here, not on page 0. It is put into page 0 when that page is written, since the checksum of
-the page is computed without it.
+Order of writes: a stub is written and synced before the container file is removed; a header is written before its file
+is synced. The header is kept here, not on page 0. It is put into page 0 when that page is written, since the checksum
+of the page is computed without it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Containers:
         made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
         first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
         assert isinstance(first, LiveAllocation)
-        # Page 0 goes in with the file: a crash leaves a whole container or none.
+        # The file is created together with page 0, so a crash leaves a complete container or none.
         self._put(path, first.encode(container.encode_header(made.header)))
         made.page_count = 1
         self._known[key] = made
@@ -169,7 +169,7 @@ class Containers:
         stub = container.stub_path_of(key)
         removed = container.DROPPED | container.DROP_COMMITTED
         header = found.header._replace(status=found.header.status | removed)
-        # The stub is durable before the file goes: redo of older records must find the stub or the file.
+        # The stub is durable before the file is removed: redo of older records must find the stub or the file.
         file = self._storage.open_rw(stub, create=True)
         file.write(0, container.encode_stub(header))
         file.sync()

@@ -250,7 +250,7 @@ def device_of(storage: Storage) -> str | None:
 
 
 def has_log(device: str) -> bool:
-    """Whether a log directory is there."""
+    """Whether a log directory exists."""
     return DiskStorage(device).stat(LOG_DIRECTORY) is not None
 
 

@@ -130,7 +130,7 @@ class DerbyLogFiles:
         return header
 
     def record(self, at: int) -> Record:
-        """The record at an instant. DamageError: no record is there."""
+        """The record at an instant. DamageError: there is no record at the instant."""
         found = self.try_record(at)
         if isinstance(found, str):
             raise _damaged(self, at, found)
@@ -165,7 +165,7 @@ class DerbyLogFiles:
             return str(error)
 
     def group_matches(self, checksum: Record) -> bool:
-        """Whether the bytes after a checksum record are there and match it."""
+        """Whether the bytes covered by a checksum record exist and match it."""
         operation = checksum.operation
         # A damaged length must not lead before the group, and only one algorithm is known.
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
@@ -219,7 +219,7 @@ class ForwardScan:
             if isinstance(found, str) or (found.group & CHECKSUM and not self.log.group_matches(found)):
                 self.end = self._no_record(found)
                 continue
-            # A checksum record is part of the log only with its group, so writing may have to go on before it.
+            # A checksum record is part of the log only with its group, so writing may have to continue before it.
             if found.group & CHECKSUM == 0:
                 self._append = found.end
             self._at = self._good_end = found.end
@@ -301,7 +301,7 @@ def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     at = end
     while True:
         number, position = instant.file_of(at), instant.position_of(at)
-        # The file holds nothing before this place, so the walk goes on at the end of the previous one.
+        # The file holds nothing before this place, so the walk continues at the end of the previous file.
         if position <= HEADER_SIZE:
             previous = log.header(number).previous_end
             if previous == instant.NONE or not log.exists(instant.file_of(previous)):

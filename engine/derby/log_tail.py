@@ -25,7 +25,7 @@ _KEPT = 100
 
 
 class RecordsAfterEnd(NamedTuple):
-    """What follows the end of the log.
+    """The bytes and records after the end of the log.
 
     Attributes:
         records: number of valid records, checksum records included.
@@ -83,8 +83,8 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
     """Instant after a group whose write did not finish, 0 if no such group is at the append position.
 
-    The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
-    record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
+    The checksum record exists, and the last four bytes that it covers are zero: they are the length of the last record,
+    so that record was only partly written. Its flush did not return, and no commit in it was reported.
     """
     guard = log.try_record(end.append)
     if isinstance(guard, str) or not isinstance(guard.operation, Checksum) or log.group_matches(guard):

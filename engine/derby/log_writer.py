@@ -55,13 +55,13 @@ class DerbyLogWriter:
 
     Arguments:
         log: the log files.
-        end: instant where the next byte goes (``ScanEnd.append``).
+        end: instant of the next byte to append (``ScanEnd.append``).
         buffer_bytes: size of a log buffer; decides where groups end.
         switch_bytes: position above which a flush switches files, and the preallocated size of a new file.
         checksums: whether groups get checksum records (not after a boot without ``log.ctrl``, R-DRB-42).
 
     Attributes:
-        end: instant where the next byte goes.
+        end: instant of the next byte to append.
         appended_bytes: bytes of the records appended so far.
         durable: instant before which everything is durable.
     """
@@ -210,7 +210,7 @@ class DerbyLogWriter:
     def _close_group(self) -> None:
         if not self._group:
             return
-        # The checksum record goes before its group, into the 37 bytes reserved for it.
+        # The checksum record is placed before its group, into the 37 bytes reserved for it.
         covered = bytes(self._group)
         if self._checksums:
             self._ready += encode_checksum(self._group_start, covered)

@@ -1,4 +1,4 @@
-"""What each page operation, and its compensation, changes on the page: the functions behind ``loggable``.
+"""The changes of each page operation, and of its compensation, on the page: the functions behind ``loggable``.
 
 Every function takes the page, the operation and the optional data of the operation's record; an undo also takes the
 record id that a logical CLR names. None of them handles versions: the caller compares them and sets the new one.

@@ -42,7 +42,7 @@ class MissingContainer(NamedTuple):
     Attributes:
         key: its name.
         at: the first record that needs it, 0 when only the catalogue does.
-        loss: ``STOPS``: redo cannot go on without it; ``CERTAIN``: its content is lost; ``POSSIBLE``: redo recreates
+        loss: ``STOPS``: redo cannot continue without it; ``CERTAIN``: its content is lost; ``POSSIBLE``: redo recreates
             it, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file exists and is damaged.
         why: one clause.
     """

@@ -16,7 +16,7 @@ Textbook ARIES (Mohan and others, 1992), as far as it differs from what ``recove
   does not undo it. Derby gives the split an internal transaction of its own; if it is a loser, it is rolled back before
   all others.
 
-What ``compare`` shows of each record:
+The output of ``compare`` for each record:
 
 ============  =========================================================================================
 textbook      meaning

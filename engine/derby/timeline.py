@@ -1,7 +1,7 @@
 """Transactions relative to the last checkpoint and the end of the log, as in the diagram of Derby's design document.
 
 Two marks of the checkpoint cut the log into three periods: A before undoLWM, B from there to redoLWM, C after it.
-Recovery reads B and C and redoes C. Where a transaction begins and ends decides what recovery sees of it:
+Recovery reads B and C and redoes C. Recovery sees a transaction depending on where it begins and ends:
 
 ====  =============  ==================================================================================
 like  begins, ends   what recovery sees

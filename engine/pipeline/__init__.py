@@ -33,5 +33,5 @@ Also here:
 * ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
 * ``package_archive``: the package as a zip, for executors that lack it
 * ``tables``: small tables as a Parquet dataset
-* ``python_side``: Python packages that a job needs, and what a Python worker of Spark does once
+* ``python_side``: Python packages that a job needs, and the setup of a Python worker of Spark
 """

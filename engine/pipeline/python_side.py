@@ -30,7 +30,7 @@ def require(*names: str) -> None:
 
 
 def has(*names: str) -> bool:
-    """Whether all of the packages are there."""
+    """Whether all of the packages are installed."""
     return all(map(_is_there, names))
 
 

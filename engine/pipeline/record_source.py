@@ -114,7 +114,7 @@ class RecordSourceReader(DataSourceReader):
         ignore_damage: read even if damage in the log may make records missing.
         decode: the decoder; None for none.
         point: read the environments as they were at this point.
-        push_down: conditions limit what is read.
+        push_down: whether conditions limit the data that is read.
 
     Raises:
         UsageError: the schema has a column that there is not, or one of another type.

@@ -18,7 +18,7 @@ _LOCK: Final = "owner.lock"
 
 
 class Scratch:
-    """A directory of our own.
+    """A directory for this session.
 
     Attributes:
         path: the directory.
@@ -32,7 +32,7 @@ class Scratch:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
-        """Remove the directory and what is in it. Removing it twice is harmless."""
+        """Remove the directory and its content. Removing it twice is harmless."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             # Done last: closing the file releases the lock, and another session may then remove the directory.

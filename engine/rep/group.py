@@ -1,6 +1,6 @@
 """The members of a replication group, kept in the replicated database ``_jeRepGroupDB`` (je-log-format.md 11.4).
 
-Every node has the same copy, since changes travel in the stream. The first node creates the group; the master adds a
+Every node has the same copy, since changes are part of the stream. The first node creates the group; the master adds a
 member when it connects for the first time.
 
 * A new group: the database, with id -257; the record of the group, its first member, the confirmation of the member,

@@ -12,7 +12,7 @@ Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
   than the previous; anything else is damage. A file may be missing in between: the cleaner may delete files without
   entries of the stream.
 
-Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
+Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` is sent as flags 0, flags2 0, database
 -257, transaction -13, key and data.
 """
 

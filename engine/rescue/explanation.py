@@ -55,7 +55,7 @@ _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
 )
 _JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
-# Before a code of digits only stands ERROR, in any language, or SQLState; codes with letters are Derby's own.
+# A code of digits only follows ERROR, in any language, or SQLState; codes with letters are Derby's own.
 _DERBY_CODE: Final = re.compile(
     r"\b(?:ERROR|FEHLER|ERREUR|ERRORE|ERRO|HIBA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410|\u30a8\u30e9\u30fc|\uc624\ub958"
     r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"

@@ -1,8 +1,7 @@
 """What JE needs besides an intact log, or would refuse.
 
-The databases are those of the last checkpoint; only logs of JE 3 and 4 are recovered for reading them. What cannot be
-read
-gives no note, since ``verify`` finds damage.
+The databases are those of the last checkpoint; only logs of JE 3 and 4 are recovered for reading them. Unreadable parts
+give no note, since ``verify`` finds damage.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class _Walk:
                 self._found = (entry.lsn, self._last)
 
     def result(self, storage: Storage, files: LogFiles) -> Cut:
-        """The cut for the point."""
+        """Determine the cut for the point."""
         asked, last = self._place(storage, files)
         snapped = ""
         if last.lsn == NULL_LSN:

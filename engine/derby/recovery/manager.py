@@ -74,7 +74,7 @@ DEFAULTS = RecoveryOptions()
 
 
 class DerbyRecoveryResult(NamedTuple):
-    """What recovery did (or, in a dry run, would do).
+    """The result of recovery (of a dry run: what it would be).
 
     Attributes:
         analysis: the state that was found.
@@ -151,7 +151,7 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     Arguments:
         storage: the database directory.
         backup: the backup directory.
-        force: go on although files were changed since.
+        force: continue although files were changed since.
 
     Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
     """

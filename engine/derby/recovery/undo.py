@@ -4,8 +4,8 @@ Rules:
 
 * Order: internal losers first, then the others; within each kind by descending number (R-DRB-51). Prepared transactions
   are kept (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next one.
-* The records of one loser are read backward. A CLR leads to the record that it undid, and undo goes on *before*
-  that, so nothing is undone twice (R-DRB-50, 57).
+* The records of one loser are read backward. A CLR leads to the record that it undid, and undo continues *before* that,
+  so nothing is undone twice (R-DRB-50, 57).
 * The CLR of a record is made for the current version of the page, appended, then applied.
 * The removal of a container is logged before its file is deleted (R-DRB-8).
 

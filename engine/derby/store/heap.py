@@ -97,7 +97,7 @@ class Heap:
         return Location(number, record_id)
 
     def fetch(self, at: Location) -> HeapRow | None:
-        """A row with its complete value, or None if it is marked deleted. DamageError when it is not there."""
+        """A row with its complete value, or None if it is marked deleted. DamageError if it does not exist."""
         target, slot = self._find(at)
         if target.rows[slot].deleted:
             return None
@@ -153,7 +153,7 @@ class Heap:
             self.roomy.add(at.page)
 
     def forget(self, number: int) -> None:
-        """Put no more rows on a page that was given back."""
+        """Put no more rows on a page that was returned."""
         self.roomy.discard(number)
         if self._last == number:
             # A returned page must not get rows before it is allocated again.

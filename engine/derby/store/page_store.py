@@ -138,7 +138,7 @@ class PageStore:
         """Make a store and open it.
 
         Arguments:
-            storage: a directory that is empty, or not there.
+            storage: a directory that is empty or does not exist.
             options: see ``StoreOptions``.
             log_file_bytes: log switch interval, 100 000 to 134 217 728.
             archive: keep every log file (R-DRB-73).
@@ -203,7 +203,7 @@ class PageStore:
             return txn.get(name, key)
 
     def delete(self, name: str, key: bytes) -> bool:
-        """Delete a record in a transaction of its own; False when the key is not there."""
+        """Delete a record in a transaction of its own; False if the key does not exist."""
         with self.begin() as txn:
             return txn.delete(name, key)
 

@@ -246,7 +246,7 @@ class StoreTransaction:
     def _insert(self, table: StoreTable, key: bytes, value: bytes, marked: IndexEntry | None) -> None:
         """Insert a row and its key; a marked index row of the key is reused."""
         columns = column.encode_varbit(key), column.encode_varbit(value)
-        # Heap first, then index: a key never leads to a row that is not there.
+        # Heap first, then index: a key never leads to a missing row.
         at = table.heap.insert(self._running, columns, self._taking(table))
         if marked is None:
             make_room(table.index, key)

@@ -36,7 +36,7 @@ from engine.storage.base import ReadFile
 
 
 class PageCheck(NamedTuple):
-    """The result, with counts of what was looked at, and the containers whose files have errors."""
+    """The result, with counts of checked items, and the containers whose files have errors."""
 
     findings: list[DerbyFinding]
     containers: int

@@ -30,7 +30,7 @@ class FleetNode(NamedTuple):
         env: its directory.
         group: name of its replication group; empty when the environment is not replicated.
         group_key: identifies the group: the inventory's name for it, or its UUID.
-        first_vlsn, last_vlsn: of its stream, as it is after recovery; NULL_VLSN when it has none.
+        first_vlsn, last_vlsn: range of its stream after recovery; NULL_VLSN if it has none.
         last_sync: its last Commit, Abort or Matchpoint.
         last_commit: its last Commit; None when the log holds none.
         dtvlsn: its durable VLSN; 0 if unknown.

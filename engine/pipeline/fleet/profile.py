@@ -225,11 +225,11 @@ def unreadable(member: Member, problem: str) -> Profile:
 
 
 def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
-    """What a report says of an environment.
+    """The report on an environment.
 
     Arguments:
         member, files: the environment and its directory.
-        facts: of all its files, joined.
+        facts: joined facts of all its files.
     """
     positions = Positions(facts.files)
     last = facts.checkpoints[-1] if facts.checkpoints else None

@@ -55,7 +55,7 @@ class Health(NamedTuple):
 
 
 class SalvageReport(NamedTuple):
-    """What came of it.
+    """The result of a salvage.
 
     Attributes:
         health: the state of each environment, in the given order.

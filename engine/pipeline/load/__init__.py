@@ -18,7 +18,7 @@ are not merged, and their log files leave gaps in the numbers, as cleaned files 
 Example, environment with file 0, three parts: files 1, 2, 3 (``INS_LN ... BIN YES ...``) and file 4: ``NameLN_TX |
 MapLN | Commit | IN ... IN root | CkptStart | MapLN | FileSummaryLN ... | DbTree | CkptEnd``.
 
-Who does what: ``plan`` (values that travel to tasks), ``stage`` (the directory, the commit, cleaning up),
+Who does what: ``plan`` (values sent to tasks), ``stage`` (the directory, the commit, cleaning up),
 ``input`` (parts of files, and records of a source to keys and values), ``runs`` (sorting and merging), ``blocks``
 (bytes of many entries at once), ``log_output`` (the files of a task), ``stitch``. ``session`` keeps the environment
 open; ``bulk`` runs the steps; ``pairs`` replaces step 1 if records are already keys and values (dumps);

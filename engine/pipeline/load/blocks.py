@@ -78,7 +78,7 @@ class LNBlock:
         """The entries, concatenated.
 
         Arguments:
-            keys, values: of the records.
+            keys, values: keys and values of the records.
             sizes: of the entries.
             previous: for each entry the offset of the previous one.
         """
@@ -166,8 +166,8 @@ class BINBlock:
 
     Arguments:
         target: the load that they belong to.
-        keys, values: of the records, in order.
-        lsns, sizes: of their LNs.
+        keys, values: keys and values of the records, in order.
+        lsns, sizes: LSNs and sizes of their LNs.
     """
 
     def __init__(self, target: Target, keys: Binary, values: Binary, lsns: Numbers, sizes: Numbers) -> None:

@@ -65,7 +65,7 @@ def merge_into(
         overwrite: records replace those with the same keys; otherwise they are refused.
 
     Returns:
-        What was done, and how many records were refused.
+        The result, and the number of refused records.
 
     Raises:
         JetoolError: with the number of records merged before the error.

@@ -1,4 +1,4 @@
-"""Values that travel between the driver and the tasks of a load. They are plain and small, since they are pickled."""
+"""Values sent between the driver and the tasks of a load. They are plain and small, since they are pickled."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class SortedRun(NamedTuple):
     """A sorted run.
 
     Attributes:
-        path: of the Arrow file.
+        path: path of the Arrow file.
         records: in it.
         size: bytes of keys and values.
         duplicates: number of dropped records.

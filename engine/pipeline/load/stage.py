@@ -1,6 +1,6 @@
 """The staging directory of a load, and the step that moves its files into the environment.
 
-Everything that a load writes goes to ``.jetool-load`` in the environment, which JE and every reader ignore. Only the
+A load writes everything to ``.jetool-load`` in the environment, which JE and every reader ignore. Only the
 last step changes the environment: the log files are renamed into place in ascending order, the one with the checkpoint
 last. Before that every file is durable, and ``commit.json`` lists the files.
 

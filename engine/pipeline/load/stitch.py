@@ -109,7 +109,7 @@ class UpperNodes:
 
     Arguments:
         writer: where nodes are logged.
-        target: what they are made for.
+        target: parameters of the nodes.
         next_id: gives node ids.
     """
 

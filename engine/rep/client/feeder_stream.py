@@ -1,7 +1,7 @@
 """The stream of a master after the handshake: questions about VLSNs, the start of the stream, and received messages.
 
-A feeder looks for entries backward only, so each question is about a lower VLSN than the one before: 120, then 97, then
-60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them; each heartbeat wants an answer.
+A feeder searches entries only backward, so each question is about a lower VLSN than the previous one: 120, then 97,
+then 60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them; each heartbeat needs an answer.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class FeederStream:
 
         Raises:
             DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
-            PeerError: the master says what makes no sense.
+            PeerError: a message of the master is invalid.
         """
         for one in self._call.stream(self._version, _SILENCE_S, wait_s):
             self.awaits = None

@@ -164,7 +164,7 @@ class HotCopy:
 
         Arguments:
             address: of the node.
-            timeout_s: the longest that each step may take.
+            timeout_s: timeout of each step.
             retries: number of new attempts after interruptions; fetched files are kept in any case.
             retried: called with the reason for each new attempt.
             origin: the node, as described in the manifest.

@@ -148,7 +148,7 @@ class TlsConnection:
             raise self._failure(error) from error
 
     def receive(self, deadline: float) -> bytes:
-        """What has come; empty when the other side has closed."""
+        """Received bytes; empty if the other side has closed."""
         try:
             while True:
                 with self._state:
@@ -172,7 +172,7 @@ class TlsConnection:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """End it; another thread that waits here is told so."""
+        """Close the connection; a thread that waits here gets an error."""
         self._plain.close()
 
     def _flush(self, deadline: float) -> None:

@@ -172,7 +172,7 @@ class Leadership:
         return name in self._feeds
 
     def known(self, name: str) -> GroupNode | None:
-        """The record of a node, or what stands for one."""
+        """The record of a node, or a temporary one."""
         return self._database.node(name) or self._guests_by_name().get(name)
 
     def admit_member(self, node: GroupNode) -> GroupNode:
@@ -203,7 +203,8 @@ class Leadership:
         """A member is elsewhere now.
 
         Raises:
-            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+            NotFoundError: there is no such member. ConflictError: another member has this address. RefusedError: as
+                ``ensure``.
         """
         self._database.move(name, host, port)
 

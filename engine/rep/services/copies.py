@@ -104,7 +104,7 @@ class CopyHost(Protocol):
         """How many replicas it feeds."""
 
     def stream_range(self) -> VLSNRange:
-        """What part of the stream it has."""
+        """The part of the stream that it has."""
 
     def begin_copy(self) -> FileList:
         """Begin a copy. Raises RefusedError: there is no environment now."""

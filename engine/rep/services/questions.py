@@ -52,7 +52,7 @@ _OLD_GROUP: Final = "3"
 
 
 class NodeFacts(NamedTuple):
-    """What a node says of itself.
+    """The state that a node reports.
 
     Attributes:
         node_id: its id in the group; -1 while it has none.
@@ -83,7 +83,7 @@ class Questions:
     """The services.
 
     Arguments:
-        facts: of the node, at the moment.
+        facts: returns the current facts of the node.
         heard: called with election results; without it they are ignored.
         change: handles requests that only a master can do; without it they are refused.
 

@@ -91,7 +91,7 @@ def for_replication(entry: WireEntry) -> WireEntry:
         raise FormatError("form for replication", expected="log version 12..18", found=str(entry.log_version))
     record = entry.record()
     if isinstance(record, LN):
-        # What the flags leave out is not written, whatever the fields hold.
+        # Fields excluded by the flags are not written, whatever their values.
         record = record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, last_lsn=NULL_LSN)
     elif isinstance(record, TxnEnd):
         record = record._replace(last_lsn=NULL_LSN)

@@ -37,7 +37,7 @@ class Inbox:
         self._bytes += data
 
     def service(self) -> str | None:
-        """The service that a client asks for; None while bytes are missing.
+        """The service requested by a client; None while bytes are missing.
 
         Raises:
             FormatError: it is not a request for a service.

@@ -144,8 +144,8 @@ class Table:
         """The message of a frame.
 
         Raises:
-            FormatError: that side does not send such a message, or the body does not fit its fields. Nothing else
-                is raised, whatever the bytes are.
+            FormatError: that side does not send such a message, or the body does not fit its fields. No bytes raise
+                another error.
         """
         kind = self._kind(op, version, client)
         if len(body) > kind.LIMIT:

@@ -1,6 +1,6 @@
 """Words of Derby's English messages that identify the code of a text without one.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. Other programs write
+The words occur in this order in a message with the code; … stands for any text between them. Other programs write
 some of them too, so there are three tables: words that identify Derby in any text; words that do so directly after an
 SQLException of Java; words that do so only together with frames or a class of Derby.
 

@@ -46,7 +46,7 @@ class Judge:
     """Judges the records of one salvage.
 
     Arguments:
-        sources, databases, fates: of the salvage.
+        sources, databases, fates: those of the salvage.
         commits: by node, times of committed transactions.
         takers: by node, the reader of its log.
         counts: counters by word, which are increased.

@@ -1,6 +1,6 @@
 """Reads a log for salvage: the survey, and the versions in one entry.
 
-The survey (``survey_log``) collects what is small: names and kinds of databases, rollback periods and damage. Then
+The survey (``survey_log``) collects the small parts: names and kinds of databases, rollback periods and damage. Then
 every LN and every slot of a BIN or delta is a version of its record (``versions``); ``version_reader`` reads them in
 bulk, and leaves uncommon entries to ``ln_version`` and ``node_versions``.
 """

@@ -38,7 +38,7 @@ class StreamSample:
 
     Attributes:
         marks: checksums of the parts of entries that are the same on all nodes.
-        times: of Commits and Aborts.
+        times: times of Commits and Aborts.
     """
 
     def __init__(self) -> None:

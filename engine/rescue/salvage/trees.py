@@ -117,7 +117,7 @@ class DatabaseBranches(NamedTuple):
     unknown: BranchRanges
 
     def place(self, key: bytes) -> KeyPlace:
-        """What the trees say of a key."""
+        """The state of a key in the trees."""
         return KeyPlace(is_lost=self.lost.hold(key), is_unknown=self.unknown.hold(key))
 
 
@@ -213,7 +213,7 @@ class NodeIndex:
         return index
 
     def newest(self, node_id: int, db_id: int, lsn: int) -> int:
-        """LSN of the newest version of a node that stands at an LSN."""
+        """LSN of the newest version of the node at an LSN."""
         found = self._nodes.get(node_id)
         return lsn if found is None or found.db_id != db_id else max(lsn, found.lsn)
 

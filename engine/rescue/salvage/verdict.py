@@ -25,7 +25,7 @@ confirms only if the transaction had ended. In a group it is enough if one node,
 confirms it, or if the nodes together have every VLSN after it (``coverage``).
 
 Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
-stands in.
+replaces it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TxnFates:
 
 
 class Verdict(NamedTuple):
-    """What one log says of one record.
+    """The verdict of one log on one record.
 
     Attributes:
         version: the version that counts, or a deletion; None if nothing is legible.
@@ -214,7 +214,7 @@ class NewestBins:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
 
         Arguments:
-            found, key: of the record.
+            found, key: versions and key of the record.
             newest: LSN of its newest version that committed.
             duplicates: keys have two parts.
             place: see ``judge``.
@@ -244,7 +244,7 @@ def judge(
     place: KeyPlace = DECIDED,
     aborted: Collection[int] = (),
 ) -> Verdict:
-    """What one log says of one record.
+    """The verdict of one log on one record.
 
     Arguments:
         found: LNs and slots of the record.

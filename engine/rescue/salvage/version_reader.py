@@ -123,7 +123,7 @@ class VersionTaker:
         Arguments:
             data, start, end: plain, intact entries.
             base_lsn: LSN of ``data[0]``.
-            version: of the log file.
+            version: log version of the file.
         """
         found: list[int] = []
         lengths, ways = header_lengths(version), _WAYS

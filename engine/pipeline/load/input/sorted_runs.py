@@ -40,7 +40,7 @@ class TextBlock(NamedTuple):
 
     Attributes:
         origin, block: see ``WHERE``.
-        place: of the first line.
+        place: place of the first line.
         rows: how many lines.
         text: the lines, without the end of the last one.
     """
