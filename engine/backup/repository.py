@@ -76,7 +76,7 @@ class Repository:
         """Hold the lock that allows adding and removing backups.
 
         Raises:
-            RefusedError: somebody else does. StorageError: the directory cannot be written.
+            RefusedError: another process does. StorageError: the directory cannot be written.
         """
         for path in ("", FILES, BACKUPS):
             found = self.storage.stat(path)

@@ -216,7 +216,7 @@ def ask_all(
     """Send a line to several nodes at the same time; return the answers received.
 
     Arguments:
-        timeout_s: the longest that each step may take.
+        timeout_s: timeout of each step.
         enough: whether these answers suffice; then the others get only a short time.
     """
 
@@ -254,7 +254,7 @@ class Herald:
         mine: address of this node, which is not notified.
         members: returns the current members of the group.
         elected: returns the current result; None ends the notifications.
-        timeout_s: the longest that each step may take.
+        timeout_s: timeout of each step.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ class Monitors:
     Arguments:
         network: how to get to them.
         facts: returns the current facts of this node.
-        timeout_s: the longest that each step may take.
+        timeout_s: timeout of each step.
 
     Attributes:
         joined_ms: when the node first followed or led; before that, when it was created.

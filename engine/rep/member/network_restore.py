@@ -34,7 +34,7 @@ class NetworkRestore:
     Arguments:
         storage: the directory; its environment is closed.
         network: opens connections to nodes.
-        timeout_s: the longest that each step may take.
+        timeout_s: timeout of each step.
         listener: receives progress in bytes.
         stopping: returns whether to stop; complete files are kept.
     """

@@ -25,7 +25,7 @@ class RecordRequest(Message):
 
 @message(2, limit=_LONGEST)
 class RecordAnswer(Message):
-    """What came of it."""
+    """The result of a request."""
 
     kind: Annotated[int, INT]
     payload: Annotated[bytes, BYTES]
