@@ -188,7 +188,7 @@ class Repository:
             return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
-        """The newest readable backup, of one source if it is given; None if there is none."""
+        """The newest readable backup, of one source if it is given; None without one."""
         if self.storage.stat(BACKUPS) is None:
             return None
         # Read backwards, one at a time: there may be hundreds.

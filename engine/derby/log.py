@@ -137,7 +137,10 @@ class DerbyLogFiles:
         return found
 
     def try_record(self, at: int) -> Record | str:
-        """The record at an instant, or why there is none. Strict: instant, lengths and body must be right."""
+        """The record at an instant, or the reason why it is missing.
+
+        Strict: instant, lengths and body must be right.
+        """
         # Inlined, since it runs for every record and every candidate of a search.
         number, position = at >> 32, at & 0xFFFFFFFF
         if number != self._number:

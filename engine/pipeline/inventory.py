@@ -185,7 +185,7 @@ def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[
         begin = 0
         for index, file in enumerate(part.files):
             size += file.size_bytes
-            # The size is summed across environments, so many small ones share a task.
+            # The size is summed across environments, and small ones share a task.
             if size >= least_bytes:
                 task.append(part._replace(files=part.files[begin : index + 1]))
                 tasks.append(task)

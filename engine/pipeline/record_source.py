@@ -238,7 +238,7 @@ def _tasks_for(opened: Environment) -> int:
     recovery = opened.engine.recovery
     first = 0 if recovery is None else file_of(max(recovery.first_active_lsn, 0))
     redone_bytes = sum(file.size_bytes for file in files if file.number >= first)
-    # Every task repeats this recovery, so there must not be so many tasks that recovery reads more than the ranges.
+    # Every task repeats this recovery, so the number of tasks is limited: recovery must not read more than the ranges.
     most = max(os.cpu_count() or 1, log_bytes // max(redone_bytes, 1))
     return max(1, min(log_bytes // LEAST_TASK_BYTES, most))
 

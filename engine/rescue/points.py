@@ -343,7 +343,7 @@ class _Walk:
         raise self._absent(storage, words if kind == VLSN else "no Commit or Abort of it")
 
     def _before_rollback(self, storage: Storage, files: LogFiles, end_lsn: int) -> _End | None:
-        """The matchpoint of a rollback that a cut would split; None if there is none."""
+        """The matchpoint of a rollback that a cut would split; else None."""
         for start_lsn, record in self._starts.items():
             over = self._ends.get(start_lsn, self._now.end_lsn + 1)
             if record.matchpoint_lsn < end_lsn < over:

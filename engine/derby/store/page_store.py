@@ -169,7 +169,7 @@ class PageStore:
 
     @property
     def commits(self) -> DerbyGroupCommit:
-        """The group commit of the store, with its counters."""
+        """The group commit of the store, which counts its flushes."""
         return self._parts.commits
 
     def begin(self) -> StoreTransaction:

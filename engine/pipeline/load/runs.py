@@ -13,7 +13,7 @@ A merge reads every run batch by batch. Each round takes a piece of every run. T
 pieces' last keys are concatenated, sorted and deduplicated. No run holds another record with a key of this round, since
 a run holds each key once. All pieces have the same size, so nearly all of each piece is used up in the round: about
 ``_ROUND_BATCHES`` batches for any number of runs. Batches are small, so that many runs can each hold one. More than
-``_MOST_RUNS`` runs are merged in two steps, the first of which makes larger runs of groups of them. The start of a key
+``_MOST_RUNS`` runs are merged in two steps: the first step merges groups of them into larger runs. The start of a key
 range in a run is searched in a memory map of the file, which touches few pages.
 
 Rows are copied a piece at a time: the order of all rows of a run is computed first, and rows are copied in that order

@@ -227,8 +227,8 @@ class Assembler:
                         txn_id = _decoded(entry).txn_id
                     gathered = self._open.get(txn_id or 0) or self._began(entry, txn_id or 0)
                 else:
-                    # An operation outside of transactions is effective at once; it is yielded with the next committed
-                    # transaction.
+                    # An operation outside of transactions is effective at once; it is yielded together with the next
+                    # committed transaction.
                     gathered = self._loose = self._loose or TxnAssembly(self._spool, vlsn, torn=False)
                 if type_number in NAME_LNS:
                     gathered.named = True

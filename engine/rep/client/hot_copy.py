@@ -258,7 +258,7 @@ class HotCopy:
         return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
 
     def _kept(self, file: RemoteFile) -> str | None:
-        """The SHA-256 of a stored file that equals the node's file; None if there is none."""
+        """The SHA-256 of a stored file that equals the node's file; None without one."""
         number = number_of(file.name)
         for stored in self._repository.stored(number) if file.digest else ():
             if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:

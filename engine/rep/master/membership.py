@@ -126,7 +126,7 @@ class GroupDatabase:
                 else:
                     put_records(self._env, None, node)
         finally:
-            # The version after both commits, as JE counts; it applies even if the first commit was not acknowledged.
+            # After both commits, as in JE; the first one counts even if it was not acknowledged.
             self._members = self._read()
             self._count()
         return node

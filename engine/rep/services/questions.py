@@ -172,7 +172,7 @@ _CHANGES: Final = {kind for kind, client in GROUP.classes() if client} - {GroupR
 
 
 def refusal(table: LineTable, asked: Envelope, facts: NodeFacts) -> ProtocolErrorReply | None:
-    """The fault of a sender, tested in JE's order; None if there is none."""
+    """The fault of a sender, tested in JE's order; None without a fault."""
     if float(asked.version) > float(table.version):
         return ProtocolErrorReply(problem=VERSION_MISMATCH, text=f"This node speaks version {table.version}")
     if asked.group != facts.group:

@@ -62,7 +62,7 @@ class SalvageSource(NamedTuple):
     Attributes:
         name: name of the group, or of the directory.
         nodes: its nodes, in the given order.
-        base: index of the base node; None if there is none.
+        base: index of the base node; None without one.
     """
 
     name: str

@@ -244,7 +244,7 @@ class NodeIndex:
 
 
 def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeIndex, NodeIndex]:
-    """Index the nodes of a log up to an LSN, and all of them; unreadable parts are skipped."""
+    """Make two indexes of the nodes of a log: up to an LSN, and of the whole log. Unreadable parts are skipped."""
     index = NodeIndex()
     before: NodeIndex | None = None
     for scan in scan_log(storage, files, types=_INDEXED).by_file():

@@ -91,7 +91,7 @@ def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
 
 
 def _line_start(file: Any, at: int, size: int) -> int:
-    """Where the first line at or after a byte begins; the size of the file if there is none."""
+    """Where the first line at or after a byte begins; the size of the file if no line does."""
     if at == 0 or at >= size:
         return min(at, size)
     # Start one byte earlier, where the newline is if a line begins exactly here.
