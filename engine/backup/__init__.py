@@ -10,5 +10,5 @@
 * ``follower``: repeated backups as a log grows
 * ``retention``: which backups are kept, and removal of the others
 * ``point_lookup``: the backup from which a point is restored
-* ``restore``: an environment made of a backup, whole or as it was at a point
+* ``restore``: restores an environment, in full or as it was at a point
 """

@@ -1,7 +1,7 @@
 """Taking a backup of an environment, at rest or while JE or jetool writes to it.
 
-A log only grows, so a copy of its files in ascending order, with the last one up to its last whole entry, is what a
-crash at that moment would have left: recovery makes an environment of it. No lock is taken, so the writer is not
+A log only grows. So a copy of its files in ascending order, with the last one up to its last whole entry, equals the
+state after a crash at that moment, and recovery makes an environment of it. No lock is taken, so the writer is not
 delayed and may delete files. Changes during the copy, and how they are handled:
 
 * * A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to

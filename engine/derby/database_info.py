@@ -240,7 +240,7 @@ class _Counter:
     def see(self, one: Record) -> None:
         self.records += 1
         self.bytes += one.end - one.instant
-        # What lies before redoLWM is on disk already (R-DRB-31).
+        # Changes before redoLWM are already on disk (R-DRB-31).
         if one.instant < self._start.redo_lwm or one.transaction is None:
             return
         if one.transaction != self._transaction:

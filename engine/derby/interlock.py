@@ -8,8 +8,8 @@ Derby takes any damage for the end of the log and zeroes what follows. Refused h
 * a needed container without a file, unless redo can continue and the loss is accepted (``presence``);
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
 
-Missing log files are refused by ``start``. ``log.ctrl`` missing beside a good mirror is not refused: the mirror is
-used, where Derby would read the whole log and write no checksums (R-DRB-42).
+Missing log files are refused by ``start``. A missing ``log.ctrl`` with a good mirror is not refused: the mirror is
+used, although Derby would read the whole log and write no checksums (R-DRB-42).
 """
 
 from __future__ import annotations

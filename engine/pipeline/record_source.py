@@ -117,7 +117,7 @@ class RecordSourceReader(DataSourceReader):
         push_down: whether conditions limit the data that is read.
 
     Raises:
-        UsageError: the schema has a column that there is not, or one of another type.
+        UsageError: the schema has an unknown column, or one of another type.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ _MOST_CLASSES: Final = 8
 
 
 def notes_for_je(storage: Storage, files: LogFiles) -> Iterator[Finding]:
-    """The notes, one of a kind."""
+    """The notes, at most one of each kind."""
     if not files.files:
         return
     found = files._replace(marker=None)

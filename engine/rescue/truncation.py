@@ -165,7 +165,7 @@ def _require_whole(
                 with env.open_database(name) as db:
                     names[db.state.id] = name
             index = read_index(env.engine.parts) if env.replicated else None
-            # An index that does not meet the log keeps JE from opening the environment.
+            # A VLSN index that does not match the log keeps JE from opening the environment.
             if index is not None and index.refused is not None:
                 raise index.refused
     except DamageError as error:

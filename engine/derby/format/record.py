@@ -71,7 +71,7 @@ GROUP_NAMES: Final = {
     CHECKSUM: "checksum",
 }
 
-# Envelope and body of a checksum record: what the first record of a log buffer reserves before itself.
+# Size of envelope and body of a checksum record, which the first record of a log buffer reserves before itself.
 CHECKSUM_BODY_SIZE: Final = 21
 CHECKSUM_RECORD_SIZE: Final = CHECKSUM_BODY_SIZE + OVERHEAD
 assert CHECKSUM_RECORD_SIZE == 37

@@ -4,8 +4,8 @@ A number is claimed by creating the file: of all tasks that try, on all machines
 Numbers are claimed when they are needed, so that the files of the tasks have no gaps between them; a failed task leaves
 a gap, as a cleaned file would (R-LOG-14).
 
-Records are written in blocks: the LNs of a block, then its BINs. Offsets of all LNs of a block are known before one of
-them is encoded, since sizes are.
+Records are written in blocks: the LNs of a block, then its BINs. The offsets of all LNs of a block are known before
+they are encoded, since their sizes are known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The environment of a load: opened, and so recovered, only once, and locked until the last file is in place.
 
 The caller opens the environment for writing on a ``LoadStorage``. All steps before the last use that one recovery. In
-the last step the engine logs what makes the new files part of the environment; before that the storage is diverted, so
-new log entries stay in memory, and ``stitch`` moves them into place with the files of the tasks.
+the last step the engine logs the entries that make the new files part of the environment; before that the storage is
+diverted, so new log entries stay in memory, and ``stitch`` moves them into place with the files of the tasks.
 """
 
 from __future__ import annotations

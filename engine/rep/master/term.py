@@ -180,7 +180,7 @@ class Leadership:
         return self._database.ensure(node)
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
-        """Give it an id for as long as it is connected."""
+        """Give it an id while it is connected."""
         with self._mutex:
             taken = {guest.id for guest in self._guests.values()}
             free = next((one for one in range(_LAST_ID, _LAST_ID - _GUESTS, -1) if one not in taken), None)

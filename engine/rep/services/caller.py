@@ -65,10 +65,10 @@ class Caller:
         self._connection.send(frames, time.monotonic() + timeout_s)
 
     def receive(self, table: Table, version: int, *kinds: type[M], timeout_s: float = STEP_S) -> M:
-        """The next message, which has to be one of these.
+        """Receive the next message, which must be one of the given classes.
 
         Raises:
-            DisconnectedError: none came. PeerError: it is another one, or none at all.
+            DisconnectedError: none came. PeerError: it is another message, or not a message.
         """
         deadline = time.monotonic() + timeout_s
         try:

@@ -140,7 +140,7 @@ def _write_longs(writer: ByteWriter, numbers: tuple[int, ...]) -> ByteWriter:
 
 
 def word(*words: str) -> Value[str]:
-    """A text that is one of the given ones; JE stops at any other."""
+    """One of the given texts; any other would stop JE."""
 
     def checked(text: str) -> str:
         if text not in words:
