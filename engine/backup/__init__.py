@@ -1,14 +1,14 @@
-"""Backups of environments: directories of backups, taking them, checking them, making environments of them.
+"""Backups of environments: storing, taking, checking and restoring them.
 
 * ``manifest``: the manifest of one backup: its files with sizes, SHA-256, LSNs and VLSNs
 * ``repository``: a directory of backups: log files stored once, and a manifest for each backup
 * ``view``: a backup seen as the environment that it is a copy of
-* ``log_facts``: what the files of a copy hold: first and last entries, VLSNs, where the log ends
+* ``log_facts``: facts about the files of a copy: first and last entries, VLSNs, the end of the log
 * ``manifest_builder``: the manifest of a copy
-* ``backup_run``: a backup of an environment, at rest or in use
-* ``check``: sums, entries, recovery of the copy in memory
-* ``follower``: backups again and again, as a log grows
-* ``retention``: which backups are kept, and removing the others
-* ``point_lookup``: which backup a point is restored from
-* ``restore``: an environment made of a backup, whole or as it was at a point
+* ``backup_run``: takes a backup of an environment, closed or in use
+* ``check``: tests checksums and entries, and recovers the copy in memory
+* ``follower``: repeated backups as a log grows
+* ``retention``: which backups are kept, and removal of the others
+* ``point_lookup``: the backup from which a point is restored
+* ``restore``: restores an environment, in full or as it was at a point
 """

@@ -1,18 +1,19 @@
 """Taking a backup of an environment, at rest or while JE or jetool writes to it.
 
-A log only grows, so a copy of its files in ascending order, with the last one up to its last whole entry, is what a
-crash at that moment would have left: recovery makes an environment of it. No lock is taken; the writer is not held up
-and may delete files. What can happen meanwhile, and what is done:
+A log only grows. So a copy of its files in ascending order, with the last one up to its last whole entry, equals the
+state after a crash at that moment, and recovery makes an environment of it. No lock is taken, so the writer is not
+delayed and may delete files. Changes during the copy, and how they are handled:
 
-* A file of the list is deleted before it was copied. What the cleaner saved of it stands in later files, perhaps in
-  some that are not in the list: the list is made again, and the copy goes on to the new end. A file that is deleted
-  after it was copied stays in the backup: at the end of the copy it may have been needed.
-* A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Then a file is not
-  as it was when it was copied: its time or its length is another, and of the last file, which changes all the time, the
-  digest of the part that was copied. It is copied again.
+* * A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to
+  files that are not listed yet: the list is made again, and the copy continues to the new end. A file that is deleted
+      after it was copied stays in the backup, since the log may still need it at the end of the copy.
+* A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Then a copied file
+  has changed: its time or length differs, or for the last file, which changes all the time, the digest of the copied
+  part. It is copied again.
 
-A file that has the length and the time that the newest backup of the same environment noted is not read again; the last
-two seconds before that backup do not count, since a file may change twice within the grain of its time.
+A file whose length and time are those noted in the newest backup of the same environment is not read again. A file
+modified within two seconds before that backup is read again, since it may change twice within the resolution of its
+timestamp.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from engine.storage.truncated_view import CutStorage
 _MOST_ATTEMPTS: Final = 20
 _RACY_MS: Final = 2000
 _STEP: Final = "backup"
-# A writer that is in the middle of a write: what looks like damage is whole a moment later.
+# The writer may be in the middle of a write: an entry that looks damaged is complete a moment later.
 _LOOKS: Final = 3
 _PAUSE_S: Final = 0.05
 
@@ -44,14 +45,14 @@ class Taken(NamedTuple):
     """A backup that was taken.
 
     Attributes:
-        manifest: what it is made of.
-        copied_files, copied_bytes: what had to be read.
-        stored_bytes: what the repository did not have before.
-        attempts: how often the list of files was made.
-        gone: files of a list that were deleted before they were copied.
-        lost: numbers of the first and the last file since the newest backup that were written and deleted without any
-            backup having them, or their end; None without one.
-        given_up_bytes, commits_after: what follows the end of the log in its last file, and good Commits in it.
+        manifest: its manifest.
+        copied_files, copied_bytes: the part that had to be read.
+        stored_bytes: bytes that were new in the repository.
+        attempts: number of times that the list of files was made.
+        gone: listed files that were deleted before they were copied.
+        lost: first and last number of the files that were written and deleted since the newest backup without being
+            backed up in full; None if there are none.
+        given_up_bytes, commits_after: bytes after the end of the log in its last file, and valid Commits among them.
         problem: why the copy cannot be recovered; None when it can.
     """
 
@@ -68,12 +69,12 @@ class Taken(NamedTuple):
 
 
 class BackupPlan(NamedTuple):
-    """What a backup would do now.
+    """What a backup would copy now.
 
     Attributes:
         files: log files of the backup.
-        size_bytes: their length; of the last one up to its last whole entry.
-        to_copy: those that would be read.
+        size_bytes: their total length; the last file counts up to its last whole entry.
+        to_copy: files that would be read.
         to_copy_bytes: their length.
         end_lsn: where the log ends.
     """
@@ -86,7 +87,7 @@ class BackupPlan(NamedTuple):
 
 
 class _ChangedError(Exception):
-    """The environment is not as it was when the list was made; ``path`` is the file that shows it."""
+    """The environment has changed since the list was made; ``path`` is the file that shows it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -94,7 +95,7 @@ class _ChangedError(Exception):
 
 
 class _Place(NamedTuple):
-    """A file of the list, how much of it belongs to the log, and what its directory says of it."""
+    """A listed file, how much of it belongs to the log, and its directory entry."""
 
     file: LogFile
     length: int
@@ -102,7 +103,7 @@ class _Place(NamedTuple):
 
 
 def plan(storage: Storage, repository: Repository, source: str) -> BackupPlan:
-    """Say what a backup would do; nothing is changed.
+    """What a backup would do; nothing is changed.
 
     Raises:
         NotFoundError: there is no environment. RefusedError: it must not be used.
@@ -127,15 +128,15 @@ def take(
 
     Arguments:
         storage: the environment.
-        source: what the manifest calls it.
+        source: its name in the manifest.
         node: the name of the node, where it is known.
-        listener: hears ``backup`` in bytes.
+        listener: receives progress of ``backup`` in bytes.
 
     Raises:
-        NotFoundError: there is no environment. RefusedError: it must not be used, or somebody else adds or removes
-            backups, or it does not hold still. UnsupportedError, StorageError: a file cannot be read or written.
+        NotFoundError: there is no environment. RefusedError: it must not be used, another process adds or removes
+            backups, or it keeps changing. UnsupportedError, StorageError: a file cannot be read or written.
     """
-    # Before anything is made: a path that was mistyped leaves no directory of backups.
+    # Checked before anything is created: a mistyped path leaves no directory of backups.
     list_log_files(storage)
     with repository.locked():
         origin = Origin(source, node, time.time_ns() // 1_000_000)
@@ -152,14 +153,14 @@ class _Taking:
         self._listener = listener
         self._previous = repository.latest(origin.source)
         self._known = {file.path: file for file in self._previous.files} if self._previous is not None else {}
-        # By path, what has been copied, and what its directory said of it.
+        # By path: the copied file, and its directory entry at that time.
         self._copied: dict[str, tuple[CopiedFile, Stat]] = {}
         self._read: dict[str, int] = {}
         self._stored_bytes = 0
         self.given_up_bytes = self._commits_after = 0
 
     def run(self) -> Taken:
-        """Copy until the files hold still, and write the manifest."""
+        """Copy until no copied file changes any more, and write the manifest."""
         gone: list[str] = []
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             places = self.listed()
@@ -180,7 +181,7 @@ class _Taking:
         )
 
     def listed(self) -> list[_Place]:
-        """The files that the log is made of now."""
+        """The current files of the log."""
         files = list_log_files(self._storage)
         if files.marker is not None:
             raise RefusedError(
@@ -193,7 +194,7 @@ class _Taking:
         places = []
         for file in files.files:
             stat = self._storage.stat(file.path)
-            # Files after the end hold a header at most: who writes on removes them (R-LOG-16).
+            # Files after the end hold a header at most: the next writer removes them (R-LOG-16).
             if stat is None or file.number > last:
                 continue
             places.append(_Place(file, stat.size_bytes, stat))
@@ -215,7 +216,7 @@ class _Taking:
         return place._replace(length=found.end_offset)
 
     def unchanged(self, place: _Place) -> BackupFile | None:
-        """What the newest backup has of a file, when the file has not changed since."""
+        """The file in the newest backup, if it has not changed since."""
         before = self._known.get(place.file.path)
         if before is None or self._previous is None or not 0 < before.modified_ms < self._previous.began_ms - _RACY_MS:
             return None
@@ -255,7 +256,7 @@ class _Taking:
         self._copied[path] = (made, place.stat)
 
     def _stored_remotely(self, place: _Place, source: ReadFile) -> StoredFile | None:
-        """What is there already: reading a file twice costs less than sending it in vain."""
+        """Skip stored content: reading a file twice costs less than sending it in vain."""
         if not self._repository.is_remote:
             return None
         digest = hashlib.sha256()
@@ -265,7 +266,7 @@ class _Taking:
         return next((one for one in known if one.sha256 == digest.hexdigest() and one.size_bytes == place.length), None)
 
     def _require_unchanged(self, places: list[_Place]) -> None:
-        """Go round again when a file is not as it was when it was copied."""
+        """Begin another round if a file changed after it was copied."""
         for place in places[:-1]:
             now = self._storage.stat(place.file.path)
             if now is not None and now != place.stat:
@@ -273,7 +274,7 @@ class _Taking:
         last = places[-1]
         if self._storage.stat(last.file.path) == last.stat:
             return
-        # It may have grown, which is nothing; what was copied of it must still stand there.
+        # It may have grown, which does no harm; the copied part must be unchanged.
         digest = hashlib.sha256()
         try:
             with closing(self._storage.open(last.file.path)) as source:
@@ -285,7 +286,7 @@ class _Taking:
             raise _ChangedError(last.file.path)
 
     def _finish(self, places: list[_Place], attempts: int, gone: tuple[str, ...]) -> Taken:
-        # With those of earlier lists that have been deleted since.
+        # Includes files of earlier lists that have been deleted since.
         copied = sorted((one for one, _ in self._copied.values()), key=lambda one: one.number)
         copied = [one for one in copied if one.number <= places[-1].file.number]
         described = describe(
@@ -307,10 +308,10 @@ class _Taking:
         )
 
     def _lost(self, made: Manifest) -> tuple[int, int] | None:
-        """Files that went between two backups: points of time that need them cannot be restored."""
+        """Files deleted between two backups: points in time that need them cannot be restored."""
         if self._previous is None or not self._previous.files:
             return None
-        # From the last file on: its end was written after the backup before.
+        # Starts at the last file: its end was written after the previous backup.
         expected, gaps = self._previous.files[-1].number, []
         for file in made.files:
             if file.number > expected:

@@ -1,7 +1,7 @@
-"""Checking backups: sums, entries, recovery of the copy in memory.
+"""Checks of backups: checksums, entries, and recovery of the copy in memory.
 
-A stored file is read once for its SHA-256 and its entries, however many backups need it. Then each backup is recovered
-as the environment that a restore would make of it, and the records of its databases are counted.
+Each stored file is read once for its SHA-256 and its entries, even if many backups use it. Then each backup is
+recovered as the environment that a restore would make of it, and the records of its databases are counted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from engine.log.scan import scan_file
 
 
 class FileCheckup(NamedTuple):
-    """What was found in one stored file.
+    """The result for one stored file.
 
     Attributes:
         size_bytes: how much of it was read.
-        entries: good entries; 0 when they were not looked at.
-        problems: what is wrong, in words.
+        entries: good entries; 0 if they were not checked.
+        problems: descriptions of the faults.
     """
 
     size_bytes: int
@@ -39,16 +39,16 @@ class FileCheckup(NamedTuple):
 
 
 class BackupCheckup(NamedTuple):
-    """What was found in one backup.
+    """The result for one backup.
 
     Attributes:
         id: of the backup.
         manifest: None when it cannot be read.
-        bad_files: files that are not there, or not as they were stored.
+        bad_files: files that are missing or have changed.
         entries: good entries of its log.
-        recovered: whether recovery went through; None when it was not tried.
-        databases, records: what recovery finds; None when it was not tried or failed.
-        problems: what is wrong, in words.
+        recovered: whether recovery succeeded; None if it was not tried.
+        databases, records: their numbers after recovery; None if it was not tried or failed.
+        problems: descriptions of the faults.
     """
 
     id: str
@@ -66,8 +66,8 @@ class BackupChecker:
 
     Arguments:
         repository: where they are.
-        sums_only: leave entries and recovery out.
-        listener: hears ``sums`` and ``entries`` in bytes.
+        sums_only: skip entries and recovery.
+        listener: receives progress of ``sums`` and ``entries`` in bytes.
 
     Attributes:
         read_bytes: bytes of stored files that were read for their sums.
@@ -82,7 +82,7 @@ class BackupChecker:
         self.read_bytes = 0
 
     def check(self, made: str) -> BackupCheckup:
-        """Check one backup; nothing is raised for what is wrong with it."""
+        """Check one backup; its faults are returned, not raised."""
         listed = self._repository.listed(made)
         manifest = listed.manifest
         nothing = BackupCheckup(
@@ -121,7 +121,7 @@ class BackupChecker:
         )
 
     def _file(self, view: BackupView, file: BackupFile, *, is_last: bool) -> FileCheckup:
-        # The last file of one backup may be an inner one of the next, where more counts as damage.
+        # The last file of one backup may be an inner file of the next backup, where a torn tail counts as damage.
         known = self._seen.get((file.stored, is_last))
         if known is not None:
             return known
@@ -135,7 +135,7 @@ class BackupChecker:
         return found
 
     def _sum(self, file: BackupFile) -> tuple[str, ...]:
-        """What is wrong with the bytes of a stored file."""
+        """The fault in the bytes of a stored file."""
         digest = hashlib.sha256()
         try:
             with closing(self._repository.open(file)) as handle:
@@ -151,7 +151,7 @@ class BackupChecker:
         return ()
 
     def _entries(self, view: BackupView, file: BackupFile, *, is_last: bool) -> tuple[int, tuple[str, ...]]:
-        """Good entries, and the stretches of damage; the sum is right, so the original had them too."""
+        """Good entries and stretches of damage; the checksum matches, so the original had this damage too."""
         listed = LogFile(file.number, file.path, file.size_bytes)
         try:
             found = scan_file(view, listed, is_last=is_last).check(with_sizes=False)
@@ -172,7 +172,7 @@ class BackupChecker:
         with Environment(view, EnvironmentConfig(read_only=True), self._listener) as env:
             if env.unseen:
                 raise DamageError("recovery does not see all of the log", file=view.root, found=env.unseen)
-            # An index that does not meet the log keeps JE from opening the environment.
+            # A VLSN index that does not match the log keeps JE from opening the environment.
             index = read_index(env.engine.parts) if env.replicated else None
             if index is not None and index.refused is not None:
                 raise index.refused
@@ -188,6 +188,6 @@ class BackupChecker:
 def check_backups(
     repository: Repository, chosen: Sequence[str], *, sums_only: bool, listener: Listener = SILENT
 ) -> list[BackupCheckup]:
-    """Check some backups; as ``BackupChecker.check``."""
+    """Check several backups; see ``BackupChecker.check``."""
     checking = BackupChecker(repository, sums_only=sums_only, listener=listener)
     return [checking.check(made) for made in chosen]

@@ -1,8 +1,8 @@
-"""Backups again and again, of an environment that is written to.
+"""Repeated backups of an environment while it is written.
 
-Every round is a backup of its own (``backup_run``), so whatever kills the program leaves the one before it. A round
-takes the place of the one before when it has all that that one had: every file, the last one longer or the same. Where
-files were deleted or changed in between, both stay, so that every point of time that could be restored still can be.
+Every round is a backup of its own (``backup_run``), so the previous backup survives if the program is killed. A round
+replaces the previous one if it contains all of it: every file, with the last file as long or longer. If files were
+deleted or changed in between, both are kept, so every point in time that could be restored still can be.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Round(NamedTuple):
     """One round.
 
     Attributes:
-        taken: the backup that it added.
-        replaced: the id of the one that it has taken the place of; None when that stays.
-        lag_bytes: bytes that the log had got more when the backup was there.
-        lag_ms: how long ago the end of the log was looked for, when the backup was there: what committed since is in
-            none.
+        taken: the new backup.
+        replaced: the id of the backup that it replaced; None if none was.
+        lag_bytes: bytes by which the log had grown when the backup was complete.
+        lag_ms: time from the search for the end of the log until the backup was complete. Commits after that search are
+            in no backup.
     """
 
     taken: Taken
@@ -42,7 +42,7 @@ class Follower:
 
     Arguments:
         storage: the environment.
-        source: what manifests call it.
+        source: its name in manifests.
     """
 
     def __init__(self, storage: Storage, repository: Repository, source: str, listener: Listener = SILENT) -> None:
@@ -50,12 +50,12 @@ class Follower:
         self._repository = repository
         self._source = source
         self._listener = listener
-        # Of this run: a backup that somebody has asked for is never replaced.
+        # Only backups of this run: one that a user took explicitly is never replaced.
         self._last: Manifest | None = None
         self._seen: dict[str, Stat | None] = {}
 
     def round(self) -> Round | None:
-        """Take a backup when there is something new; None when there is not.
+        """Take a backup if the log has changed; else None.
 
         Raises:
             JetoolError: as ``take``.
@@ -64,7 +64,7 @@ class Follower:
         seen = {file.path: self._storage.stat(file.path) for file in files}
         if before is not None and seen == self._seen:
             return None
-        # As they were before they are copied: what changes from now on is for the next round.
+        # Their state before the copy: later changes belong to the next round.
         self._seen = seen
         taken = take(self._storage, self._repository, self._source, listener=self._listener)
         found = self._last = taken.manifest
@@ -77,7 +77,7 @@ class Follower:
         return Round(taken, replaced, self._grown(found), time.time_ns() // 1_000_000 - found.began_ms)
 
     def _has_all(self, before: Manifest, now: Manifest) -> bool:
-        """Whether a backup has every byte of an earlier one."""
+        """Whether a backup contains every byte of an earlier one."""
         files = {file.path: file for file in now.files}
         for file in before.files[:-1]:
             if file.path not in files or files[file.path].sha256 != file.sha256:

@@ -1,8 +1,9 @@
-"""What the files of a copy hold: first and last entry, VLSNs, and where the last file ends.
+"""Facts about the files of a copy: first and last entry, VLSNs, and the end of the last file.
 
 A log file may be a gigabyte, so files before the last are not read from end to end. The header of the next file names
-the last entry (je-log-format.md 3.2); it counts only when that entry is there, good, and ends with its file. From both
-ends entries are read until one has a VLSN. Where that leads nowhere the file is checked in bulk.
+the last entry (je-log-format.md 3.2); the header is believed only if that entry exists, is good, and ends where its
+file ends. Entries are read from both ends until one has a VLSN. If none near the ends has one, the whole file is
+checked in bulk.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from engine.log.files import LogFile, LogFiles, header_version
 from engine.log.scan import LogScan, scan_file
 from engine.storage.base import Storage
 
-# Entries that are looked at one by one before a file is read in bulk.
+# Number of entries read one by one before a file is read in bulk.
 _MOST_LOOKS: Final = 2000
-# What is read at once on the way back.
+# Bytes read at once when reading backward.
 _BACK_BYTES: Final = 1 << 14
 
 
 class FileFacts(NamedTuple):
-    """What one file holds; fields as those of ``BackupFile``."""
+    """The facts about one file; for the fields see ``BackupFile``."""
 
     version: int
     first_lsn: int
@@ -46,7 +47,7 @@ class LogEnd(NamedTuple):
 
     Attributes:
         end_offset: the offset after its last whole entry; the log ends there.
-        commits_after: good Commits after a bad entry, which are no part of the log (R-LOG-31).
+        commits_after: good Commits after a bad entry; they do not belong to the log (R-LOG-31).
     """
 
     end_offset: int
@@ -54,7 +55,7 @@ class LogEnd(NamedTuple):
 
 
 def end_of(storage: Storage, file: LogFile) -> LogEnd:
-    """The end of the last file of a log, which somebody may be writing to.
+    """The end of the last file of a log, which another process may be writing.
 
     Raises:
         UnsupportedError: a log version that this program does not read. StorageError: it cannot be read.
@@ -77,7 +78,7 @@ def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bo
     """What a file holds.
 
     Arguments:
-        replicated: whether entries may have VLSNs; without, none is looked for.
+        replicated: whether entries may have VLSNs; if not, none is searched for.
 
     Raises:
         UnsupportedError, StorageError: it cannot be read.
@@ -101,7 +102,7 @@ def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bo
 
 
 def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, scan: LogScan) -> int | None:
-    """The last entry by the header of the next file; None when that does not tell."""
+    """The last entry according to the header of the next file; None if the header cannot be believed."""
     following = files.find(file.number + 1)
     if following is None:
         return None
@@ -111,7 +112,8 @@ def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, scan: LogSc
     if version is None:
         return None
     offset = decode_file_header(start[HEADER_BYTES:], version).last_entry_in_prev_file
-    # Written once and never corrected: a file that was cut and went on has another last entry (R-LOG-16).
+    # The header is written once and never corrected: a file that was cut and continued has another last entry
+    # (R-LOG-16).
     if not 0 < offset < file.size_bytes:
         return None
     entry = scan.entry_at(make_lsn(file.number, offset))
@@ -120,7 +122,7 @@ def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, scan: LogSc
 
 
 def _vlsns_at_ends(scan: LogScan, last_lsn: int) -> tuple[int, int] | None:
-    """First and last VLSN by entries near both ends; None when none of these has one."""
+    """First and last VLSN of the entries near both ends; None if none of these has one."""
     ends = []
     for items in (islice(scan.entries(), _MOST_LOOKS), islice(scan.back_by_links(last_lsn), _MOST_LOOKS)):
         seen = (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
@@ -137,7 +139,7 @@ def last_commit_ms(storage: Storage, files: LogFiles, last_lsns: Mapping[int, in
     for file in reversed([file for file in files.files if file.number in last_lsns]):
         for entry in scan_file(storage, file, is_last=False).back_by_links(last_lsns[file.number]):
             if entry.type_number == COMMIT and not entry.invisible:
-                # A right checksum over bytes that are no Commit: somebody has forged it.
+                # A valid checksum over bytes that are not a Commit: the entry was forged.
                 with suppress(FormatError, IndexError, ValueError):
                     record = entry.record()
                     if isinstance(record, TxnEnd):

@@ -1,9 +1,9 @@
 """The manifest of one backup: which log files it is made of, and what they hold.
 
-A manifest is JSON, one object. It may come from a place that others can write to, so it is hostile input: every value
-has a type and a bound, and no path in it leads anywhere. A file is named twice: ``path``, where it belongs in the
-environment (``0000001f.jdb`` or ``data001/0000001f.jdb``), and where the repository keeps it, which is not in the
-manifest but computed from number and digest (``BackupFile.stored``).
+A manifest is JSON, one object. It may come from a place that others can write to, so it is treated as hostile input:
+every value has a type and a bound, and no path in it leads outside the environment. A file has two names: ``path``,
+where it belongs in the environment (``0000001f.jdb`` or ``data001/0000001f.jdb``), and its path in the repository,
+which is not in the manifest but computed from number and digest (``BackupFile.stored``).
 
 ===============  =====================================================================================
 key              value
@@ -59,12 +59,12 @@ class BackupFile(NamedTuple):
 
     Attributes:
         path: where it belongs in the environment.
-        size_bytes: its length; of the last file up to its last whole entry.
-        sha256: of these bytes, in hex.
+        size_bytes: its length; the last file counts up to its last whole entry.
+        sha256: SHA-256 of these bytes, in hex.
         version: its log version.
         first_lsn, last_lsn: its first and last entry; NULL_LSN when it holds none.
         first_vlsn, last_vlsn: NULL_VLSN when it holds none.
-        modified_ms: when the original was changed last, as its file system says; 0 where that is not known.
+        modified_ms: when the original was last modified according to its file system; 0 if unknown.
     """
 
     path: str
@@ -89,7 +89,7 @@ class BackupFile(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """A backup; see the head of the module."""
+    """The manifest of one backup; see the module docstring."""
 
     id: str
     began_ms: int
@@ -118,7 +118,7 @@ def number_of(path: str) -> int:
     """The number of a log file by its path in an environment.
 
     Raises:
-        UsageError: it is no such path, or that of the restore marker.
+        UsageError: the path is not that of a log file, or it is that of the restore marker.
     """
     found = _PATH.fullmatch(path)
     if found is None or int(found[1], 16) == MARKER_FILE_NUMBER:
@@ -127,7 +127,7 @@ def number_of(path: str) -> int:
 
 
 def stored_path(number: int, sha256: str) -> str:
-    """Where a repository keeps a log file of that content: files that changed have a place of their own."""
+    """The path of a log file in a repository; a file with other content gets another path."""
     return f"files/{number:08x}-{sha256}.jdb"
 
 
@@ -146,14 +146,14 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes, name: str) -> Manifest:
-    """The manifest that bytes hold.
+    """Decode a manifest.
 
     Arguments:
         data: the bytes.
-        name: of the file, for errors.
+        name: name of the file for errors.
 
     Raises:
-        DamageError: it is not one that a backup writes. UnsupportedError: a format of a later release.
+        DamageError: no backup writes such a manifest. UnsupportedError: a format of a later release.
     """
     try:
         found = json.loads(data.decode("utf-8"))
@@ -193,7 +193,7 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
 
 
 class _Fields:
-    """Values of a JSON object by kind; what is not of its kind, or out of bounds, is damage."""
+    """Reads values of a JSON object by kind; a value of another kind, or out of bounds, is damage."""
 
     def __init__(self, found: dict[str, Any], name: str) -> None:
         self._found = found
@@ -211,7 +211,7 @@ class _Fields:
     def number(self, key: str, most: int = _MOST_NUMBER) -> int:
         """A number from 0."""
         value = self._found.get(key)
-        # True and False are numbers to Python.
+        # Python treats True and False as numbers.
         if type(value) is not int or not 0 <= value <= most:
             raise _bad(self._name, f"{key} is not a number from 0 to {most}")
         return value
@@ -224,7 +224,7 @@ class _Fields:
             lsn = parse_lsn(self.text(key))
         except UsageError as error:
             raise _bad(self._name, f"{key} is not an LSN") from error
-        # The engine's LSNs are signed: a file number of 32 bits would come out as another place.
+        # The engine's LSNs are signed: a file number of 32 bits would give a different LSN.
         if file_of(lsn) > MARKER_FILE_NUMBER:
             raise _bad(self._name, f"{key} is not an LSN")
         return lsn

@@ -1,8 +1,8 @@
 """The manifest of a copy: what its files hold, and what recovery finds in it.
 
-Recovery runs in memory over the files that were copied, not over those that somebody may be writing to, so what it
-finds is what a restored environment will hold. A copy that cannot be recovered is a backup all the same: the manifest
-then names no databases.
+Recovery runs in memory over the copied files, not over the originals, which another process may be writing. So it finds
+what a restored environment will hold. A copy that cannot be recovered is still kept as a backup: its manifest names no
+databases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MASK = (1 << 64) - 1
 
 
 class CopiedFile(NamedTuple):
-    """A file of a copy; fields as those of ``BackupFile``."""
+    """A file of a copy; for the fields see ``BackupFile``."""
 
     path: str
     number: int
@@ -41,11 +41,11 @@ class CopiedFile(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a copy was made of.
+    """The origin of a copy.
 
     Attributes:
         source: the directory, or ``HOST:PORT``.
-        node: the name of the node; None where that is not known.
+        node: the name of the node; None if unknown.
         began_ms: when.
     """
 
@@ -84,7 +84,7 @@ def describe(
         made: the id of the backup.
         view: the copy, as an environment.
         copied: its files, ascending.
-        previous: an earlier backup, whose files need not be looked into again.
+        previous: an earlier backup, whose files need not be read again.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.

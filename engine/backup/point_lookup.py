@@ -1,13 +1,13 @@
-"""Which backup a point is restored from.
+"""Find the backup from which a point is restored.
 
-Of the backups whose log goes as far as the point the oldest is taken: the later one is, the more of the files that were
-in use at that point may have been cleaned away. Files that had been deleted when it was taken come from earlier backups
-that have them whole. Those must be of the same log: an environment that was restored to a point goes on with numbers
-that files of its former life have. So a later file that both have, with the same bytes, has to show it.
+It is the oldest backup whose log reaches the point: the later a backup is, the more of the files in use at that point
+may have been deleted by the cleaner. Files that had been deleted by then come from earlier backups that contain them in
+full. Those backups must belong to the same log: an environment that was restored to a point writes new files with
+numbers that it used before. So both must share a later file with the same bytes.
 
-A backup that turns out not to hold the point, or not all that was in use at it, is passed over for the next one. A
-time, a VLSN or an LSN that lies after the end of a backup is not in it: what committed between them is in no file of
-that backup, so nothing that it holds is the state of then.
+If a backup does not hold the point, or lacks data in use at it, the next one is tried. A
+time, a VLSN or an LSN that lies after the end of a backup is not in it: commits between them are in no file of that
+backup, so it does not contain the state at the point.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Chosen(NamedTuple):
     """A backup, and where its log is cut for a point; None when all of it is restored.
 
     Attributes:
-        passed_over: backups that go as far as the point and cannot be used for it, with the reason.
+        passed_over: backups that reach the point but cannot be used for it, with the reason.
     """
 
     manifest: Manifest
@@ -74,18 +74,18 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
             return Chosen(whole, _cut(repository, whole, point, listener), tuple(passed_over))
         except (NotFoundError, RefusedError, DamageError) as error:
             passed_over.append((manifest.id, error))
-    # That of the oldest says most: later ones have less of then.
+    # The reason of the oldest backup is the most useful: later ones hold less of that time.
     raise passed_over[0][1]
 
 
 def _with_earlier_files(repository: Repository, manifest: Manifest, manifests: Sequence[Manifest]) -> Manifest:
-    """A backup with the files of earlier ones that had been deleted when it was taken."""
+    """A backup completed with files from earlier backups that had been deleted when it was taken."""
     files = {file.number: file for file in manifest.files}
     for earlier in reversed([one for one in manifests if one.id < manifest.id]):
         shared = [file for file in earlier.files if file.number in files]
         if not shared or not _is_beginning(repository, shared[-1], files[shared[-1].number]):
             continue
-        # The last file of a backup may have gone on afterwards: what it has of it need not be all.
+        # The last file of a backup may have grown afterwards, so its copy may be incomplete.
         for file in earlier.files[:-1]:
             if file.number < shared[-1].number:
                 files.setdefault(file.number, file)
@@ -93,7 +93,7 @@ def _with_earlier_files(repository: Repository, manifest: Manifest, manifests: S
 
 
 def _is_beginning(repository: Repository, earlier: BackupFile, later: BackupFile) -> bool:
-    """Whether a file is the same in both, or the beginning of the later one."""
+    """Whether a file is the same in both backups, or the beginning of the later file."""
     if earlier.sha256 == later.sha256:
         return True
     return (
@@ -111,13 +111,13 @@ def _cut(repository: Repository, manifest: Manifest, point: Point | None, listen
 
 
 def _reaches(manifest: Manifest, point: Point) -> bool:
-    """Whether the log of a backup may go as far as a point."""
+    """Whether the log of a backup may reach a point."""
     if point.kind == LSN:
         return point.value <= manifest.end_lsn
     if point.kind == VLSN:
         return point.value <= manifest.vlsns[1]
     if point.kind == TIME:
-        # What had committed by then was logged before a backup that began later.
+        # Everything committed by then was logged before a backup that began later.
         last = manifest.last_commit_ms
         return point.value < manifest.began_ms or (last is not None and point.value <= last)
     return True

@@ -5,12 +5,12 @@
     DEST/
         files/0000001f-SHA256.jdb    a log file, or the beginning of one, stored once however many backups need it
         backups/ID.json              the manifest of one backup (``manifest``)
-        lock                         byte 0: somebody adds or removes backups
+        lock byte 0 is locked while backups are added or removed
 
-A manifest is written when all its files are durable, so a backup is there whole or not at all. Files are written under
-a name that ends in ``.part`` and renamed; what no manifest names is left over from a run that was killed, and goes with
-the next ``prune``. A file whose content changed, because a restored environment went on in it or a rollback marked
-entries in it, has another digest and so another name: nothing that a backup names is ever written again.
+A manifest is written when all its files are durable, so a backup is either complete or absent. Files are written under
+a name that ends in ``.part`` and renamed; a file that no manifest names was left by a run that was killed, and the next
+``prune`` removes it. A file whose content changed, because a restored environment went on in it or a rollback marked
+entries in it, has another digest and so another name: a file that a backup names is never overwritten.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_SUMS: Final = 8
 
 
 class StoredFile(NamedTuple):
-    """A file that was put into a repository: its digest, its size, and whether it was there already."""
+    """A file that was put into a repository: its digest, its size, and whether it was already stored."""
 
     sha256: str
     size_bytes: int
@@ -47,7 +47,7 @@ class StoredFile(NamedTuple):
 
 
 class RepositoryBackup(NamedTuple):
-    """A backup of a repository; the manifest is None when it cannot be read, and ``problem`` says why."""
+    """A backup of a repository; if its manifest cannot be read, it is None and ``problem`` is the reason."""
 
     id: str
     manifest: Manifest | None
@@ -58,8 +58,8 @@ class Repository:
     """A directory of backups.
 
     Arguments:
-        storage: the directory; it is made when the first file is put into it.
-        is_remote: reading it is slow, and it knows no locks.
+        storage: the directory; it is created when the first file is stored.
+        is_remote: reading it is slow, and it has no locks.
     """
 
     def __init__(self, storage: Storage, *, is_remote: bool = False) -> None:
@@ -73,10 +73,10 @@ class Repository:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the right to add or remove backups.
+        """Hold the lock that allows adding and removing backups.
 
         Raises:
-            RefusedError: somebody else does. StorageError: the directory cannot be written.
+            RefusedError: another process does. StorageError: the directory cannot be written.
         """
         for path in ("", FILES, BACKUPS):
             found = self.storage.stat(path)
@@ -91,7 +91,7 @@ class Repository:
             lock.release()
 
     def new_id(self) -> str:
-        """A name for a backup that begins now; later than those of all that are there."""
+        """A name for a backup that begins now; it sorts after all existing names."""
         now_ms = time.time_ns() // 1_000_000
         while True:
             stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
@@ -101,7 +101,7 @@ class Repository:
             now_ms += 1
 
     def stored(self, number: int) -> list[StoredFile]:
-        """What is stored of the log file of a number, whether a backup names it or not."""
+        """The stored files with the number of a log file, even if no backup names them."""
         if self.storage.stat(FILES) is None:
             return []
         beginning, ending, found = f"{number:08x}-", ".jdb", []
@@ -114,7 +114,7 @@ class Repository:
         return found
 
     def holds(self, file: BackupFile) -> bool:
-        """Whether a file is there with the right length; its content is for ``backup verify`` to see to."""
+        """Whether a file exists with the right length; ``backup verify`` checks its content."""
         found = self.storage.stat(file.stored)
         return found is not None and not found.is_directory and found.size_bytes == file.size_bytes
 
@@ -125,7 +125,7 @@ class Repository:
         Raises:
             StorageError: there is no room, or the directory cannot be written.
         """
-        # Stores without a sync have nothing to gain by threads.
+        # Stores that need no sync gain nothing from threads.
         with ThreadPoolExecutor(1) as summing, ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
             storing = LogFileStore(self, summing, None if self.is_remote else pool)
             try:
@@ -134,12 +134,12 @@ class Repository:
                 storing.settle()
 
     def put_file(self, number: int, pieces: Iterable[bytes]) -> StoredFile:
-        """Store the content of one log file, durably; as ``LogFileStore.put``."""
+        """Store the content of one log file, durably; see ``LogFileStore.put``."""
         with self.storing() as storing:
             return storing.put(number, pieces)
 
     def add(self, manifest: Manifest) -> None:
-        """Add a backup whose files are all stored: from now on it is there, whatever happens.
+        """Add a backup whose files are all stored. It is durable on return.
 
         Raises:
             NotFoundError: one of its files is not stored.
@@ -188,10 +188,10 @@ class Repository:
             return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
-        """The newest backup that can be read, of any source or of one; None without one."""
+        """The newest readable backup, of one source if it is given; None without one."""
         if self.storage.stat(BACKUPS) is None:
             return None
-        # Backwards and one by one: there may be hundreds.
+        # Read backwards, one at a time: there may be hundreds.
         manifests = (self.listed(made).manifest for made in reversed(self.ids()))
         return next((one for one in manifests if one is not None and source in (None, one.source)), None)
 
@@ -227,13 +227,12 @@ class Repository:
         self.storage.sync_directory(BACKUPS)
 
     def unused(self, without: Collection[str] = ()) -> list[str]:
-        """Paths of stored files that no backup needs, and of what killed runs have left.
+        """Paths of stored files that no backup needs, and of leftovers of killed runs.
 
-        Where there are no locks, another run may be storing files that its manifest will name: those of the last day
-        are left alone.
+        Without locks another run may be storing files that its manifest will name, so files of the last day are kept.
 
         Arguments:
-            without: backups that do not count, since they are to be removed.
+            without: backups that are about to be removed and do not count.
 
         Raises:
             DamageError: a manifest cannot be read, so the files that it names are unknown.
@@ -259,12 +258,12 @@ class Repository:
         return stat is not None and stat.modified_ms < time.time_ns() // 1_000_000 - _GRACE_MS
 
     def sweep(self) -> None:
-        """Remove stored files that no backup needs; for the one who holds the lock.
+        """Remove stored files that no backup needs; the caller holds the lock.
 
         Raises:
             DamageError: as ``unused``.
         """
-        # Their manifests were removed first, so no backup needs a file that is removed here, wherever this is killed.
+        # Their manifests were removed first, so no backup needs a file removed here, even if this run is killed.
         for path in self.unused():
             self.storage.remove(path)
         for directory in (FILES, BACKUPS):
@@ -294,7 +293,7 @@ class LogFileStore:
         """Store the content of a log file; it is durable after ``settle``.
 
         Arguments:
-            number: of the log file.
+            number: number of the log file.
             pieces: its bytes, in order.
 
         Raises:
@@ -304,11 +303,11 @@ class LogFileStore:
         digest, at = hashlib.sha256(), 0
         target = self._storage.open_rw(temporary, create=True)
         try:
-            # A run that was killed may have left more.
+            # A killed run may have left more files.
             target.truncate(0)
             sums: deque[Future[None]] = deque()
             for piece in pieces:
-                # One thread sums, in the order of the pieces, while the file system takes them.
+                # One thread computes the digest, in the order of the pieces, while they are written.
                 sums.append(self._summing.submit(digest.update, piece))
                 if len(sums) > _MOST_SUMS:
                     sums.popleft().result()

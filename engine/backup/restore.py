@@ -1,19 +1,19 @@
-"""Making an environment of a backup, whole or as it was at a point of its log.
+"""Restore an environment from a backup, in full or as it was at a point of its log.
 
 In this order:
 
-1. The plan: which files, how many bytes of each, which are in place already. Nothing is changed.
-2. The marker ``7fffffff.jdb`` (R-LOG-37), which keeps JE and jetool from opening what is half restored. It names the
-   backup, so that the same command, run again after it was killed, knows what it has left and goes on.
-3. Log files that are not in the plan are removed; each of the others comes under another name, is compared with its
-   digest while it is written, synced, and gets its name.
-4. The marker goes. From then on there is a whole environment. What has to be done to it before anybody may open it,
-   such as giving it a group of its own, is done before, on a view without the marker.
+1. The plan: which files, how many bytes of each, and which are already in place. Nothing is changed.
+2. The marker ``7fffffff.jdb`` (R-LOG-37), which keeps JE and jetool from opening a half-restored environment. It names
+   the backup, so that the same command, run again after it was killed, recognises its own files and continues.
+3. Log files that are not in the plan are removed; each of the others is written under a temporary name while its digest
+   is tested, synced, and renamed.
+4. The marker goes. From then on the environment is complete. Changes that must precede its first opening, such as a new
+   group, are made before that, on a view without the marker.
 
-The restored log must never go on in a file of the backup: after the next backup there would be two files of one name,
-the one a beginning of the other, and two timelines in one directory of backups. So the last file ends with an
-ImmutableFile entry, as JE's own backups do, and the next writer begins a new file. Log versions below 11 do not
-know that entry: there a new file with one Trace entry follows.
+The restored log must never continue in a file of the backup: the next backup would then have a longer file under the
+same name, and the directory of backups would hold two timelines. So the last file ends with an ImmutableFile entry, as
+in JE's own backups, and the next writer begins a new file. Log versions below 11 lack that entry: for them a new file
+with one Trace entry follows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FILLER: Final = 42
 _OLDEST_WITH_IMMUTABLE: Final = 11
 _MARK: Final = "jetool restore "
 _STEP: Final = "restore"
-# Beside files, a copy writes a marker and directories.
+# Besides files, a restore writes a marker and directories.
 _ROOM_BYTES: Final = 1 << 16
 
 
@@ -58,8 +58,8 @@ class PlannedFile(NamedTuple):
     Attributes:
         file: its original.
         length: how many bytes of it.
-        tail: what follows them: the entry that ends the file for good; empty for all but the last.
-        is_there: it is in place already.
+        tail: bytes after them: the entry that closes the last file; empty for other files.
+        is_there: it is already in place.
     """
 
     file: BackupFile
@@ -81,10 +81,10 @@ class RestorePlan(NamedTuple):
     Attributes:
         chosen: the backup, and the cut.
         files: in ascending order.
-        new_file: for log versions that know no ImmutableFile; else None.
-        removed: paths of log files that are in the way.
-        end_lsn: where the log ends, the entry that ends its last file apart.
-        resumes: an earlier run was killed, and this one goes on.
+        new_file: for log versions without ImmutableFile; else None.
+        removed: paths of log files to remove.
+        end_lsn: where the log ends, not counting the entry that closes its last file.
+        resumes: this run continues one that was killed.
     """
 
     chosen: Chosen
@@ -108,11 +108,11 @@ class RestorePlan(NamedTuple):
 def plan_restore(
     repository: Repository, chosen: Chosen, target: Storage, *, delta: bool, listener: Listener = SILENT
 ) -> RestorePlan:
-    """Say what a restore would do; nothing is changed.
+    """What a restore would do; nothing is changed.
 
     Arguments:
-        target: the directory of the environment, which need not be there.
-        delta: the directory may hold an environment, whose files are kept where they are the right ones.
+        target: the directory of the environment, which need not exist.
+        delta: the directory may hold an environment; its files are kept if their content is right.
 
     Raises:
         RefusedError: the directory is not empty. DamageError: the end of the backup's log is damaged.
@@ -152,7 +152,7 @@ def plan_restore(
 
 
 def is_in_place(repository: Repository, chosen: Chosen, target: Storage) -> bool:
-    """Whether a directory is what a restore leaves: it was killed after its last step, or there is nothing to do."""
+    """Whether a directory holds the finished restore of a backup: no file is missing, and the marker is gone."""
     found = target.stat()
     if found is None or not found.is_directory or not any(name.endswith(".jdb") for name in target.names()):
         return False
@@ -163,13 +163,13 @@ def is_in_place(repository: Repository, chosen: Chosen, target: Storage) -> bool
 
 
 def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, listener: Listener = SILENT) -> None:
-    """Put all files in their places; the marker stays until ``finish``.
+    """Put all files in place; the marker stays until ``finish``.
 
     Arguments:
-        target: the directory, which is there, and locked by the caller.
+        target: the existing directory, locked by the caller.
 
     Raises:
-        DamageError: a stored file is not what its digest says; the marker stays.
+        DamageError: a stored file does not match its digest; the marker stays.
         StorageError: there is no room, or a file cannot be written; the marker stays.
     """
     made = plan.chosen.manifest.id
@@ -188,7 +188,7 @@ def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, lis
     listener.step(_STEP, done, plan.size_bytes)
     if plan.new_file is not None:
         _put(target, plan.new_file.path, plan.new_file.content)
-    # Names before the marker that says they are not all there.
+    # File names are made durable before the marker, which says that some files are missing.
     for directory in sorted(directories | {""}):
         target.sync_directory(directory)
 
@@ -199,16 +199,16 @@ def without_marker(target: Storage) -> Storage:
 
 
 def finish(target: Storage) -> None:
-    """Take the marker away: the environment is there."""
+    """Remove the marker: the environment is complete."""
     target.remove(MARKER)
     target.sync_directory()
 
 
 def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
-    """Log files that are in the directory, by their paths; none in a new one.
+    """Log files in the directory, by path; empty for a new one.
 
     Raises:
-        RefusedError: the directory is not empty, and neither ``delta`` nor a restore that was killed explains that.
+        RefusedError: the directory is not empty, ``delta`` is not set, and no killed restore left the files.
     """
     found = target.stat()
     if found is None:
@@ -216,7 +216,7 @@ def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
     if not found.is_directory:
         raise RefusedError("a file stands where the environment is to be", file=target.root)
     names = [name for name in target.names() if name != LOCK_FILE]
-    # A run that was killed before its marker was whole has left nothing else.
+    # A run that was killed before its marker was complete has left nothing else.
     if not names or names == [MARKER]:
         return ()
     if not delta and not _is_ours(target):
@@ -231,13 +231,13 @@ def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
         files = list_log_files(target)
     except NotFoundError:
         return ()
-    # Files in the making that a killed run has left: none of them is part of a log.
+    # Partial files of a killed run: none of them belongs to a log.
     unfinished = [path for path in files.set_aside if path.endswith(".tmp")]
     return (*(file.path for file in files.files), *files.twice, *unfinished)
 
 
 def _is_ours(target: Storage) -> bool:
-    """Whether a restore of ours has begun here and was killed."""
+    """Whether a restore by jetool began here and was killed."""
     stat = target.stat(MARKER)
     if stat is None or stat.is_directory:
         return False
@@ -251,7 +251,7 @@ def _is_ours(target: Storage) -> bool:
 
 
 def _is_same(repository: Repository, target: Storage, one: PlannedFile) -> bool:
-    """Whether a file in place has the bytes that it is to have."""
+    """Whether a file in place has the right content."""
     stat = target.stat(one.file.path)
     if stat is None or stat.is_directory or stat.size_bytes != one.length + len(one.tail):
         return False
@@ -270,7 +270,7 @@ def _copy(repository: Repository, target: Storage, one: PlannedFile) -> None:
     temporary = new_file_name(one.file.path)
     with closing(repository.open(one.file)) as source, closing(target.open_rw(temporary, create=True)) as file:
         file.truncate(0)
-        # All of it is read, also where less is kept: only the whole has a digest.
+        # The whole file is read even if only part of it is kept, since only the whole has a digest.
         for piece in pieces_of(source, one.file.size_bytes):
             digest.update(piece)
             kept = piece[: max(0, one.length - at)]
@@ -305,7 +305,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     """The marker that forces the next writer to begin a new log file: an entry, or a file."""
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
-    # The file may be read past its cut by its size alone.
+    # The view ends the file at the cut: with its real size, a reader could pass the cut.
     scan = scan_file(view, LogFile(file.number, file.path, length), is_last=True)
     found = scan.check(with_sizes=False)
     last = scan.entry_at(make_lsn(file.number, found.last_offset)) if found.last_offset >= 0 else None
@@ -326,7 +326,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     number = file.number + 1
     now_ms = chosen.manifest.ended_ms
     body = encode_file_header(FileHeader(now_ms, number, found.last_offset, version), version)
-    # Version 6 repeats the version in the flags of each entry.
+    # Log version 6 repeats the version in the flags of each entry.
     flags = version if version < INVISIBLE_BIT else 0
     content = encode_entry(EntryHeader(0, FILE_HEADER, flags, 0, len(body), NULL_VLSN), body, version)
     body = encode_trace(Trace(now_ms, f"restored from backup {chosen.manifest.id}"), version)

@@ -1,11 +1,12 @@
 """Which backups are kept, and removing the others.
 
 A rule is written as numbers with units, ``7d4w``: the last backup of each of the last 7 days that have one, and of each
-of the last 4 weeks; ``l`` is for backups whatever their age, ``h d w m y`` for hours, days, weeks, months and years, in
-UTC. Every environment that is backed up in the directory counts by itself, and its newest backup is always kept.
+of the last 4 weeks; ``l`` counts the latest backups whatever their age, ``h d w m y`` for hours, days, weeks, months
+and years, in UTC. The rule applies to each environment in the directory separately, and its newest backup is always
+kept.
 
-Manifests go first, durably; then the stored files that no manifest names. So whenever it is killed, every backup that
-is listed is whole, and what is left over goes with the next run.
+Manifests are removed first, durably; then the stored files that no manifest names. So if a run is killed, every listed
+backup is complete, and the next run removes the leftover files.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from engine.errors import DamageError, UsageError
 _RULE: Final = re.compile(r"(?:[0-9]{1,6}[lhdwmy])+", re.ASCII)
 _PART: Final = re.compile(r"([0-9]+)([lhdwmy])", re.ASCII)
 _WORDS: Final = {"l": "last", "h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
-# What all times of one period have in common.
+# The key that all times of one period share.
 _PERIODS: Final = {"h": "%Y-%m-%d %H", "d": "%Y-%m-%d", "w": "%G-W%V", "m": "%Y-%m", "y": "%Y"}
 NEWEST: Final = "newest"
 
 
 class Kept(NamedTuple):
-    """What becomes of a backup, and why it is kept; no reason for one that goes."""
+    """Whether a backup is kept, and why; a removed one has no reason."""
 
     manifest: Manifest
     reasons: tuple[str, ...]
@@ -49,7 +50,7 @@ class PrunePlan(NamedTuple):
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """Ids of the backups that go."""
+        """Ids of the backups to remove."""
         return tuple(one.manifest.id for one in self.backups if not one.reasons)
 
 
@@ -57,7 +58,7 @@ def parse_rule(text: str) -> dict[str, int]:
     """How many backups of each unit a rule keeps.
 
     Raises:
-        UsageError: it is no rule, names a unit twice, or keeps nothing.
+        UsageError: the text is not a rule, names a unit twice, or keeps nothing.
     """
     parts = _PART.findall(text) if _RULE.fullmatch(text) else []
     units = [unit for _, unit in parts]
@@ -71,10 +72,10 @@ def parse_rule(text: str) -> dict[str, int]:
 
 
 def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
-    """What a rule says of each backup.
+    """Apply a rule to each backup.
 
     Arguments:
-        manifests: of one directory, the oldest first.
+        manifests: those of one directory, oldest first.
     """
     reasons: dict[str, list[str]] = {one.id: [] for one in manifests}
     for source in dict.fromkeys(one.source for one in manifests):
@@ -84,7 +85,7 @@ def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
             periods: dict[str, Manifest] = {}
             for one in newest_first:
                 began = datetime.fromtimestamp(one.began_ms / 1000, UTC)
-                # The newest of a period stands for it.
+                # Each period keeps its newest backup.
                 periods.setdefault(began.strftime(_PERIODS[unit]) if unit != "l" else one.id, one)
             for period, one in list(periods.items())[:number]:
                 reasons[one.id].append(f"{_WORDS[unit]} {period}" if unit != "l" else _WORDS[unit])
@@ -92,7 +93,7 @@ def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
 
 
 def plan_prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
-    """Say what would be removed; nothing is changed.
+    """What would be removed; nothing is changed.
 
     Raises:
         NotFoundError: there is no directory of backups. DamageError: a manifest cannot be read.
@@ -121,7 +122,7 @@ def prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
         What was removed.
 
     Raises:
-        RefusedError: somebody adds or removes backups. NotFoundError, DamageError: as ``plan_prune``.
+        RefusedError: another process adds or removes backups. NotFoundError, DamageError: as ``plan_prune``.
         StorageError: the directory cannot be written.
     """
     # Do not make a directory of backups just to find it empty.

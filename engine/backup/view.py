@@ -1,6 +1,6 @@
-"""A backup seen as the environment that it is a copy of: its files under the names that they had, to be read.
+"""A read-only view of a backup as an environment: its files under their original names.
 
-Nothing is changed: writing through it is for an overlay above.
+It never writes; use an overlay above it for changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BackupView:
     Arguments:
         repository: where they are kept.
         files: the files, by their paths in the environment.
-        name: what messages call the backup.
+        name: the name of the backup in messages.
     """
 
     def __init__(self, repository: Repository, files: tuple[BackupFile, ...], name: str) -> None:

@@ -1,12 +1,12 @@
 """The page cache: pages are read once, changed in memory, and written when the log allows.
 
 Write-ahead rule (R-DRB-8): before a page is written, the log is flushed through the last record applied to it. The
-cache owns the protocol for that (``LogGuard``) and calls it before every write, whether a page leaves the cache because
-it is full or everything is written for a checkpoint. Pages are written in the order of their keys; the files are synced
-by ``write_all`` before it returns.
+cache defines the protocol for that (``LogGuard``) and calls it before every write, both when a page is evicted and when
+all pages are written for a checkpoint. Pages are written in the order of their keys; the files are synced by
+``write_all`` before it returns.
 
-With ``copies`` every page is written twice, so that a torn write can be mended (``page_copies``); pages that leave a
-full cache go in batches then, since each batch costs a sync.
+With ``copies`` every page is written twice, so that a torn write can be repaired (``page_copies``). Evicted pages are
+then written in batches, since each batch costs a sync.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.derby.pages import LivePage, Page, decode_page, fresh_page
 from engine.errors import DamageError, FormatError, caused_by
 
 DEFAULT_PAGES: Final = 4096
-# Share of a full cache whose changed pages are written together, and the size at which copies are begun again.
+# Share of a full cache whose changed pages are written together, and the size at which the file of copies is restarted.
 _BATCH_SHARE: Final = 8
 _MOST_COPIES_BYTES: Final = 1 << 24
 
@@ -35,14 +35,14 @@ class CacheKey(NamedTuple):
 
 
 class LogGuard(Protocol):
-    """What the cache needs of the log before it writes a page."""
+    """Flushes the log before the cache writes a page."""
 
     def before_pages(self) -> None:
-        """Return when every record that was applied so far is durable."""
+        """Return when every record applied so far is durable."""
 
 
 class NoLog:
-    """The guard of pages that are written to an overlay only: there is no log to flush."""
+    """The guard for pages that are written to an overlay only: there is no log to flush."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class NoLog:
 
 
 class WriteNotice(Protocol):
-    """Hears which bytes are going to be overwritten, so that they can be saved in one step."""
+    """Is called with the ranges about to be overwritten, so that they can be saved in one step."""
 
     def protect(self, ranges: list[tuple[str, int, int]]) -> None:
         """Save the old bytes of ranges (path, offset, length)."""
@@ -64,8 +64,8 @@ class PageCache:
         containers: the container files.
         guard: the write-ahead rule.
         capacity: pages that stay in memory.
-        notice: told about pages in front of ``write_all``.
-        copies: where pages are written first; None writes them once.
+        notice: called with the ranges of pages before ``write_all`` writes them.
+        copies: the file where pages are written first; None writes them once.
     """
 
     __slots__ = ("_capacity", "_copies", "_dirty", "_guard", "_notice", "_pages", "containers", "written")
@@ -109,7 +109,7 @@ class PageCache:
         return cached
 
     def make(self, found: Container, number: int, page_format: int) -> Page:
-        """A page of version 0 in the place of one that cannot be read."""
+        """A page of version 0 that replaces an unreadable one."""
         header_length = container.HEADER_SIZE if number == 0 else 0
         size, minimum = found.header.page_size, found.header.minimum_record_size
         made = fresh_page(page_format, number, size, minimum, header_length)
@@ -118,35 +118,35 @@ class PageCache:
         return made
 
     def changed(self, found: Container, number: int) -> None:
-        """A page differs from the disk from now on."""
+        """Mark a page as changed."""
         self._dirty.add(CacheKey(found.key, number))
 
     def page_count(self, found: Container) -> int:
-        """Number of pages of a container, those in memory only included."""
+        """Number of pages of a container, including those that are only in memory."""
         highest = max((key.page + 1 for key in self._dirty if key.container == found.key), default=0)
         return max(found.page_count, highest)
 
     def forget(self, key: ContainerKey) -> None:
-        """Drop the pages of a container that is going away."""
+        """Drop the pages of a container that is about to be removed."""
         for cached in [one for one in self._pages if one.container == key]:
             del self._pages[cached]
             self._dirty.discard(cached)
 
     def write_all(self) -> int:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
-        # Read again below: writing page 0 takes its header along.
+        # Computed again below: writing page 0 also writes its header.
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
-            # Pages written early, to make room, may still wait for their sync.
+            # Evicted pages may have been written without a sync.
             self._sync()
             return 0
         self._guard.before_pages()
         if self._copies is not None:
-            # A header goes with its page, and the page was copied.
+            # A header is written with its page, and the page was copied.
             for one in headers:
                 self.get(one, 0)
                 self.changed(one, 0)
-        # With copies this holds page 0 of every changed header, too.
+        # With copies this includes page 0 of every changed header.
         keys = sorted(self._dirty)
         if self._notice is not None:
             self._notice.protect([self._range(key) for key in keys])
@@ -160,7 +160,7 @@ class PageCache:
     def _sync(self) -> None:
         self.containers.sync()
         if self._copies is not None:
-            # Only now: until the containers are synced a torn page can be mended from its copy alone.
+            # Only after the sync: until then a torn page can be repaired from its copy only.
             self._copies.forget()
 
     def _range(self, key: CacheKey) -> tuple[str, int, int]:
@@ -170,14 +170,15 @@ class PageCache:
         return found.path, key.page * size, size
 
     def _make_room(self) -> None:
-        """Let the page go that was not used for longest, written first when it was changed."""
+        """Evict the least recently used page; a changed page is written first."""
         while len(self._pages) >= self._capacity:
             oldest = next(iter(self._pages))
             if oldest in self._dirty:
                 self._guard.before_pages()
                 batch = [oldest]
                 if self._copies is not None:
-                    # A batch of copies costs a sync: the changed pages of the oldest part of the cache share it.
+                    # A batch of copies costs a sync, so the changed pages of the least recently used part of the cache
+                    # share one.
                     share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
                     batch = sorted(key for key in share if key in self._dirty)
                 self._write(batch)
@@ -187,7 +188,7 @@ class PageCache:
         """Write pages, copies of them first."""
         images = [self._image(key) for key in keys]
         if self._copies is not None:
-            # A sync of the containers makes the old copies needless, so the file begins again.
+            # After a sync of the containers the old copies are not needed, so the file is restarted.
             if self._copies.size_bytes > _MOST_COPIES_BYTES:
                 self._sync()
             self._copies.keep(

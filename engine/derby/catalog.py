@@ -1,13 +1,13 @@
-"""The one table of the SQL catalogue that a check needs: SYSCONGLOMERATES, which names every container in use.
+"""The only table of the SQL catalogue that checks need: SYSCONGLOMERATES, which names every container in use.
 
-Its container number stands in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
+Its container number is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
 id, table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number
 of a table or of an index; several constraints may share one index. After a crash the rows on disk are those of some
 moment: the table's own records are redone, and those of losers undone, on pages in memory, without the rest of
-recovery. That is enough, since its rows are undone where they are (R-DRB-52, 53); only rows of indexes move.
+recovery. That is enough, since rows of a heap are undone in place (R-DRB-52, 53); only rows of indexes move.
 
-The table of properties is in no catalogue. Its number is in ``service.properties`` as well; all that is read of it is
-whether old log files are kept.
+The table of properties is not in the catalogue. Its number is in ``service.properties`` as well; only the property that
+keeps old log files is read from it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.derby.xact_table import Xact
 from engine.errors import DamageError, FormatError
 from engine.storage.overlay import OverlayStorage
 
-# The numbers that every database has that Derby made; they count when the properties are gone.
+# The numbers in every database made by Derby; used if the properties are missing.
 _CATALOGUE_CONTAINER = 32
 _PROPERTIES_CONTAINER = 16
 _NUMBER_COLUMN = 2
@@ -43,7 +43,7 @@ _DESCRIPTOR_COLUMN = 5
 
 
 class PendingCatalogChanges(NamedTuple):
-    """What recovery would still do to the catalogue.
+    """The changes that recovery would make to the catalogue.
 
     Attributes:
         log: the log files.
@@ -61,7 +61,7 @@ class PendingCatalogChanges(NamedTuple):
 def number_of(database: DerbyDatabase) -> int | None:
     """The container of the catalogue, or None: a page store.
 
-    Without usable properties it is the one that a database has whose properties are whole.
+    Without usable properties it is the number that Derby always uses.
     """
     if database.is_page_store:
         return None
@@ -78,10 +78,10 @@ class ContainerCatalog(NamedTuple):
 
     Attributes:
         numbers: container numbers of all tables and indexes, the catalogue itself and the property table included. None
-            when there is no catalogue, or it is damaged. Empty when the properties name another container: the
-            catalogue names itself.
-        base_columns: for each index the columns of its table, counted from 0; without the indexes whose description
-            cannot be read.
+            when there is no catalogue, or it is damaged. Empty if the properties name a wrong container, since the
+            catalogue must contain its own number.
+        base_columns: for each index its columns as positions in the table, counted from 0. Indexes with an unreadable
+            description are left out.
         problem: why it cannot be read; None if it can, or does not exist.
     """
 
@@ -97,14 +97,14 @@ def conglomerates(database: DerbyDatabase, pending: PendingCatalogChanges) -> Co
         return ContainerCatalog(None, {}, None)
     known = {number, properties_container(database)}
     stated = database.service.number(CATALOGUE) is not None
-    # Nothing reaches the disk, not even a page that leaves the cache.
+    # Nothing reaches the disk, not even an evicted page.
     containers = Containers(DerbyDatabase(OverlayStorage(database.storage)))
     cache = PageCache(containers, NoLog())
     try:
         _bring_up_to_date(cache, pending)
         home = containers.find(ContainerKey(0, number))
         if home is None:
-            # A page store whose properties are gone has no catalogue either.
+            # A page store has no catalogue, even if its properties are missing.
             return ContainerCatalog(known if stated else None, {}, None)
         named: dict[int, tuple[int, ...] | None] = {}
         # Page 0 is the allocation page.
@@ -132,12 +132,12 @@ def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
         return False
     pages = (cache.get(home, number) for number in range(1, cache.page_count(home)))
     rows = (one for target in pages if isinstance(target, LivePage) for one in target.rows if not one.deleted)
-    # Name and value stand as text in the record; its columns need not be told apart.
+    # Name and value are text in the record, so its columns need not be separated.
     return any(b"true" in one.record and any(name.encode() in one.record for name in names) for one in rows)
 
 
 def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
-    """Redo the changes, and take back those of losers."""
+    """Redo the changes, and undo those of losers."""
     redo = Redo(pending.log, cache)
     for at in pending.changes:
         if at >= pending.redo_lwm:
@@ -160,7 +160,7 @@ def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
 
 
 def _named_on(target: LivePage) -> Iterator[tuple[int, tuple[int, ...] | None]]:
-    """The conglomerate numbers of the rows of one page; for an index the columns that it is on, if they can be read."""
+    """The conglomerate numbers of the rows of one page; for an index also its columns, if they can be read."""
     for one in target.rows:
         fields = one.decoded().fields
         if one.deleted or len(fields) <= _NUMBER_COLUMN:

@@ -10,19 +10,21 @@ step  what happens
 4     write every changed page, then every changed container header, and sync the containers
 5     log begin (internal), the checkpoint record and flush; log the end
 6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
-7     it is the current checkpoint now; nothing is written for that
+7 it is the current checkpoint now; this step writes nothing
 8     delete log files below the file of undoLWM or repPoint, whichever is earlier, then stubs of containers
-      removed in front of redoLWM
+      removed before redoLWM
 ====  =====================================================================================================
 
-A stop after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
-nothing to undo (R-DRB-25). A stop between the two control files leaves a mirror that is one checkpoint behind, which is
+A crash after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
+nothing to undo (R-DRB-25). A crash between the two control files leaves a mirror that is one checkpoint behind, which
+is
 safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby leaves
 it in its buffer until something else is logged.
 
-*Truncation points.* A client of the store may need log that recovery does not (a backup that copies it, a replica that
-follows): it sets a point, and step 8 goes no further. Derby itself has one such client, log archiving, which keeps all;
-its checkpoint record has a 0 in their place and nothing of repPoint (R-DRB-21), so nothing is logged of it here either.
+*Truncation points.* A client of the store may need log that recovery does not, such as a backup that copies it or a
+replica that follows. It sets a point, and step 8 keeps the log from there on. Derby itself has one such client, log
+archiving, which keeps everything. Its checkpoint record has 0 in the place of truncation points and no repPoint
+(R-DRB-21), so this program does not log repPoint either.
 
 Example, recovery of ``crash-five-transactions``: redoLWM = undoLWM = (1,43101), the place of the checksum record; begin
 (1,43138), checkpoint record (1,43174), end after it; the control files name (1,43174).
@@ -73,7 +75,7 @@ class CheckpointResult(NamedTuple):
     Attributes:
         at: instant of the checkpoint record.
         redo_lwm, undo_lwm: its low water marks.
-        truncation_points: what clients of the store still need.
+        truncation_points: the first log records that clients of the store still need.
         transaction: number of the checkpoint transaction.
         pages: pages written in step 4.
         log_files_removed: numbers of the log files deleted in step 8.
@@ -98,8 +100,8 @@ class DerbyCheckpointer:
         log: its log files.
         writer: where records are appended.
         cache: the pages.
-        truncation_points: what clients of the store still need of the log.
-        listener: hears the eight steps by name.
+        truncation_points: the first log records that clients of the store still need.
+        listener: is called with the name of each of the eight steps.
     """
 
     __slots__ = ("_cache", "_database", "_listener", "_log", "_truncation_points", "_writer")
@@ -170,13 +172,13 @@ class DerbyCheckpointer:
 
 
 def table_entry(one: Xact) -> TableEntry:
-    """The entry of an open transaction; one that is prepared is listed without its last record."""
+    """The entry of an open transaction; a prepared one is listed without its last record."""
     last = instant.NONE if one.prepared else one.instants[-1]
     return TableEntry(one.number, one.global_id, one.first, last, PREPARED if one.prepared else 0)
 
 
 def write_controls(storage: Storage, content: Control) -> None:
-    """Write log.ctrl, sync, then the mirror, sync: at any moment one of them is whole (R-DRB-40)."""
+    """Write log.ctrl, sync, then the mirror, sync: at any moment at least one of them is intact (R-DRB-40)."""
     data = control.encode(content)
     for path in (CONTROL, MIRROR):
         is_new = storage.stat(path) is None
@@ -193,7 +195,7 @@ def write_controls(storage: Storage, content: Control) -> None:
 
 
 def archive_point(log: DerbyLogFiles) -> TruncationPoint:
-    """The truncation point of log archiving: every log file that there is."""
+    """The truncation point of log archiving: it keeps every existing log file."""
     return TruncationPoint(ARCHIVE, instant.make(log.numbers()[0], HEADER_SIZE))
 
 
@@ -203,12 +205,12 @@ def rep_point(points: tuple[TruncationPoint, ...]) -> int:
 
 
 def earliest_useful(undo_lwm: int, points: tuple[TruncationPoint, ...]) -> int:
-    """The earliest log record that anybody needs: repPoint or undoLWM, whichever is earlier."""
+    """The earliest log record that is still needed: repPoint or undoLWM, whichever is earlier."""
     return min((undo_lwm, *(one.at for one in points)))
 
 
 def truncate(log: DerbyLogFiles, before: int) -> tuple[int, ...]:
-    """Delete log files below the file of an instant, oldest first; their numbers (R-DRB-24)."""
+    """Delete log files below the file of an instant, oldest first; return their numbers (R-DRB-24)."""
     removed = tuple(number for number in log.numbers() if number < instant.file_of(before))
     log.forget()
     for number in removed:

@@ -1,8 +1,8 @@
-"""Container files: opened, made from a record, marked dropped, removed.
+"""Container files: opening them, creating them from a record, marking them dropped, removing them.
 
-Order of writes: a stub is written and synced before the container file goes; a header is written before its file is
-synced. The header lives here, not on page 0: page 0 gets it when it is written, since the checksum of that page is
-computed without it.
+Order of writes: a stub is written and synced before the container file is removed; a header is written before its file
+is synced. The header is kept here, not on page 0. It is put into page 0 when that page is written, since the checksum
+of the page is computed without it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Container:
 
     Attributes:
         key: its name.
-        header: the header as it is now.
+        header: the current header.
         header_dirty: whether the header on disk is older.
     """
 
@@ -43,7 +43,7 @@ class Container:
         return container.path_of(self.key)
 
     def read_page(self, number: int) -> bytes:
-        """The bytes of a page; fewer, or none, when the file ends before.
+        """The bytes of a page; fewer, or none, if the file ends earlier.
 
         Raises: FormatError when no file could be that long.
         """
@@ -78,7 +78,7 @@ class Containers:
         storage: where changes go; the database's own storage when left out.
 
     Attributes:
-        stubs: stubs made or met in this run, with the instant of the record that removed the container.
+        stubs: stubs created or found in this run, with the instant of the record that removed the container.
         unsynced: paths written since the last sync.
     """
 
@@ -93,7 +93,7 @@ class Containers:
         self.unsynced: set[str] = set()
 
     def find(self, key: ContainerKey) -> Container | None:
-        """The container, or None when there is no file of it with a header. DamageError when that cannot be read."""
+        """The container, or None if it has no file with a header. DamageError when that cannot be read."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -103,7 +103,8 @@ class Containers:
             return None
         front = self.file(path).read(0, container.HEADER_END)
         if len(front) < container.HEADER_END or not any(front):
-            # Its creation was interrupted: the create record makes it again, in any other record it has vanished.
+            # Its creation was interrupted: the create record recreates it; any other record finds the container
+            # missing.
             return None
         try:
             header = container.header_in(front)
@@ -126,7 +127,7 @@ class Containers:
         return self._storage.stat(container.stub_path_of(key)) is not None
 
     def create(self, key: ContainerKey, header: ContainerHeader) -> Container:
-        """Make a container again from the header in its create record: page 0, version 0 (R-DRB-33)."""
+        """Recreate a container from the header in its create record: page 0, version 0 (R-DRB-33)."""
         path = container.path_of(key)
         directory = container.directory(key.segment)
         if self._storage.stat(directory) is None:
@@ -135,14 +136,14 @@ class Containers:
         made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
         first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
         assert isinstance(first, LiveAllocation)
-        # Page 0 goes in with the file: a crash leaves a whole container or none.
+        # The file is created together with page 0, so a crash leaves a complete container or none.
         self._put(path, first.encode(container.encode_header(made.header)))
         made.page_count = 1
         self._known[key] = made
         return made
 
     def _put(self, path: str, first_page: bytes) -> None:
-        """Make a file that is never visible without its first page: Derby does not start with such a file."""
+        """Create a file that is never visible without its first page: Derby does not start with such a file."""
         temporary = f"{path}.new"
         file = self._storage.open_rw(temporary, create=True)
         try:
@@ -153,22 +154,22 @@ class Containers:
         finally:
             file.close()
         self._close(path)
-        # Content first, name second: the file is synced before anybody can find it.
+        # Content first, name second: the file is synced before it becomes visible.
         self._storage.rename(temporary, path)
         self._storage.sync_directory(path.rpartition("/")[0])
 
     def remove(self, key: ContainerKey, at: int) -> None:
-        """Leave a stub and delete the file; ``at`` is the instant of the record that does it."""
+        """Write a stub and delete the file; ``at`` is the instant of the record that removes the container."""
         found = self.find(key)
         self.stubs[key] = at
         if found is None:
-            # No header to make a stub of: the file is missing, or its creation was interrupted.
+            # No header to write into a stub: the file is missing, or its creation was interrupted.
             self._remove_file(container.path_of(key))
             return
         stub = container.stub_path_of(key)
         removed = container.DROPPED | container.DROP_COMMITTED
         header = found.header._replace(status=found.header.status | removed)
-        # The stub is durable before the file goes: redo of older records must find one of the two.
+        # The stub is durable before the file is removed: redo of older records must find the stub or the file.
         file = self._storage.open_rw(stub, create=True)
         file.write(0, container.encode_stub(header))
         file.sync()
@@ -196,18 +197,18 @@ class Containers:
         self.unsynced.clear()
 
     def adopt_stubs(self) -> None:
-        """Take over the stubs that are on disk already: their records lie in front of everything that is to come."""
+        """Register the stubs found on disk: their records lie before all new records."""
         for directory in self._storage.names():
             if not directory.startswith("seg") or not directory[3:].isdigit():
                 continue
             for name in self._storage.names(directory):
                 parts = container.number_of(name)
-                # Instant 0 lies in front of every low water mark, so the next checkpoint drops them.
+                # Instant 0 lies before every low water mark, so the next checkpoint drops them.
                 if parts is not None and parts[0]:
                     self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
 
     def drop_stubs(self, before: int) -> list[str]:
-        """Delete stubs whose record lies in front of an instant; their paths."""
+        """Delete stubs whose record lies before an instant; return their paths."""
         gone = []
         for key, at in sorted(self.stubs.items()):
             path = container.stub_path_of(key)
@@ -219,7 +220,7 @@ class Containers:
         return gone
 
     def file(self, path: str) -> WriteFile:
-        """The opened file; at most a hundred stay open."""
+        """The open file; at most a hundred stay open."""
         found = self._open.get(path)
         if found is None:
             if len(self._open) >= _OPEN_FILES:

@@ -1,19 +1,19 @@
-"""Simulated crashes of Derby databases and page stores: places, what is left, and the check of every place.
+"""Simulated crashes of Derby databases and page stores: crash points, the state that each leaves, and a check of each.
 
 Two kinds of places:
 
-* *In the log*, after the last checkpoint: the record there did not reach the disk. Pages in front of the checkpoint
-  are on disk and cannot be unwritten, so an earlier place would be no crash but a log that does not fit its pages. (A
-  page that left a small cache early may be newer than the place too; ``verify`` names it.)
-* *In the work* that recovery with a closing checkpoint does: it dies in front of its n-th counted write, sync or change
-  of names, or at a named step of it. What had not been synced survives in part, as ``engine.storage.crash`` says.
+* **In the log*, after the last checkpoint: the record at the crash point did not reach the disk. Pages before the
+  checkpoint are on disk and cannot be unwritten, so an earlier place would not simulate a crash, but a log that does
+  not fit its pages. (An evicted page may also be newer than the crash point; ``verify`` reports it.)
+* *In the work* that recovery with a closing checkpoint does: it dies before its n-th counted write, sync or change
+  of names, or at a named step of it. Unsynced writes survive in part, see ``engine.storage.crash``.
 
-Modes in the log: ``lost-tail`` ends the log in front of the record (its group gets a checksum that fits),
-``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it in front of the group. ``bit-flip``,
+Modes in the log: ``lost-tail`` ends the log before the record (its group gets a checksum that fits),
+``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it before the group. ``bit-flip``,
 ``zero-page`` and ``missing-file`` damage the record, the 4096 bytes around its begin, or its file.
 
-``check_operations`` runs recovery once to count its operations, then lets it die in front of each, recovers what is
-left and compares with the run that was not interrupted; a second recovery must change nothing.
+``check_operations`` runs recovery once to count its operations, then lets it die before each, recovers the remaining
+files and compares them with the uninterrupted run; a second recovery must change nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LogPlace(NamedTuple):
 
 
 class CrashDamage(NamedTuple):
-    """What a crash has left: bytes cut off or overwritten, files removed."""
+    """The effect of a crash: bytes cut off or overwritten, files removed."""
 
     cut_bytes: int
     changed_bytes: int
@@ -65,7 +65,7 @@ class CrashDamage(NamedTuple):
 
 
 class RecoveryOperation(NamedTuple):
-    """One counted operation of recovery: its number from 1, and what it was."""
+    """One counted operation of recovery: its number, from 1, and its description."""
 
     number: int
     what: str
@@ -80,7 +80,7 @@ class DerbyCrashCase(NamedTuple):
 
 
 def log_places(database: DerbyDatabase) -> list[LogPlace]:
-    """Every record after the last checkpoint, checksum records left out. DamageError when there is no start."""
+    """Every record after the last checkpoint except checksum records. DamageError if recovery cannot start."""
     log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     found, guard, covered = list[LogPlace](), None, instant.NONE
@@ -93,7 +93,7 @@ def log_places(database: DerbyDatabase) -> list[LogPlace]:
 
 
 def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> CrashDamage:
-    """Leave a database as a crash at a place in its log would.
+    """Put a database into the state that a crash at a place in its log would leave.
 
     Arguments:
         storage: a copy of the database, which is changed.
@@ -133,10 +133,10 @@ def crash_in_log(storage: Storage, place: LogPlace, mode: str, seed: int) -> Cra
 
 
 def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
-    """The counted operations of recovery with a closing checkpoint, in order."""
+    """The counted operations of a recovery with a closing checkpoint, in order."""
     seen = list[RecoveryOperation]()
     steps = _StepNotes()
-    # The listener runs in front of each operation, so its number is the one to stop at.
+    # The listener is called before each operation, so it counts the operation to stop at.
     counted = CrashStorage(
         files, listener=lambda kind, path: seen.append(RecoveryOperation(len(seen) + 1, f"{kind} {path}", steps.now))
     )
@@ -145,7 +145,7 @@ def operations_of(files: dict[str, bytes]) -> list[RecoveryOperation]:
 
 
 def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: int) -> MemoryStorage:
-    """The files that are left when recovery dies in front of a counted operation."""
+    """The files that are left when recovery dies before a counted operation."""
     storage = CrashStorage(files, stop_at=number)
     try:
         recover(storage, _FORCED)
@@ -157,7 +157,7 @@ def crash_in_work(files: dict[str, bytes], number: int, mode: CrashMode, seed: i
 def check_operations(
     files: dict[str, bytes], operations: list[RecoveryOperation], mode: CrashMode, seed: int
 ) -> Iterator[DerbyCrashCase]:
-    """Let recovery die in front of each operation, recover, and compare with recovery that was not interrupted."""
+    """Let recovery die before each operation, recover, and compare with an uninterrupted recovery."""
     reference = MemoryStorage(files)
     recover(reference, _FORCED)
     expected = _state(reference)
@@ -179,7 +179,7 @@ def files_of(storage: Storage) -> dict[str, bytes]:
 
 
 class _StepNotes:
-    """Notes the step that is under way."""
+    """Notes the current step."""
 
     now = ""
 
@@ -201,7 +201,7 @@ def _problem(image: MemoryStorage, expected: dict[str, str]) -> str | None:
 
 
 def _state(storage: MemoryStorage) -> dict[str, str]:
-    """What the log determines of every container: header, and pages without stale bytes and hints."""
+    """The part of every container that the log determines: header, and pages without stale bytes and hints."""
     found = {}
     for path, data in storage.contents().items():
         parts = container.number_of(path.rpartition("/")[2])
@@ -233,9 +233,9 @@ def _page_state(data: bytes) -> bytes:
 
 
 def _end_group(guard: Record, at: int, file: WriteFile, *, whole: bool) -> int:
-    """End a group in front of a position, or leave it out as a whole; where the log ends then."""
+    """End a group before a position, or drop the whole group; return where the log then ends."""
     start = instant.position_of(guard.end)
-    # A group of no record has no checksum record either.
+    # A group without records has no checksum record either.
     if whole or at == start:
         return instant.position_of(guard.instant)
     file.write(start - CHECKSUM_RECORD_SIZE, encode_checksum(guard.instant, file.read(start, at - start)))

@@ -1,4 +1,4 @@
-"""A Derby database directory: where things are, the control files, and who has it open.
+"""A Derby database directory: its layout, the control files, and the process that has it open.
 
 ========================  ==================================================================
 path                      content
@@ -11,13 +11,13 @@ log/logN.dat              log files, N = 1, 2, ...
 seg0/cHEX.dat, dHEX.dat   containers, and stubs of removed ones
 ========================  ==================================================================
 
-Control files (R-DRB-40 to 43): ``log.ctrl`` counts when it is whole and names a checkpoint. Otherwise the mirror does,
-which may be one checkpoint behind; that is safe, since truncation of the log comes after both are written. When both
-fail, there is no checkpoint and the log is read from the first file. Derby does not look at the mirror when
-``log.ctrl`` is absent, and then writes no checksum records; this program takes the mirror and says so.
+Control files (R-DRB-40 to 43): ``log.ctrl`` is used if it is intact and names a checkpoint. Otherwise the mirror is
+used, which may be one checkpoint behind; that is safe, since truncation of the log comes after both are written. When
+both fail, there is no checkpoint and the log is read from the first file. Derby does not look at the mirror when
+``log.ctrl`` is absent, and then writes no checksum records; this program uses the mirror and reports it.
 
-``logDevice`` in the properties names another directory that holds ``log``. Derby then looks at no ``log`` in the
-database itself, even when one is there. Readers see the two directories as one (``with_its_log``); commands that write
+``logDevice`` in the properties names another directory that holds ``log``. Derby then ignores a ``log`` in the database
+directory itself, even if one exists. Readers see the two directories merged (``with_its_log``); commands that write
 refuse such a database (``DerbyDatabase.require_start``).
 """
 
@@ -56,8 +56,8 @@ class ControlCopy(NamedTuple):
     Attributes:
         path: its path below the database directory.
         present: whether the file exists.
-        control: its content, None when it is absent or not right.
-        problem: why it is not right, None when it is or when it is absent.
+        control: its content, None if it is absent or invalid.
+        problem: why it is invalid; None if it is valid or absent.
     """
 
     path: str
@@ -67,7 +67,7 @@ class ControlCopy(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """Both control files and the one that counts (None: no checkpoint is known)."""
+    """Both control files and the one in use (None: no checkpoint is known)."""
 
     primary: ControlCopy
     mirror: ControlCopy
@@ -87,7 +87,7 @@ class DerbyDatabase:
         storage: the database directory.
 
     Attributes:
-        service: the service properties that Derby goes by.
+        service: the service properties that Derby uses.
         device: the directory that holds ``log`` instead of the database, None without a ``logDevice``.
 
     Raises: NotFoundError when it holds no Derby database.
@@ -113,7 +113,7 @@ class DerbyDatabase:
         return self.service.values
 
     def start_problem(self) -> str | None:
-        """Why Derby does not find the database, or does not start it, whatever its log and containers hold."""
+        """Why Derby does not find or start the database, apart from its log and containers; None if it does."""
         if self.service.problem is not None and self.storage.stat(container.directory(0)) is None:
             return f"{self.service.problem}, and so is {container.directory(0)}"
         problem = self.service.start_problem()
@@ -122,7 +122,7 @@ class DerbyDatabase:
         return problem
 
     def require_start(self) -> None:
-        """Raise when nothing may be written here.
+        """Raise an error if the database must not be written.
 
         Raises:
             RefusedError: Derby would not find or start the database.
@@ -154,7 +154,7 @@ class DerbyDatabase:
 
     @property
     def is_page_store(self) -> bool:
-        """Whether it is a page store of this program, without an SQL catalogue (``store.layout``)."""
+        """Whether it is a page store of jetool, without an SQL catalogue (``store.layout``)."""
         return self.service.is_page_store
 
     def require_clear(self) -> None:
@@ -174,9 +174,9 @@ class DerbyDatabase:
         return f"{self.storage.root}/{path}"
 
     def controls(self) -> Controls:
-        """Both control files, and the one that counts."""
+        """Both control files, and the one in use."""
         primary, mirror = _read_copy(self.storage, CONTROL), _read_copy(self.storage, MIRROR)
-        # R-DRB-40: the first whole copy that names a checkpoint counts.
+        # R-DRB-40: the first intact copy that names a checkpoint is used.
         for copy in (primary, mirror):
             if copy.control is not None and copy.control.checkpoint != instant.NONE:
                 return Controls(primary, mirror, copy.control, copy.path)
@@ -200,7 +200,7 @@ class DerbyDatabase:
             )
 
     def likely_release(self, controls: Controls) -> tuple[int, int]:
-        """The release of the database, from a control file that fails its checksum when no other is left."""
+        """The release of the database; taken from a control file with a wrong checksum if no valid one is left."""
         known = controls.chosen or controls.primary.control or controls.mirror.control
         if known is not None:
             return known.major, known.minor
@@ -226,36 +226,36 @@ class DerbyDatabase:
         return found
 
     def lock_holder(self) -> int | None:
-        """The pid of a JVM that has the database open (0 when it cannot be told), or None."""
+        """The pid of the JVM that has the database open (0 if unknown), or None."""
         return self.storage.lock_holder(LOCK_FILE, LOCK_BYTE)
 
     def wait_unlocked(self, timeout_s: float) -> None:
-        """Wait for a JVM to close the database, as long as that."""
+        """Wait until the JVM closes the database, up to the given time."""
         end = time.monotonic() + timeout_s
         while self.lock_holder() is not None and time.monotonic() < end:
             time.sleep(_POLL_S)
 
     def lock(self) -> Lock:
-        """Lock the database as a JVM does; RefusedError when somebody has it open."""
+        """Lock the database as a JVM does; RefusedError if another process has it open."""
         if self.storage.stat(LOCK_FILE) is None:
-            # A lock needs a file; ``recovery.unlock`` removes it when no JVM has made it.
+            # A lock needs a file; ``recovery.unlock`` removes it unless a JVM created it.
             self.storage.open_rw(LOCK_FILE, create=True).close()
         return self.storage.lock(LOCK_FILE, LOCK_BYTE, exclusive=True)
 
 
 def device_of(storage: Storage) -> str | None:
     """The directory that holds ``log``, None when that is the database itself."""
-    # Derby takes the form of a URL too.
+    # Derby also accepts the form of a URL.
     return read_properties(storage).values.get("logDevice", "").removeprefix("file:") or None
 
 
 def has_log(device: str) -> bool:
-    """Whether a log directory is there."""
+    """Whether a log directory exists."""
     return DiskStorage(device).stat(LOG_DIRECTORY) is not None
 
 
 def with_its_log(storage: Storage) -> Storage:
-    """A database directory as Derby sees it, to be read only: with ``log`` from the device that its properties name."""
+    """A read-only view of a database directory as Derby sees it: ``log`` is on the device that its properties name."""
     found = storage.stat()
     device = device_of(storage) if found is not None and found.is_directory else None
     return storage if device is None else _TwoDirectories(storage, DiskStorage(device))

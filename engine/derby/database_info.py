@@ -1,7 +1,7 @@
-"""What an operator wants to know of a Derby database before anything is done to it.
+"""The state of a Derby database, for an operator who decides what to do with it.
 
-The answer needs the control files, one scan from the undo low water mark, and a look after the end of the log. Nothing
-is changed and no lock is taken.
+It is found from the control files, one scan from the undo low water mark, and the bytes after the end of the log.
+Nothing is changed and no lock is taken.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class OpenTransaction(NamedTuple):
         first: instant of its begin record.
         last: instant of its last record.
         records: how many records it has, the begin included.
-        internal: whether it is rolled back before all others.
+        internal: whether it is rolled back before ordinary transactions.
         prepared: whether it is kept for the transaction manager.
         global_id: its global name, or None.
     """
@@ -74,7 +74,7 @@ class DerbyAnalysis(NamedTuple):
         next_transaction: number that the next transaction gets (R-DRB-61).
         after: valid records after the end.
         clean: whether recovery would do nothing (R-DRB-62).
-        presence: the containers that the log and the catalogue name, against the files.
+        presence: the containers named by the log and the catalogue, compared with the files.
     """
 
     start: Start
@@ -101,11 +101,11 @@ class DatabaseSurvey(NamedTuple):
         log_files: the log files that exist.
         containers: number of container files.
         stubs: number of stubs of removed containers.
-        lock_holder: pid of a JVM that has the database open (0 = not known which), or None.
-        truncation_points: what clients still need of the log, as the pages on disk say.
-        analysis: what recovery would find, None when it was not asked for or cannot be made.
-        problem: why the analysis cannot be made, else None.
-        start_problem: why Derby would not find or start the database whatever its log holds, else None.
+        lock_holder: pid of the JVM that has the database open (0 = unknown), or None.
+        truncation_points: the first log records that clients still need, according to the pages on disk.
+        analysis: what recovery would find; None if it was not requested or is impossible.
+        problem: why the analysis is impossible, else None.
+        start_problem: why Derby would not find or start the database, apart from its log; else None.
     """
 
     root: str
@@ -127,8 +127,8 @@ def gather(database: DerbyDatabase, *, quick: bool = False, listener: Listener =
 
     Arguments:
         database: the database; it is only read.
-        quick: leave the scan of the log out.
-        listener: hears the step ``scan`` in bytes.
+        quick: skip the scan of the log.
+        listener: receives progress of the step ``scan`` in bytes.
 
     Raises: UnsupportedError when the release is not known.
     """
@@ -168,14 +168,14 @@ def _truncation_points(database: DerbyDatabase, log: DerbyLogFiles) -> tuple[Tru
     try:
         return (archive_point(log),) if keeps_log(database, PageCache(containers, NoLog())) else ()
     except DamageError:
-        # ``verify`` says which page it is.
+        # ``verify`` reports which page it is.
         return ()
     finally:
         containers.close()
 
 
 def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT) -> DerbyAnalysis:
-    """Scan as recovery would. DamageError when the start cannot be found or a transaction makes no sense."""
+    """Scan as recovery would. DamageError if the start cannot be found or a transaction is inconsistent."""
     start = find_start(log, controls)
     scan = ForwardScan(log, start.undo_lwm)
     table = XactTable(start.redo_lwm)
@@ -207,29 +207,29 @@ def analyse(log: DerbyLogFiles, controls: Controls, listener: Listener = SILENT)
 
 
 def is_clean(start: Start, end: ScanEnd, others: int, table: XactTable) -> bool:
-    """Whether recovery has nothing to do: after redoLWM is only the checkpoint transaction, ended (R-DRB-62).
+    """Whether recovery has nothing to do: only the ended checkpoint transaction follows redoLWM (R-DRB-62).
 
     Prepared transactions hold undoLWM back and stay as they are, so they do not make a database unclean.
 
     Arguments:
         start: where recovery starts.
         end: where the log ends.
-        others: records from redoLWM on that are neither the checkpoint transaction's nor checksum records.
+        others: number of records from redoLWM on, without checksum records and those of the checkpoint transaction.
         table: the transaction table after the scan.
     """
-    # Without a checkpoint the whole log is to be applied, however short it is.
+    # Without a checkpoint the whole log must be applied, even a short one.
     quiet = start.checkpoint is not None and others == 0 and not table.losers()
     return quiet and not end.fuzzy and end.obstacle is None
 
 
 class _Counter:
-    """Counts records of a scan by what recovery does with them."""
+    """Counts the records of a scan by the action that recovery takes."""
 
     __slots__ = ("_start", "_transaction", "bytes", "others", "records", "to_redo")
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        # The transaction that wrote the checkpoint has the entry of its table that was begun last.
+        # The transaction that wrote the checkpoint is the entry in its table that began last.
         table = start.checkpoint.table if start.checkpoint is not None else None
         self._transaction = max(table, key=lambda entry: entry.first).transaction if table else None
         self.records = 0
@@ -240,7 +240,7 @@ class _Counter:
     def see(self, one: Record) -> None:
         self.records += 1
         self.bytes += one.end - one.instant
-        # What lies in front of redoLWM is on disk already (R-DRB-31).
+        # Changes before redoLWM are already on disk (R-DRB-31).
         if one.instant < self._start.redo_lwm or one.transaction is None:
             return
         if one.transaction != self._transaction:

@@ -1,14 +1,14 @@
-"""Why recovery applies or ignores each record.
+"""Explains why recovery applies or ignores each record.
 
 The decisions are taken by the redo pass itself, run on an overlay in memory, and by the transaction table at its end;
-so what is said here is what recovery would do.
+so the explanation is what recovery would do.
 
 ===================  ==================================================================================
 action               meaning
 ===================  ==================================================================================
-``unread``           in front of the undo low water mark: not read (R-DRB-30)
+``unread``           before the undo low water mark: not read (R-DRB-30)
 ``bookkeeping``      begin, end or prepare: the transaction table only (R-DRB-31)
-``in front``         in front of the redo low water mark: on disk already, not looked at (R-DRB-31)
+``in front``         before the redo low water mark: on disk already, not looked at (R-DRB-31)
 ``redo``             page version = record version: done again (R-DRB-34)
 ``skip``             page version > record version, or the container is gone: not done again
 ``guard``            checksum record: compared, nothing to do
@@ -16,8 +16,8 @@ action               meaning
 ``after-end``        after the place where the log ends: Derby drops it
 ===================  ==================================================================================
 
-``undone`` says that the record belongs to a loser and is compensated afterwards; records that are compensated already
-are not undone a second time (R-DRB-57).
+``undone``: the record belongs to a loser and is compensated afterwards. Records that were compensated before are not
+undone a second time (R-DRB-57).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ AFTER_END = "after-end"
 
 
 class RecordExplanation(NamedTuple):
-    """What recovery does with one record; ``reason`` is a clause for a person."""
+    """What recovery does with one record; ``reason`` is a clause for the user."""
 
     record: Record
     action: str
@@ -68,7 +68,7 @@ def explain(storage: Storage) -> Iterator[RecordExplanation]:
     Arguments:
         storage: the database directory.
 
-    Raises: as recovery; DamageError at the record where redo would stop.
+    Raises the errors of recovery; DamageError at the record where redo would stop.
     """
     database = DerbyDatabase(OverlayStorage(storage))
     database.require_clear()
@@ -87,13 +87,13 @@ def explain(storage: Storage) -> Iterator[RecordExplanation]:
 
 
 def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
-    """Instants of the records that rolling a transaction back compensates, in the order of undo."""
+    """Instants of the records that a rollback of the transaction compensates, in the order of undo."""
     found = []
     index = len(one.instants) - 1
     while index >= 0:
         record = log.record(one.instants[index])
         if record.undo_instant is not None:
-            # R-DRB-57: what the CLR has undone, and all after it, is compensated already.
+            # R-DRB-57: the record that the CLR has undone, and all later ones, are compensated already.
             index = bisect_left(one.instants, record.undo_instant) - 1
             continue
         if undoable(record.operation):
@@ -103,7 +103,7 @@ def to_undo(log: DerbyLogFiles, one: Xact) -> list[int]:
 
 
 def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[dict[int, bool], XactTable, ScanEnd]:
-    """Run the redo pass on the overlay: whether each record was applied, the transaction table, the end of the log."""
+    """Run the redo pass on the overlay; return which records were applied, the transaction table, the log's end."""
     containers = Containers(database)
     redo = Redo(log, PageCache(containers, NoLog()))
     table = XactTable(start.redo_lwm)
@@ -111,7 +111,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
     scan = ForwardScan(log, start.undo_lwm)
     for one in scan:
         table.see(one)
-        # The same condition as in the redo pass, on an overlay: the decision is made, not guessed.
+        # The redo pass itself decides, on an overlay, so the result is not a guess.
         if one.instant >= start.redo_lwm and registry.type_of(one.operation).family != registry.TRANSACTION:
             before = redo.applied
             redo.redo(one)
@@ -123,7 +123,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
 
 def _explained(one: Record, start: Start, applied: bool | None, *, undone: bool) -> RecordExplanation:
     operation = one.operation
-    # The order of the tests is that of recovery: the first one that holds decides.
+    # Tests are in the order of recovery: the first that holds decides.
     if one.instant < start.undo_lwm:
         return RecordExplanation(one, UNREAD, False, f"in front of undoLWM {instant.show(start.undo_lwm)}")
     if isinstance(operation, Checksum):

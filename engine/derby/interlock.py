@@ -1,15 +1,15 @@
-"""The interlock: where recovery must not simply go on.
+"""The interlock: conditions under which recovery is refused.
 
 Derby takes any damage for the end of the log and zeroes what follows. Refused here:
 
 * committed transactions after the end of the log, unless the loss is accepted (duty 2 of section J);
-* a log that ends in front of its own checkpoint: pages already hold changes whose records are gone;
-* service properties that Derby would not start with: whether the database is encrypted is not known then;
-* a container that is needed and has no file, unless redo can go on and the loss is accepted (``presence``);
+* a log that ends before its own checkpoint: pages already hold changes whose records are gone;
+* service properties with which Derby would not start: it is then unknown whether the database is encrypted;
+* a needed container without a file, unless redo can continue and the loss is accepted (``presence``);
 * a next log file that keeps Derby from starting, unless it is too short to hold a record (it is put aside then).
 
-Missing log files are refused by ``start``. ``log.ctrl`` missing beside a good mirror is not refused: the mirror is
-used, where Derby would read the whole log and write no checksums (R-DRB-42).
+Missing log files are refused by ``start``. A missing ``log.ctrl`` with a good mirror is not refused: the mirror is
+used, although Derby would read the whole log and write no checksums (R-DRB-42).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from engine.errors import DamageError, RefusedError, plural
 
 
 def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default: bool) -> Controls:
-    """The control files as recovery uses them.
+    """The control files that recovery uses.
 
     Arguments:
         database: the database.
-        notes: gets a clause for each thing that is wrong.
-        derby_default: ignore the mirror when ``log.ctrl`` is missing, as Derby does.
+        notes: a clause is appended for each problem.
+        derby_default: ignore the mirror when ``log.ctrl`` is missing, as
+            Derby does.
     """
     controls = database.controls()
     if not controls.primary.present and controls.mirror.control is not None:
         if derby_default:
-            # R-DRB-42: Derby does not look at the mirror when log.ctrl is absent.
+            # R-DRB-42: Derby ignores the mirror if log.ctrl is absent.
             return Controls(controls.primary, controls.mirror, None, None)
         notes.append("log.ctrl is missing, its mirror is used; Derby would read the whole log")
     elif controls.primary.control is None:
@@ -47,13 +48,13 @@ def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default:
 def check(
     log: DerbyLogFiles, analysis: DerbyAnalysis, notes: list[str], *, accept_loss: bool, accept_file: bool
 ) -> None:
-    """Refuse what must be refused.
+    """Refuse recovery under the conditions above.
 
     Arguments:
-        log: the log files; a foreign next one is put aside.
+        log: the log files; a next file that is not a continuation is put aside.
         analysis: what was found.
-        notes: gets a clause for each thing that is wrong and stepped over.
-        accept_loss: go on although committed transactions are given up.
+        notes: a clause is appended for each problem that is skipped.
+        accept_loss: continue although committed transactions are lost.
         accept_file: put later log files aside although they hold records.
 
     Raises: RefusedError or DamageError.
@@ -72,7 +73,7 @@ def check(
     if not accept_loss:
         _check_after_end(log, analysis)
     elif accept_file and analysis.after.commits:
-        # Otherwise they would stop the next run again, and Derby may not meet them in a later log switch.
+        # Otherwise they would stop the next run too, and Derby must not find them at a later log switch.
         for number in analysis.after.files:
             if log.exists(number):
                 _put_aside(log, number, "its transactions are given up", notes)
@@ -131,7 +132,7 @@ def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[s
 
 
 def _put_aside(log: DerbyLogFiles, number: int, why: str, notes: list[str]) -> None:
-    """Give a log file a name that Derby does not look at."""
+    """Give a log file a name that Derby ignores."""
     path = log.path(number)
     # The log reader may have the file open; it must not read on under the old name.
     log.forget()

@@ -1,4 +1,4 @@
-"""The log as a sequence of records: forward, backward, one record, and where it ends.
+"""The log as a sequence of records: reading forward, backward or one record, and finding its end.
 
 The end of the log is not recorded anywhere; it is found (derby-log-format.md 11.1). G is the end of the last
 complete record. At position p of file n:
@@ -13,13 +13,13 @@ complete record. At position p of file n:
 5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
 6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
 
-The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies in front of
+The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies before
 a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
 A damaged byte in the middle of the log looks exactly like a torn tail. ``log_tail`` looks for records after it.
 
 Example: in ``crash-five-transactions`` the last group starts with the checksum record at (1,42284) and ends at
-(1,42645). With any byte of it damaged the log ends at (1,42284), and the commit at (1,42612) is gone.
+(1,42645). If any byte of it is damaged, the log ends at (1,42284), and the commit at (1,42612) is lost.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ScanEnd(NamedTuple):
         append: where a recovering engine writes next.
         fuzzy: whether the log ends in something other than zeros or the end of a file.
         reason: one clause for messages.
-        derby_fails: whether Derby fails on this end instead of taking it for one.
+        derby_fails: whether Derby fails here instead of treating it as the end.
         obstacle: why the next log file keeps Derby from booting, else None.
     """
 
@@ -109,11 +109,11 @@ class DerbyLogFiles:
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
-            # The window may hold everything that there is, though less than was asked for.
+            # The window may hold all existing bytes, though fewer than requested.
             length = min(length, max(self._size - position, 0))
             if begin >= 0 and begin + length <= len(self._window):
                 return begin
-            # Reading backward, most of the window lies in front of what is asked for.
+            # When reading backward, most of the window lies before the requested bytes.
             self._start = max(0, position - _WINDOW // 2) if begin < 0 else position
             begin = position - self._start
             self._window = self._file.read(self._start, max(begin + length, _WINDOW))
@@ -130,15 +130,18 @@ class DerbyLogFiles:
         return header
 
     def record(self, at: int) -> Record:
-        """The record at an instant. DamageError: no record is there."""
+        """The record at an instant. DamageError: there is no record at the instant."""
         found = self.try_record(at)
         if isinstance(found, str):
             raise _damaged(self, at, found)
         return found
 
     def try_record(self, at: int) -> Record | str:
-        """The record at an instant, or why it is not one. Strict: instant, lengths and body must be right."""
-        # Spelled out: this runs once for every record and every candidate of a search.
+        """The record at an instant, or the reason why it is missing.
+
+        Strict: instant, lengths and body must be right.
+        """
+        # Inlined, since it runs for every record and every candidate of a search.
         number, position = at >> 32, at & 0xFFFFFFFF
         if number != self._number:
             self._select(number)
@@ -165,9 +168,9 @@ class DerbyLogFiles:
             return str(error)
 
     def group_matches(self, checksum: Record) -> bool:
-        """Whether the bytes after a checksum record are there and match it."""
+        """Whether the bytes covered by a checksum record exist and match it."""
         operation = checksum.operation
-        # A damaged length must not read before the group, and no other algorithm is known.
+        # A damaged length must not lead before the group, and only one algorithm is known.
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
         number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)
@@ -175,7 +178,7 @@ class DerbyLogFiles:
         return len(covered) == operation.length and zlib.crc32(covered) == operation.value
 
     def forget(self) -> None:
-        """Drop cached bytes; to be called after a log file was changed."""
+        """Drop cached bytes; call it after a log file was changed."""
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -201,7 +204,7 @@ class ForwardScan:
         log: the log files.
         start: instant of a record, or of the first byte after a file's header.
 
-    ``end`` is set when the iteration has run out. A scan is for one iteration.
+    ``end`` is set when the iteration is exhausted. A scan can be iterated once.
     """
 
     __slots__ = ("_append", "_at", "_good_end", "end", "log")
@@ -219,14 +222,14 @@ class ForwardScan:
             if isinstance(found, str) or (found.group & CHECKSUM and not self.log.group_matches(found)):
                 self.end = self._no_record(found)
                 continue
-            # A checksum record is part of the log only with its group, so writing may have to go on in front of it.
+            # A checksum record is part of the log only with its group, so writing may have to continue before it.
             if found.group & CHECKSUM == 0:
                 self._append = found.end
             self._at = self._good_end = found.end
             yield found
 
     def run(self) -> ScanEnd:
-        """Scan to the end without looking at the records."""
+        """Scan to the end and ignore the records."""
         for _ in self:
             pass
         assert self.end is not None
@@ -251,7 +254,7 @@ class ForwardScan:
         return self._stop(found, fuzzy=True, derby_fails=self._derby_fails(number, position, length))
 
     def _derby_fails(self, number: int, position: int, length: int) -> bool:
-        """Whether Derby reads on where no record is: the instant is not below G and the lengths give no way out."""
+        """Whether Derby reads on although no record is there: the instant is not below G, and no length stops it."""
         front = self.log.read(number, position, ENVELOPE.size)
         if len(front) < ENVELOPE.size or ENVELOPE.unpack(front)[1] < self._good_end:
             return False
@@ -269,11 +272,11 @@ class ForwardScan:
             header = self.log.header(following)
         except DamageError as error:
             return self._stop("end marker, next file is not usable", fuzzy=False, obstacle=str(error))
-        # A leftover of an earlier life of the log: its records do not follow these.
+        # A leftover of an earlier log: its records do not follow these.
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
-        # G stays after the last record; only the place to write moves, when the new file turns out to be empty.
+        # G stays after the last record; if the new file is empty, only the append position moves.
         self._append = self._at
         return None
 
@@ -290,7 +293,7 @@ class ForwardScan:
 
 
 def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
-    """Records in front of an instant, last first, to the first file that exists (derby-log-format.md 11.2).
+    """Records before an instant, last first, to the first file that exists (derby-log-format.md 11.2).
 
     Arguments:
         log: the log files.
@@ -301,7 +304,7 @@ def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     at = end
     while True:
         number, position = instant.file_of(at), instant.position_of(at)
-        # The file holds nothing in front of this place, so the walk goes on at the end of the previous one.
+        # The file holds nothing before this place, so the walk continues at the end of the previous file.
         if position <= HEADER_SIZE:
             previous = log.header(number).previous_end
             if previous == instant.NONE or not log.exists(instant.file_of(previous)):

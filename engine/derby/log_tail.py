@@ -1,12 +1,11 @@
-"""Valid records after the place where the log ends: what Derby drops in silence (derby-log-format.md 11.1).
+"""Valid records after the end of the log, which Derby drops silently (derby-log-format.md 11.1).
 
 A damaged byte in the middle of the log looks like a torn tail. So the rest of the file, and every later log file, is
-searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. A record
-that passes all three is no accident.
+searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. Bytes that
+pass all three tests are a record, not a coincidence.
 
-Commits (and prepares) among them are changes that an application was told are safe. A tail without one is what a crash
-in the middle of a write leaves. So is a group that was written only in part: its flush never returned, and what commits
-in it was not reported to anybody.
+Commits (and prepares) among them were reported to an application as durable. A tail without commits is the result of a
+crash during a write. So is a partly written group: its flush never returned, so its commits were not reported.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _KEPT = 100
 
 
 class RecordsAfterEnd(NamedTuple):
-    """What follows the end of the log.
+    """The bytes and records after the end of the log.
 
     Attributes:
         records: number of valid records, checksum records included.
-        commits: number of commit and prepare records among them that somebody was told of.
-        torn_commits: those in a group whose write was interrupted.
+        commits: number of commit and prepare records among them that were reported to the application.
+        torn_commits: number of those in a group whose write was interrupted.
         first, last: instants of the first and the last of them, 0 without any.
         transactions: numbers of the transactions committed or prepared there, the first hundred.
-        other_bytes: whether there are bytes other than zero at all.
+        other_bytes: whether any of the bytes is not zero.
         files: numbers of the later log files that exist.
     """
 
@@ -84,8 +83,8 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
     """Instant after a group whose write did not finish, 0 if no such group is at the append position.
 
-    The checksum record is there, and the last four bytes that it announces are zero: they are the length of the last
-    record, so that record was never written whole. Its flush did not return, and no commit in it was reported.
+    The checksum record exists, and the last four bytes that it covers are zero: they are the length of the last record,
+    so that record was only partly written. Its flush did not return, and no commit in it was reported.
     """
     guard = log.try_record(end.append)
     if isinstance(guard, str) or not isinstance(guard.operation, Checksum) or log.group_matches(guard):
@@ -110,7 +109,7 @@ def records_after(log: DerbyLogFiles, end: ScanEnd) -> Iterator[Record]:
 
 
 def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
-    """Whether a byte other than zero stands in a log file from a position on."""
+    """Whether a log file has a nonzero byte from a position on."""
     size = log.size(number)
     while position < size:
         chunk = log.read(number, position, min(_CHUNK, size - position))
@@ -159,6 +158,6 @@ def _next_mark(log: DerbyLogFiles, number: int, position: int, size: int, mark: 
 
 
 def _covers_too_much(found: Record, size: int) -> bool:
-    """Whether a checksum record announces bytes beyond the file; such a one is left over, not valid."""
+    """Whether a checksum record covers bytes beyond the file; such a record is a leftover, not valid."""
     operation = found.operation
     return isinstance(operation, Checksum) and instant.position_of(found.end) + operation.length > size

@@ -1,9 +1,9 @@
-"""The whole log, record by record and past damage: what a dump shows.
+"""The whole log for a dump: record by record, and past damage.
 
-Recovery stops at the first place that is no record (``log``). A dump goes on: it searches for the next envelope whose
-instant equals its position, whose lengths agree and whose body decodes, and reports what it skipped. Zeros to the end
-of a file are no damage. A checksum record whose group does not match is reported, and its records are shown all the
-same.
+Recovery stops at the first place that is not a record (``log``). A dump goes on: it searches for the next envelope
+whose instant equals its position, whose lengths agree and whose body decodes, and reports what it skipped. Zeros to the
+end of a file are not damage. A checksum record that does not match its group is reported, and the records of the group
+are still shown.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class DerbyDamage(NamedTuple):
 
 
 class RecordSelection(NamedTuple):
-    """Which records are wanted. Fields are ANDed, values of one field ORed; an empty field wants all.
+    """Which records are wanted. Fields are ANDed, values of one field ORed; an empty field selects all.
 
     Attributes:
-        start, stop: instants; records from ``start`` on that begin in front of ``stop`` (0 = open).
+        start, stop: instants; records from ``start`` on that begin before ``stop`` (0 = open).
         files: numbers of log files.
         transactions: transaction numbers.
         operations: names of the registry, lower case.
@@ -58,7 +58,7 @@ class RecordSelection(NamedTuple):
     pages: frozenset[int] = frozenset()
 
     def wants(self, one: Record) -> bool:
-        """Whether a record is selected (files and instants are looked at by ``walk``)."""
+        """Whether a record is selected (``walk`` tests files and instants)."""
         if self.transactions and one.transaction not in self.transactions:
             return False
         operation = one.operation
@@ -77,7 +77,7 @@ def walk(log: DerbyLogFiles, selection: RecordSelection = ALL) -> Iterator[Recor
 
     Arguments:
         log: the log files.
-        selection: which records are wanted; damage is always reported.
+        selection: which records to return; damage is always reported.
     """
     for number in log.numbers():
         if selection.files and number not in selection.files:
@@ -90,7 +90,7 @@ def walk(log: DerbyLogFiles, selection: RecordSelection = ALL) -> Iterator[Recor
             log.header(number)
         except DamageError as error:
             yield DerbyDamage(instant.make(number, 0), 0, error.what, instant.NONE)
-            # A header that is damaged does not keep the records after it from being read.
+            # The records after a damaged header can still be read.
             if log.size(number) < HEADER_SIZE:
                 continue
         for found in _walk_file(log, number):

@@ -1,7 +1,7 @@
-"""Appending to the log: records, the groups that checksum records guard, flushing, switching files.
+"""Appending to the log: records, groups with checksum records, flushing, and switching files.
 
 Groups (derby-log-format.md 8): the first record placed in an empty buffer reserves 37 bytes for a checksum record
-in front of it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
+before it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
 record larger than a whole buffer is a group of its own. The end marker belongs to no group.
 
 Log switch (R-DRB-11), when a flush leaves the position above the switch interval, before a checkpoint under the same
@@ -44,7 +44,7 @@ _LARGEST_UNWRITTEN = 1 << 20
 
 
 class UnsyncedWrite(NamedTuple):
-    """What was written and is to be synced: the file, and the instant after it."""
+    """A written range that still has to be synced: the file, and the instant after the range."""
 
     file: WriteFile
     end: int
@@ -55,15 +55,15 @@ class DerbyLogWriter:
 
     Arguments:
         log: the log files.
-        end: instant where the next byte goes (``ScanEnd.append``).
+        end: instant of the next byte to append (``ScanEnd.append``).
         buffer_bytes: size of a log buffer; decides where groups end.
         switch_bytes: position above which a flush switches files, and the preallocated size of a new file.
         checksums: whether groups get checksum records (not after a boot without ``log.ctrl``, R-DRB-42).
 
     Attributes:
-        end: instant where the next byte goes.
+        end: instant of the next byte to append.
         appended_bytes: bytes of the records appended so far.
-        durable: everything in front of it is durable.
+        durable: instant before which everything is durable.
     """
 
     __slots__ = (
@@ -106,22 +106,22 @@ class DerbyLogWriter:
 
     @property
     def unflushed_bytes(self) -> int:
-        """Bytes that are appended and not written."""
+        """Number of appended bytes that are not written yet."""
         return len(self._ready) + len(self._group)
 
     def begin(self, number: int, status: int, global_id: GlobalId | None = None) -> int:
-        """Append a begin record; its instant."""
+        """Append a begin record and return its instant."""
         return self.append(RAW_STORE | FIRST, number, Begin(status, global_id))
 
     def finish(self, number: int, *, committed: bool, global_id: GlobalId | None = None) -> int:
-        """Append an end record; its instant. The caller flushes."""
+        """Append an end record and return its instant. The caller flushes."""
         group = RAW_STORE | LAST | (COMMIT if committed else ABORT)
         return self.append(group, number, End(global_id, COMMITTED if committed else ABORTED))
 
     def append(
         self, group: int, number: int, operation: Operation, data: bytes = b"", undo_instant: int | None = None
     ) -> int:
-        """Append a record; its instant. It is durable after ``flush``."""
+        """Append a record and return its instant. It is durable after ``flush``."""
         body = encode_body(group, number, operation, data, undo_instant)
         length = len(body) + OVERHEAD
         # Instants have 28 bits for the position; a record never crosses a file (R-DRB-11).
@@ -129,7 +129,7 @@ class DerbyLogWriter:
             self.flush()
             self.switch()
         reserve = CHECKSUM_RECORD_SIZE if self._checksums else 0
-        # A larger record than a buffer forms a group of its own, as in Derby.
+        # A record larger than a buffer forms a group of its own, as in Derby.
         if self._group and len(self._group) + length > self._buffer_bytes - reserve:
             self._close_group()
         if not self._group:
@@ -150,7 +150,7 @@ class DerbyLogWriter:
             self.synced(written.end)
 
     def write_out(self) -> UnsyncedWrite | None:
-        """Write everything appended; what is to be synced then, None when all is durable."""
+        """Write everything appended; return what must be synced next, None if all is durable."""
         self._close_group()
         if not self._ready and not self._unsynced:
             return None
@@ -159,9 +159,9 @@ class DerbyLogWriter:
         return UnsyncedWrite(self._opened(), self.end)
 
     def synced(self, end: int) -> None:
-        """What was written in front of an instant is durable; others may have appended since."""
+        """Note that everything before an instant is durable; other threads may have appended since."""
         self.durable = max(self.durable, end)
-        # Others may have appended since; then the file cannot be switched under them.
+        # Other threads may have appended since; then the file cannot be switched yet.
         if end == self.end:
             self._unsynced = False
             self.switch_if_due()
@@ -172,20 +172,20 @@ class DerbyLogWriter:
             self.switch()
 
     def switch(self) -> None:
-        """Go on in a new log file. Does nothing when the current one holds no record."""
+        """Continue in a new log file. Does nothing when the current one holds no record."""
         number, position = instant.file_of(self.end), instant.position_of(self.end)
         if position <= HEADER_SIZE:
             return
         storage = self._log.database.storage
         following = self._log.path(number + 1)
-        # A crash in the middle of an earlier switch has left it; it holds no record that counts.
+        # Left by a crash during an earlier switch; it holds no valid record.
         if storage.stat(following) is not None:
             storage.remove(following)
         new = storage.open_rw(following, create=True)
         new.write(0, log_file.encode(LogFileHeader(number + 1, self.end)))
         new.sync()
         storage.sync_directory(following.rpartition("/")[0])
-        # Only now may the old file end: a reader that meets the end marker must find the next file.
+        # The end marker comes last: a reader that finds it must find the next file.
         old = self._opened()
         old.write(position, END_MARKER)
         old.sync()
@@ -198,11 +198,11 @@ class DerbyLogWriter:
         self.end = self._group_start = self.durable = instant.make(number + 1, HEADER_SIZE)
 
     def before_pages(self) -> None:
-        """The write-ahead rule: everything applied so far is durable."""
+        """Enforce the write-ahead rule: make everything applied so far durable."""
         self.flush()
 
     def close(self) -> None:
-        """Close the file; what was not flushed is lost."""
+        """Close the file; unflushed bytes are lost."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -210,7 +210,7 @@ class DerbyLogWriter:
     def _close_group(self) -> None:
         if not self._group:
             return
-        # The checksum record goes in front of its group, into the 37 bytes reserved for it.
+        # The checksum record is placed before its group, into the 37 bytes reserved for it.
         covered = bytes(self._group)
         if self._checksums:
             self._ready += encode_checksum(self._group_start, covered)
@@ -244,7 +244,7 @@ def preallocate(file: WriteFile, start: int, end: int) -> None:
 
 
 def clear_tail(log: DerbyLogFiles, append: int) -> int:
-    """Overwrite everything after the append position of a file with zeros; the number of bytes, synced."""
+    """Overwrite everything after the append position of a file with zeros and sync; return the number of bytes."""
     number, position = instant.file_of(append), instant.position_of(append)
     size = log.size(number)
     if position >= size:

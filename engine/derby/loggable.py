@@ -4,7 +4,7 @@
   (R-DRB-2).
 * *Compensate* says which CLR undoes the operation: a *logical* one, which names page, version and row and may have to
   look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the place).
-* *Undo* is what a CLR does, in redo as well as when it is written (R-DRB-36): the operation that it compensates is
+* *Undo* is the action of a CLR, both when it is written and in redo (R-DRB-36): the operation that it compensates is
   undone with that operation's own data, on the page and at the row that the CLR names.
 
 ========================  ==========================================  ========  =======================================
@@ -28,10 +28,9 @@ Version rule (R-DRB-4): an operation raises the version of its page by 1 for eac
 rows by n; copy of n rows by n, and 1 more for each row with reserved bytes; everything else by 1. Undo of a purge or of
 a copy of n rows by n, every other undo by 1.
 
-The registry can be added to: ``format.operations.registry.register`` takes the codec of a new page operation,
-``register`` its verbs; then redo, undo, explain and dump know it. Real Derby does not, and refuses such a log; numbers
-from 0x7000 on are not Derby's. Operations on containers and transactions are few and fixed; ``redo`` and ``undo`` hold
-them.
+The registry can be extended: ``format.operations.registry.register`` takes the codec of a new page operation,
+``register`` its verbs; then redo, undo, explain and dump support it. Real Derby refuses such a log; Derby does not use
+numbers from 0x7000 on. Operations on containers and transactions are few and fixed; ``redo`` and ``undo`` hold them.
 """
 
 from __future__ import annotations
@@ -63,8 +62,8 @@ class Loggable(NamedTuple):
         clr: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``.
         do: page, operation, optional data.
         undo: page, operation, optional data, record id that a logical CLR names; None when it is never undone.
-        raised: by how much doing it raises the page version.
-        raised_by_undo: by how much undoing it does.
+        raised: the increase of the page version by doing it.
+        raised_by_undo: the increase of the page version by undoing it.
     """
 
     record: type
@@ -115,7 +114,10 @@ def register(line: Loggable) -> None:
 
 
 def clr_of(operation: registry.Operation) -> str:
-    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or, also off the pages, ``NOT_UNDONE``."""
+    """Which CLR compensates an operation: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``.
+
+    Non-page operations are allowed.
+    """
     line = _BY_CLASS.get(type(operation))
     return NOT_UNDONE if line is None else line.clr
 
@@ -128,7 +130,7 @@ def do(target: Page, operation: registry.PageOperation, data: bytes) -> None:
         operation: any page operation but a CLR.
         data: the optional data of its record.
 
-    Raises: FormatError when page and record do not fit together; the page may be half changed then.
+    Raises: FormatError if page and record do not fit together; the page may then be half changed.
     """
     _line(operation).do(target, operation, data)
 
@@ -145,19 +147,19 @@ def undo(target: Page, operation: registry.PageOperation, data: bytes, record_id
     Raises: FormatError when page and record do not fit together.
     """
     line = _line(operation)
-    # A CLR of the wrong kind says that page and log do not belong together.
+    # A CLR of the wrong kind shows that page and log do not belong together.
     if line.undo is None or (line.clr == LOGICAL) != (record_id is not None):
         raise FormatError(f"a {type(operation).__name__} record is not undone by such a compensation")
     line.undo(target, operation, data, _NO_ROW if record_id is None else record_id)
 
 
 def raised_by(operation: registry.PageOperation) -> int:
-    """By how much doing the operation raises the page version."""
+    """The increase of the page version by doing the operation."""
     return _line(operation).raised(operation)
 
 
 def raised_by_undo(operation: registry.Operation) -> int:
-    """By how much undoing the operation raises the page version."""
+    """The increase of the page version by undoing the operation."""
     return _line(operation).raised_by_undo(operation)
 
 

@@ -1,8 +1,8 @@
-"""What each page operation, and its compensation, changes on the page: the functions behind ``loggable``.
+"""The changes of each page operation, and of its compensation, on the page: the functions behind ``loggable``.
 
 Every function takes the page, the operation and the optional data of the operation's record; an undo also takes the
-record id that a logical CLR names. None looks at versions; the caller compares them and sets the new one. FormatError
-when page and record do not fit together; the page may be half changed then.
+record id that a logical CLR names. None of them handles versions: the caller compares them and sets the new one.
+FormatError when page and record do not fit together; the page may be half changed then.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def do_compress(target: Page, operation: operations.CompressSpace | operations.O
 def undo_compress(
     target: Page, operation: operations.CompressSpace | operations.OldCompressSpace, _: bytes, __: int
 ) -> None:
-    """Cut them again: pages that were given back are not there any more."""
+    """Cut the maps again: returned pages no longer exist."""
     _map_of(target).compress(operation.new_highest)
 
 
@@ -183,7 +183,7 @@ def _slot_of(target: Page, record_id: int) -> int:
 
 
 def _expect(target: Page, slot: int, record_id: int) -> LivePage:
-    """The page, when the row of that id is at the slot."""
+    """The page, if the row at the slot has that id."""
     rows = _rows_of(target)
     found = rows.row_at(slot).record_id
     if found != record_id:
@@ -193,7 +193,7 @@ def _expect(target: Page, slot: int, record_id: int) -> LivePage:
 
 def _put_field(target: LivePage, slot: int, number: int, field: row.RowField) -> None:
     old = target.row_at(slot).decoded()
-    # Field numbers count through the whole row, also on the page of a later piece.
+    # Field numbers count through the whole row, even on the page of a later piece.
     index = number - old.header.first_field
     if not 0 <= index < len(old.fields):
         raise FormatError("a row has no such field", expected=f"below {len(old.fields)}", found=str(index))
@@ -206,7 +206,7 @@ def _put_row(target: LivePage, slot: int, image: row.DecodedRow) -> None:
 
 
 def _renamed(image: row.DecodedRow, record_id: int) -> row.DecodedRow:
-    """The row under the record id that the operation gives it."""
+    """The row with the record id of the operation."""
     if image.header.record_id == record_id:
         return image
     return row.DecodedRow(image.header._replace(record_id=record_id), image.fields)

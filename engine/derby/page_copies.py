@@ -1,15 +1,15 @@
 """Copies of pages that are about to be written, so that a torn page write loses nothing.
 
-Derby takes a page whose checksum is wrong for lost: the log holds changes, not whole pages (R-DRB-33). A power failure
+To Derby a page with a wrong checksum is lost, since the log holds changes, not whole pages (R-DRB-33). A power failure
 in the middle of a page write leaves such a page. The page store therefore writes every page twice: first into
-``jetool.pages`` beside the log, synced, then into its container. ``mend`` runs in front of recovery and puts the copy
-in the place of a page that is not whole; redo brings it up to date as usual, since its log records were durable first.
+``jetool.pages`` beside the log, synced, then into its container. ``mend`` runs before recovery and replaces each torn
+page by its copy. Redo then brings it up to date as usual, since its log records were made durable first.
 
 Entry: int length of the path, long offset, int number of bytes, int CRC-32 of all other parts, the path, the bytes.
-Entries of one batch follow each other from the start of the file; the first one that is not whole ends it. A file is
-begun again once the containers are synced. Of several copies of a page the last one counts.
+Entries of one batch follow each other from the start of the file; the first incomplete entry ends the batch. The file
+is restarted once the containers are synced. If a page has several copies, the last one counts.
 
-Derby itself does not know the file and leaves it alone.
+Derby ignores the file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.storage.base import ReadFile, Storage, WriteFile
 COPIES: Final = "jetool.pages"
 _ENTRY: Final = struct.Struct(">iqiI")
 _LONGEST: Final = 1 << 17
-# The minimum record size of the container does not matter for the question whether a page is whole.
+# The minimum record size of the container does not affect whether a page is torn.
 _NO_MINIMUM: Final = 0
 
 
@@ -53,7 +53,7 @@ class PageCopies:
         self.size_bytes = 0
 
     def keep(self, pages: list[PageCopy]) -> None:
-        """Make copies of pages durable; they may be written then."""
+        """Make copies of pages durable, before the pages themselves are written."""
         if self._file is None:
             self._file = self._storage.open_rw(COPIES, create=True)
             self._storage.sync_directory()
@@ -63,7 +63,7 @@ class PageCopies:
         data = bytearray()
         for one in pages:
             path = one.path.encode("ascii")
-            # The checksum is that of the whole entry with 0 in its own place.
+            # The checksum is computed over the entry with 0 in the checksum field.
             checksum = zlib.crc32(_ENTRY.pack(len(path), one.offset, len(one.data), 0) + path + one.data)
             data += _ENTRY.pack(len(path), one.offset, len(one.data), checksum) + path + one.data
         self._file.write(self.size_bytes, bytes(data))
@@ -71,7 +71,7 @@ class PageCopies:
         self.size_bytes += len(data)
 
     def forget(self) -> None:
-        """Every page that was kept is durable in its container."""
+        """Restart the file: every copied page is durable in its container."""
         self.size_bytes = 0
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class PageCopies:
 
 
 def mend(storage: Storage) -> int:
-    """Put copies in the place of pages that are not whole, and make them durable; how many there were."""
+    """Replace torn pages by their copies, durably; return the number of pages replaced."""
     if storage.stat(COPIES) is None:
         return 0
     file = storage.open(COPIES)
@@ -109,7 +109,7 @@ def mend(storage: Storage) -> int:
 def _mend_file(storage: Storage, path: str, pages: dict[int, bytes]) -> int:
     file = storage.open(path)
     try:
-        # A whole page may be newer or older than its copy; redo deals with either.
+        # An intact page may be newer or older than its copy; redo handles both.
         torn = [offset for offset, data in sorted(pages.items()) if not _is_whole(file.read(offset, len(data)))]
     finally:
         file.close()
@@ -133,7 +133,7 @@ def _is_whole(data: bytes) -> bool:
 
 
 def _entries(file: ReadFile) -> Iterator[PageCopy]:
-    """The whole entries, in order."""
+    """The complete entries, in order."""
     at, size = 0, file.size()
     while at + _ENTRY.size <= size:
         path_length, offset, length, checksum = _ENTRY.unpack(file.read(at, _ENTRY.size))
@@ -141,7 +141,7 @@ def _entries(file: ReadFile) -> Iterator[PageCopy]:
         if not 0 < path_length <= _LONGEST or not 0 < length <= _LONGEST or offset < 0:
             return
         body = file.read(at + _ENTRY.size, path_length + length)
-        # The checksum covers the entry with 0 in its own place.
+        # The checksum is computed with 0 in the checksum field.
         front = _ENTRY.pack(path_length, offset, length, 0)
         if len(body) != path_length + length or zlib.crc32(front + body) != checksum:
             return

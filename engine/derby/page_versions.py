@@ -1,14 +1,14 @@
-"""What the log says of the versions of pages, and where it says nothing: containers that were filled without logging.
+"""The versions of pages according to the log, and the pages without one: containers that were filled without logging.
 
-Each record of a page must carry the version that the record in front of it led to, where a purge of n rows counts n
+Each record of a page must carry the version that the record before it led to, where a purge of n rows counts n
 (R-DRB-4); a break means that a record is missing. There is one exception (R-DRB-74). CREATE INDEX, COMPRESS_TABLE, DROP
 COLUMN and imports fill a new container without logging. Its creation is logged, and the first record of its page 1;
-then its pages are filled, written and synced, and from there on changes are logged again. So once on each page of a
-container whose creation is in the log, the version may jump. A page on disk must be past the jump, and as long as the
-log shows no jump, a page may be ahead of the log.
+then its pages are filled, written and synced, and later changes are logged again. So the version may jump once on each
+page of a container whose creation is in the log. A page on disk must be past the jump. As long as the log shows no
+jump, a page may be ahead of the log.
 
-Whether a new container was filled so is not written anywhere. What follows on page 1 tells: a second row that carries
-the next version was logged, so the container is an ordinary one, and its pages have to agree with the log.
+The log does not say whether a new container was filled this way. The second record of a row on page 1 shows it: if it
+carries the next version, rows are logged, the container is an ordinary one, and its pages must agree with the log.
 
 Example: CREATE INDEX makes container 0x4b1, records (1,139693) to (1,139860) for its pages 0 and 1, both to version 2.
 Page 1 has version 97 on disk. The next record for it, the split at (1,147376), carries 97.
@@ -35,15 +35,15 @@ UNBOUNDED: Final = 2**63 - 1
 
 
 class VersionRange(NamedTuple):
-    """What the log says of a page from the redo low water mark on.
+    """The versions of a page in the log from the redo low water mark on.
 
     Attributes:
-        first: version in front of the first record, or in front of the first one after a jump.
+        first: version before the first record, or before the first one after a jump.
         last: version after the last record.
         first_at: instant of that first record.
-        recreated: whether the first record initialises the page, so that a missing page is made again. After a jump it
-            does not help.
-        filled: whether the last record comes after its container was filled without logging.
+        recreated: whether the first record initialises the page, so that redo recreates a missing page. False after a
+            jump.
+        filled: whether the last record follows the filling of its container without logging.
     """
 
     first: int
@@ -58,8 +58,9 @@ class PageVersions:
 
     Arguments:
         log: read for the records that CLRs compensate.
-        redo_lwm: records in front of it are on disk; of them only creations count.
-        report: hears of breaks (DRB-LOG-011) and of CLRs that lead nowhere (DRB-LOG-006): code, record, message.
+        redo_lwm: records before it are on disk; only creations among them are used.
+        report: called with code, record and message for each break (DRB-LOG-011) and each CLR that leads nowhere
+            (DRB-LOG-006).
 
     Attributes:
         pages: the range of each page.
@@ -71,9 +72,9 @@ class PageVersions:
         self._log = log
         self._redo_lwm = redo_lwm
         self._report = report or _ignore
-        # Containers that may have been filled without logging, with the transaction that made them.
+        # Containers that may have been filled without logging, with the transaction that created them.
         self._fresh: dict[FileKey, int | None] = {}
-        # Those that were, with records that follow.
+        # Containers that were filled without logging and have later records.
         self._filled: set[FileKey] = set()
         self.pages: dict[PageKey, VersionRange] = {}
 
@@ -84,7 +85,8 @@ class PageVersions:
             if operation.kind == container.CREATE:
                 self._fresh[operation.segment, operation.container] = one.transaction
         elif isinstance(operation, End) and one.instant < self._redo_lwm and one.group & LAST:
-            # It filled its containers before its end, and the checkpoint has written what came after.
+            # The transaction filled its containers before its end, and the checkpoint wrote all later changes before
+            # redoLWM.
             self._fresh = {key: maker for key, maker in self._fresh.items() if maker != one.transaction}
         elif one.instant >= self._redo_lwm and registry.is_page_operation(operation):
             self._see_page(one, operation)
@@ -102,11 +104,11 @@ class PageVersions:
         return key in self._fresh
 
     def needs_pages(self, key: FileKey) -> bool:
-        """Whether the log changes a page of the container that it does not make."""
+        """Whether the log changes a page of the container without creating that page."""
         return any(not known.recreated for page_key, known in self.pages.items() if page_key[:2] == key)
 
     def _may_be_ahead(self, key: PageKey) -> bool:
-        """Whether a page may be newer than the log says: filled without logging, and not changed since."""
+        """Whether a page may be newer than the log shows: it was filled without logging and not changed since."""
         return key[:2] in self._fresh and not self.pages[key].filled
 
     def _see_page(self, one: Record, operation: registry.PageOperation) -> None:
@@ -116,7 +118,7 @@ class PageVersions:
         known = self.pages.get(key)
         if known is None:
             recreated = isinstance(operation, page.InitPage)
-            # Only filling makes such a page without a record.
+            # A page without a record for its creation was filled without logging.
             if key[2] > btree.ROOT_PAGE and not recreated and key[:2] in self._fresh:
                 self._filled.add(key[:2])
             self.pages[key] = VersionRange(version, after, one.instant, recreated, filled=key[:2] in self._filled)
@@ -129,7 +131,7 @@ class PageVersions:
             message = f"page {key[2]} of container {key[1]} has version {known.last} in front of a record for {version}"
             self._report("DRB-LOG-011", one, message)
         elif key[2] == btree.ROOT_PAGE and key[:2] not in self._filled and not _begins(operation):
-            # A logged row where an unlogged one would have come before: an ordinary container.
+            # A logged row where an unlogged one would have preceded it: an ordinary container.
             self._fresh.pop(key[:2], None)
         self.pages[key] = known._replace(last=after, filled=key[:2] in self._filled)
 
@@ -142,12 +144,12 @@ class PageVersions:
         except (DamageError, FormatError) as error:
             undone = "" if one.undo_instant is None else f"a CLR undoes {instant.show(one.undo_instant)}, but "
             self._report("DRB-LOG-006", one, undone + error.what)
-            # The most common rise: the check goes on with the next record.
+            # Assume the most common increase, and continue with the next record.
             return 1
 
 
 def _begins(operation: registry.PageOperation) -> bool:
-    """Whether a record for page 1 is part of making its container: the control row of an index, the first of a heap."""
+    """Whether a record for page 1 creates its container: it is an index's control row, or a heap's first row."""
     return isinstance(operation, page.InitPage) or (isinstance(operation, page.Insert) and operation.slot == 0)
 
 

@@ -3,11 +3,11 @@
 Space rules (derby-log-format.md 13.1) that keep pages loadable by Derby:
 
 * A new record reserves max(0, minimum record size - sum of its field data lengths) bytes when the container has a
-  minimum; on an overflow page enough that record and reserve take at least 17 bytes.
-* A changed record keeps its place: what fits into the old record and its reserve leaves the rest reserved; otherwise
-  the reserve becomes 0 and the records after move up.
-* Purging removes the record with its reserve, and the records after move down.
-* A record id at or above the page's next record id raises that to one more.
+  minimum; on an overflow page it reserves enough for record and reserve to take at least 17 bytes.
+* A changed record keeps its place: if it fits into the old record and its reserve, the rest stays reserved; otherwise
+  the reserve becomes 0 and later records move up.
+* Purging removes the record with its reserve, and later records move down.
+* A record id at or above the page's next record id raises that to one above it.
 
 Two lists hold the rows: ``rows`` in slot order and ``layout`` in the order in which they lie on the page. Offsets
 follow from ``layout`` alone.
@@ -62,7 +62,7 @@ class LiveRow:
         return self.record[0] & row.DELETED != 0
 
     def footprint(self) -> int:
-        """Bytes that the row takes on its page: record, reserve and slot."""
+        """Size of a row on its page: record, reserve and slot."""
         return len(self.record) + len(self.slack) + page.SLOT_SIZE
 
     def decoded(self) -> row.DecodedRow:
@@ -90,10 +90,10 @@ class LivePage:
         self._size = page_size
         self._minimum = minimum_record
         self.rows = [LiveRow(found.record, found.slack) for found in stored.rows]
-        # Slot order and place on the page differ as soon as a row was inserted in between.
+        # Slot order and the order on the page differ once a row was inserted between others.
         order = sorted(range(len(self.rows)), key=lambda slot: stored.rows[slot].offset)
         self.layout = [self.rows[slot] for slot in order]
-        # Bytes that rows, their reserves and their slots take.
+        # Size of all rows, their reserves and their slots.
         self._used = sum(found.footprint() for found in self.rows)
 
     def set_status(self, status: int) -> None:
@@ -121,21 +121,21 @@ class LivePage:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that no row, reserve or slot takes."""
+        """Free bytes: not taken by a row, reserve or slot."""
         return self._size - page.HEADER_SIZE - page.CHECKSUM_SIZE - self._used
 
     def space_for(self, image: row.DecodedRow) -> int:
-        """Bytes that a new row would take: record, reserve and slot."""
+        """Size that a new row would take: record, reserve and slot."""
         record = row.encode_row(image)
         return len(record) + self._reserve_of(image, len(record)) + page.SLOT_SIZE
 
     def has_room_to_replace(self, slot: int, image: row.DecodedRow) -> bool:
-        """Whether other content fits in the place of a row, its reserve and what is free."""
+        """Whether other content fits into a row's record, its reserve and the free bytes."""
         found = self.rows[slot]
         return len(row.encode_row(image)) <= len(found.record) + len(found.slack) + self.free_bytes
 
     def least_slack(self, slot: int) -> int:
-        """Bytes that must stay reserved after a row."""
+        """Number of bytes that must stay reserved after a row."""
         found = self.rows[slot]
         return self._reserve_of(found.decoded(), len(found.record))
 
@@ -162,7 +162,7 @@ class LivePage:
         # A new record goes after the last one on the page, whatever its slot.
         self.layout.append(new)
         self._used += new.footprint()
-        # Undo puts rows back under their old ids, which are below.
+        # Undo restores rows under their old ids, which are below the next record id.
         if new.record_id >= self.header.next_record_id:
             self.header = self.header._replace(next_record_id=new.record_id + 1)
         self._require_room()
@@ -175,10 +175,10 @@ class LivePage:
         self.layout = [other for other in self.layout if other is not found]
 
     def replace(self, slot: int, image: row.DecodedRow) -> None:
-        """Give a row other content in its place."""
+        """Replace the content of a row in place."""
         found = self.row_at(slot)
         record = row.encode_row(image)
-        # What the new record leaves of the old one is reserved, with its stale bytes.
+        # The rest of the old record is reserved, with its stale bytes.
         room = found.record + found.slack
         self._used -= found.footprint()
         found.slack = room[len(record) :]
@@ -195,7 +195,7 @@ class LivePage:
 
     def reserve(self, slot: int, reserved_bytes: int) -> None:
         """Set the bytes reserved after a row."""
-        # The number is the log's: a page has no room for more than its own size.
+        # The number comes from the log; it must not exceed the size of a page.
         if not 0 <= reserved_bytes <= self._size:
             raise FormatError("impossible reserve of a row", expected=f"0..{self._size}", found=str(reserved_bytes))
         found = self.row_at(slot)
@@ -239,12 +239,12 @@ class LiveAllocation:
         self.content = self.content._replace(header=self.content.header._replace(status=status))
 
     def initialise(self, next_record_id: int) -> None:
-        """Take the page into use."""
+        """Initialise the page for use."""
         header = self.content.header._replace(status=page.VALID, next_record_id=next_record_id)
         self.content = self.content._replace(header=header)
 
     def encode(self, container_header: bytes) -> bytes:
-        """The bytes of the page; ``container_header`` is put in where the page carries one."""
+        """The bytes of the page; ``container_header`` is inserted if the page carries one."""
         header = container_header if self.content.container_header else b""
         versioned = self.content.header._replace(version=self.version)
         return allocation.encode(self.content._replace(header=versioned, container_header=header), self._size)
@@ -262,12 +262,12 @@ class LiveAllocation:
             bits, unfilled = bits.resized(size), unfilled.resized(size)
         bits = bits.with_bit(bit, free)
         if free:
-            # The hint says nothing of a free page.
+            # The hint does not apply to a free page.
             if bit < unfilled.bits:
                 unfilled = unfilled.with_bit(bit, False)
             extent = extent._replace(status=extent.status | allocation.HAS_FREE)
         else:
-            # ``allocated`` counts to the highest page ever used; a page used again leaves it.
+            # ``allocated`` counts to the highest page ever used, so reusing a page does not change it.
             extent = extent._replace(allocated=max(extent.allocated, bit + 1))
             if not any(bits.data):
                 extent = extent._replace(status=extent.status & ~allocation.HAS_FREE)
@@ -278,7 +278,7 @@ class LiveAllocation:
         self.content = self.content._replace(next_page=next_page, next_offset=next_offset)
 
     def compress(self, new_highest: int) -> None:
-        """Cut the maps after the page index ``new_highest`` (-1: nothing is left)."""
+        """Cut the maps after the page index ``new_highest`` (-1: all pages are removed)."""
         count = new_highest + 1
         extent = self.content.extent
         if not 0 <= count <= extent.last_page - extent.first_page + 1:
@@ -294,7 +294,7 @@ Page: TypeAlias = LivePage | LiveAllocation
 
 
 def decode_page(data: bytes, minimum_record: int) -> Page:
-    """The live page of some bytes; FormatError when they are not a page."""
+    """Decode a page for changes; FormatError if the bytes are not a page."""
     if page.read_page_header(data).page_format == page.ALLOCATION:
         return LiveAllocation(allocation.decode(data), len(data))
     return LivePage(page.decode(data), len(data), minimum_record)

@@ -1,14 +1,15 @@
-"""Which containers recovery needs, and which of them have no file.
+"""Finds the containers that recovery needs, and those of them without a file.
 
 Needed is every container
 
-* that a record from the redo low water mark on changes, or one in front of it that has to be undone, unless a stub or
-  a later record says that it was removed. Redo makes a container again whose creation is in the log, page by page
-  (R-DRB-33), but not the rows that Derby put there without logging them (R-DRB-74);
-* that the SQL catalogue names once redo and undo are done (``catalog``), and the property table, which it does not
-  name. Derby does not boot without those of the catalogue itself; without another one it boots, and every use fails.
+* that is changed by a record from the redo low water mark on, or by an earlier record that must be undone, unless a
+  stub or a later record shows that the container was removed. Redo recreates a container whose creation is in the log,
+  page by page (R-DRB-33), but not the rows that Derby put there without logging (R-DRB-74);
+* that is named by the SQL catalogue after redo and undo (``catalog``), and the property table, which it does not name.
+  Derby does not boot without the containers of the catalogue itself. Without another one it boots, and every use of
+  that container fails.
 
-The scan that looks for open transactions notes what is needed here, so this costs next to nothing.
+The scan for open transactions also collects the facts used here, so the check costs almost nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from engine.derby.xact_table import XactTable
 from engine.errors import DamageError, JetoolError, RefusedError, plural
 
 STOPS, CERTAIN, POSSIBLE, UNREADABLE = "stops", "certain", "possible", "unreadable"
-# What is gone when recovery goes on all the same.
+# Losses that must be accepted before recovery continues.
 GIVEN_UP = (CERTAIN, UNREADABLE)
 
 
@@ -41,8 +42,8 @@ class MissingContainer(NamedTuple):
     Attributes:
         key: its name.
         at: the first record that needs it, 0 when only the catalogue does.
-        loss: ``STOPS``: redo cannot go on without it; ``CERTAIN``: what it held is gone; ``POSSIBLE``: redo makes it
-            again, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file is there and damaged.
+        loss: ``STOPS``: redo cannot continue without it; ``CERTAIN``: its content is lost; ``POSSIBLE``: redo recreates
+            it, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file exists and is damaged.
         why: one clause.
     """
 
@@ -53,14 +54,14 @@ class MissingContainer(NamedTuple):
 
 
 class Presence(NamedTuple):
-    """The containers of a database against its files.
+    """The containers of a database compared with its files.
 
     Attributes:
         lost: containers that recovery or Derby needs and that have no file.
-        catalogue: what ``catalog.conglomerates`` found; None when nothing can be said by it.
+        catalogue: the result of ``catalog.conglomerates``; None if it cannot be used.
         base_columns: as in ``catalog.Catalogue``.
-        misnamed: service properties that name no container of the catalogue; Derby does not start with them.
-        misnamed_later: as ``misnamed``; Derby starts and fails in the statements that need the container.
+        misnamed: service properties that name no container of the catalogue, so that Derby does not start.
+        misnamed_later: the same, but Derby starts, and statements that need the container fail.
     """
 
     lost: tuple[MissingContainer, ...]
@@ -71,7 +72,7 @@ class Presence(NamedTuple):
 
 
 class Creation(NamedTuple):
-    """A container that is made in the log."""
+    """A container whose creation is in the log."""
 
     at: int
     transaction: int | None
@@ -82,14 +83,14 @@ class ContainerNotes:
 
     Arguments:
         database: the database.
-        redo_lwm: from here on records change containers.
+        redo_lwm: records from here on are redone.
 
     Attributes:
         named: the first record from the redo low water mark on that names a container.
-        before: the first record in front of it, for each transaction: undo needs these.
+        before: for each transaction the first earlier record that names it; undo needs these.
         created: creations in the log.
         removed: containers that the log removes.
-        of_catalogue: instants of the records of the catalogue, all that the scan has met.
+        of_catalogue: instants of all records of the catalogue in the scan.
     """
 
     __slots__ = ("_catalogue", "_redo_lwm", "before", "created", "named", "of_catalogue", "removed")
@@ -126,13 +127,13 @@ class ContainerNotes:
 
 
 def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted: ContainerNotes) -> Presence:
-    """The containers that the log and the catalogue name, against the files.
+    """Compare the containers that the log and the catalogue name with the files.
 
     Arguments:
         log: the log files.
         start: where recovery starts.
         table: the transactions that are open at the end of the scan.
-        noted: what the scan has noted.
+        noted: the facts that the scan has collected.
     """
     database = log.database
     found = database.containers()
@@ -143,7 +144,7 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
         MissingContainer(key, named[key], STOPS, f"container {key.container} is named in the log and missing")
         for key in sorted(gone - noted.created.keys())
     ]
-    # Undo removes what an open transaction has made.
+    # Undo removes the containers that an open transaction has created.
     remade = {key for key in gone & noted.created.keys() if noted.created[key].transaction not in losers}
     if remade:
         lost += _not_whole(log, start, noted, remade)
@@ -157,13 +158,13 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
         lost.append(MissingContainer(ContainerKey(0, home), instant.NONE, UNREADABLE, why))
     for number in sorted(catalogue or ()):
         key = ContainerKey(0, number)
-        # A stub says that the file was removed, which the catalogue does not know of.
+        # A stub shows that the file was removed; the catalogue does not record that.
         if found.get(key, True) and key not in noted.created and key not in gone:
             what = "is in the catalogue" if number != catalog.properties_container(database) else "holds the properties"
             lost.append(
                 MissingContainer(key, instant.NONE, CERTAIN, f"container {number} {what} and its file is missing")
             )
-    # Without its file the catalogue names no container but itself.
+    # Without its file the catalogue names only its own container.
     whole = catalogue is not None and home is not None and found.get(ContainerKey(0, home), True) is False
     wrong = database.service.misnamed(catalogue) if catalogue is not None and whole else []
     return Presence(
@@ -178,7 +179,7 @@ def containers_present(log: DerbyLogFiles, start: Start, table: XactTable, noted
 def _not_whole(
     log: DerbyLogFiles, start: Start, noted: ContainerNotes, remade: set[ContainerKey]
 ) -> list[MissingContainer]:
-    """Containers that redo creates again and whose rows the log may not hold completely."""
+    """Containers that redo recreates although the log may lack some of their rows."""
     versions = PageVersions(log, start.redo_lwm)
     for one in ForwardScan(log, start.undo_lwm):
         versions.see(one)
@@ -196,15 +197,15 @@ def _not_whole(
 
 
 def unused_containers(database: DerbyDatabase, catalogue: set[int], noted: ContainerNotes) -> set[ContainerKey]:
-    """Container files that neither the catalogue nor a record of the scan names: left over, of dropped tables mostly.
+    """Container files that neither the catalogue nor a record of the scan names: leftovers, mostly of dropped tables.
 
-    Derby does not look at them, whatever they hold. The header of such a file need not say that it was dropped: a
-    restore over a directory that was not empty brings back containers of an older catalogue.
+    Derby ignores them, whatever their content. The header of such a file need not be marked as dropped: a restore
+    into a directory that was not empty brings back containers of an older catalogue.
 
     Arguments:
         database: the database.
         catalogue: the containers in use, as they are after recovery.
-        noted: what the scan has noted.
+        noted: the facts that the scan has collected.
     """
     named = {*noted.named, *(key for key, _ in noted.before)}
     return {
@@ -224,7 +225,7 @@ def require_properties(database: DerbyDatabase, misnamed: tuple[str, ...]) -> No
 
 
 def misnamed_clause(misnamed: tuple[str, ...]) -> str:
-    """What is wrong with the properties."""
+    """A description of the fault in the properties."""
     more = f"; {plural(len(misnamed) - 1, 'more')}" if len(misnamed) > 1 else ""
     return f"the service properties name a container that is not in the catalogue: {misnamed[0]}{more}"
 
@@ -234,7 +235,7 @@ def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ..
     needed = [one for one in lost if one.loss == STOPS or (one.loss in GIVEN_UP and not accept_loss)]
     if not needed:
         return
-    # The one that nothing helps with is named first.
+    # A loss that cannot be accepted is reported first.
     first = min(needed, key=lambda one: one.loss != STOPS)
     kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
     accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"

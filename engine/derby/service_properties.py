@@ -1,8 +1,8 @@
-"""``service.properties``: how Derby finds a database, and what it needs in there to start it (R-DRB-76).
+"""``service.properties``: how Derby finds a database, and which entries it needs to start it (R-DRB-76).
 
-The file is written once, when the database is made. Derby does not find a directory without it (XJ004), and does not
+The file is written once, when the database is created. Derby does not find a directory without it (XJ004), and does not
 start one whose file lacks the service or a container of the catalogue (XCY03, XJ040). A change of the file goes through
-``service.propertiesold``: the old file counts while the new one is absent or does not end with its last line.
+``service.propertiesold``: the old file is used while the new one is absent or lacks its last line.
 
 The format is that of Java: ``key=value``, ``key: value`` or ``key value``, backslash escapes, Latin-1.
 """
@@ -36,7 +36,7 @@ _USED_AT_ONCE: Final = (
     "SysschemasIndex1Identifier",
     "SysschemasIndex2Identifier",
 )
-# Derby asks for these numbers too, and opens the containers only when a statement needs them.
+# Derby reads these numbers at start too, but opens the containers only when a statement needs them.
 _USED_LATER: Final = (
     "SysconglomeratesIndex1Identifier",
     "SysconglomeratesIndex2Identifier",
@@ -54,12 +54,12 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class ServiceProperties(NamedTuple):
-    """The properties that Derby goes by.
+    """The properties that Derby uses.
 
     Attributes:
         path: the file, or None.
         values: its properties; empty when it cannot be read.
-        problem: why there is no such file, or why it cannot be read, else None.
+        problem: why the file is missing or unreadable, else None.
         restored: whether ``service.propertiesold`` counts.
     """
 
@@ -70,16 +70,16 @@ class ServiceProperties(NamedTuple):
 
     @property
     def is_page_store(self) -> bool:
-        """Whether they are those of a page store of this program."""
+        """Whether the properties are those of a page store of jetool."""
         return STORE_PROPERTY in self.values
 
     def number(self, name: str) -> int | None:
-        """A property that names a container, None when it is absent or no number."""
+        """A property that names a container; None if it is absent or not a number."""
         text = self.values.get(name, "").strip()
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
     def start_problem(self) -> str | None:
-        """Why Derby does not find the database, or does not start it, as far as the file alone tells."""
+        """Why Derby does not find or start the database, as far as this file shows; else None."""
         if self.problem is not None:
             return self.problem
         found = self.values.get(PROTOCOL)
@@ -100,7 +100,7 @@ class ServiceProperties(NamedTuple):
         return None
 
     def misnamed(self, catalogue: set[int]) -> list[tuple[str, bool]]:
-        """Properties that name no container of the catalogue; each with whether Derby uses it at once.
+        """Properties that name no container of the catalogue, each with whether Derby uses it at start.
 
         Arguments:
             catalogue: the containers that the catalogue names.
@@ -113,9 +113,9 @@ class ServiceProperties(NamedTuple):
 
 
 def read_properties(storage: Storage) -> ServiceProperties:
-    """The properties that Derby would go by; nothing is renamed or removed."""
+    """Read the properties that Derby would use; nothing is renamed or removed."""
     current, old = _file(storage, PROPERTIES), _file(storage, OLD_PROPERTIES)
-    # As Derby on its next start: an unfinished change of the properties is taken back.
+    # Like Derby on its next start, undo an unfinished change of the properties.
     if old is not None and (current is None or not _is_whole(_text(storage, PROPERTIES))):
         return ServiceProperties(OLD_PROPERTIES, parse(_text(storage, OLD_PROPERTIES)), None, restored=True)
     if current is None:
@@ -132,7 +132,7 @@ def parse(text: str) -> dict[str, str]:
     found = {}
     for line in _logical_lines(text):
         match = _KEY.fullmatch(line)
-        # A line that ends in a lone backslash has no key that Java would take.
+        # Java accepts no key from a line that ends in a lone backslash.
         if match is not None:
             key, value = match.groups()
             found[_unescaped(key)] = _unescaped(value)
@@ -140,7 +140,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on."""
+    """Logical lines, without comments and blank lines; a line that ends in an odd number of backslashes continues."""
     lines: list[str] = []
     open_line = False
     for raw in _LINE_ENDS.split(text):

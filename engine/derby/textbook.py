@@ -1,26 +1,27 @@
-"""The page-LSN variant of textbook ARIES, beside Derby's, and what it would do with the records of the same log.
+"""Compares Derby's recovery with the page-LSN variant of textbook ARIES, on the records of the same log.
 
 Textbook ARIES (Mohan and others, 1992), as far as it differs from what ``recovery`` does:
 
 * *Page LSN.* A page carries the LSN of the last record applied to it. Redo applies a record when page LSN < its LSN.
   Derby's page carries a version, and so does the record: equal is redo, greater is skip, less is an error. Both skip
-  the same records; only Derby notices a record that is missing in between.
+  the same records; only Derby detects a missing record.
 * *Dirty page table.* A checkpoint writes no pages. It logs which pages are dirty, each with its recLSN, the first
   record that is not on disk, and the transaction table. Derby's checkpoint writes every dirty page and logs two low
   water marks; its redoLWM is the place where the dirty page table was empty.
 * *Analysis pass.* A first pass from the checkpoint brings both tables up to the end of the log; redo then starts at the
   smallest recLSN. Derby has no such pass: one scan from undoLWM builds the transaction table while it redoes.
 * *prevLSN and UndoNxtLSN.* Each record names the previous one of its transaction, a CLR the next one to be undone. Undo
-  follows the chain. Derby has no chain: its CLR names the record that it undid, and undo goes on in front of that.
+  follows the chain. Derby has no chain: its CLR names the record that it undid, and undo goes on before that.
 * *Nested top actions.* A split belongs to the user's transaction. A dummy CLR at its end jumps over it, so a rollback
-  leaves it. Derby gives the split an internal transaction of its own, which loses before all others.
+  does not undo it. Derby gives the split an internal transaction of its own; if it is a loser, it is rolled back before
+  all others.
 
-What ``compare`` shows of each record:
+The output of ``compare`` for each record:
 
 ============  =========================================================================================
 textbook      meaning
 ============  =========================================================================================
-``unread``    in front of the checkpoint: analysis starts there. Undo may come back to it by prevLSN
+``unread``    before the checkpoint: analysis starts there. Undo may come back to it by prevLSN
 ``analysis``  begin, end, prepare: changes the transaction table
 ``redo``      its page is in the dirty page table, recLSN <= LSN, and page LSN < LSN
 ``skip``      page LSN >= LSN: the page was written after the change, or its container is gone
@@ -32,8 +33,8 @@ textbook      meaning
 ``undo`` is ``undone`` (reached by prevLSN), ``jumped`` (a CLR's UndoNxtLSN leads past it) or None (not a loser's).
 
 Example, ``crash-five-transactions``: checkpoint at (1,41725), redoLWM (1,41652). (1,40710) of T2: Derby reads it and
-skips it, since it is in front of redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its
-page LSN is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is in front of the checkpoint: it is
+skips it, since it is before redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its
+page LSN is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is before the checkpoint: it is
 not read in analysis or redo, and undo reaches it by prevLSN.
 """
 
@@ -80,8 +81,8 @@ class TextbookComparison(NamedTuple):
         derby: as ``explain`` says.
         textbook: see the table above.
         undo: ``undone``, ``jumped`` or None.
-        page_lsn: what the page LSN would be when recovery begins, 0 when it is not known or does not matter.
-        reason: a clause for a person.
+        page_lsn: the page LSN when recovery begins; 0 if it is unknown or does not matter.
+        reason: a clause for the user.
     """
 
     derby: RecordExplanation
@@ -106,12 +107,12 @@ def compare(storage: Storage) -> Iterator[TextbookComparison]:
 
 
 class _Tables:
-    """What the analysis pass would know, and where Derby's own scan starts.
+    """The result of the analysis pass, and the start of Derby's own scan.
 
     Attributes:
         start: the checkpoint and its marks.
-        undo: what undo does with the records of losers, by instant.
-        nested: numbers of internal transactions: textbook ARIES has nested top actions in their place.
+        undo: the action of undo for each record of a loser, by instant.
+        nested: numbers of internal transactions, which are nested top actions in textbook ARIES.
         changes: instant of each record and page version after it, by page.
     """
 
@@ -124,7 +125,7 @@ class _Tables:
             table.see(one)
             if isinstance(one.operation, Begin) and one.operation.status & INTERNAL and one.transaction is not None:
                 self.nested.add(one.transaction)
-            # A checkpoint runs in an internal transaction too, but nests in no action.
+            # A checkpoint runs in an internal transaction too, but is not a nested top action.
             if isinstance(one.operation, CheckpointRecord) and one.transaction is not None:
                 self.nested.discard(one.transaction)
             key = _page_of(one)
@@ -132,7 +133,7 @@ class _Tables:
                 self.changes.setdefault(key, []).append((one.instant, _version_after(log, one)))
         self.undo: dict[int, str] = {}
         for loser in table.losers():
-            # Everything but the begin; what undo reaches is set right in the next line.
+            # All records except the begin; the next line corrects those that undo reaches.
             self.undo |= dict.fromkeys(loser.instants[1:], JUMPED)
             self.undo |= dict.fromkeys(explain.to_undo(log, loser), UNDONE)
 
@@ -158,7 +159,7 @@ def _page_lsns(database: DerbyDatabase, tables: _Tables) -> dict[PageKey, int]:
         segment, container, page = key
         home = containers.find(ContainerKey(segment, container))
         image = home.read_page(page) if home is not None else b""
-        # The version alone is read: a page that fails its checksum has one as well.
+        # Only the version is read, so a page with a wrong checksum can be used too.
         version = int.from_bytes(image[_VERSION_AT], "big")
         found[key] = max((at for at, after in changes if after <= version), default=instant.NONE)
     containers.close()

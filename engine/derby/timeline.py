@@ -1,7 +1,7 @@
-"""Transactions beside the last checkpoint and the end of the log, as the diagram of Derby's design document has them.
+"""Transactions relative to the last checkpoint and the end of the log, as in the diagram of Derby's design document.
 
-Two marks of the checkpoint cut the log into three periods: A in front of undoLWM, B from there to redoLWM, C after it.
-Recovery reads B and C and redoes C. Where a transaction begins and ends decides what recovery sees of it:
+Two marks of the checkpoint cut the log into three periods: A before undoLWM, B from there to redoLWM, C after it.
+Recovery reads B and C and redoes C. Recovery sees a transaction depending on where it begins and ends:
 
 ====  =============  ==================================================================================
 like  begins, ends   what recovery sees
@@ -13,7 +13,7 @@ like  begins, ends   what recovery sees
 5     C, C           all of it is redone; in the diagram it is the transaction that takes the checkpoint
 ====  =============  ==================================================================================
 
-Transactions that ended in A are counted only: recovery reads nothing of them.
+Transactions that ended in A are only counted, since recovery reads nothing of them.
 
 Example, ``crash-five-transactions``: 193 to 196 and 198 are the five, one of each kind.
 """
@@ -51,11 +51,11 @@ class TimelineEntry(NamedTuple):
 
     Attributes:
         fate: its begin, end, outcome and number.
-        like: the transaction of the diagram that it is like, 1 to 5.
-        begins: the period that it begins in.
-        ends: the period that it ends in, None when it does not.
+        like: the matching transaction of the diagram, 1 to 5.
+        begins: the period in which it begins.
+        ends: the period in which it ends; None if it is open.
         checkpoint: whether it took the checkpoint.
-        recovery: what recovery makes of it, one clause.
+        recovery: how recovery treats it, one clause.
     """
 
     fate: XactFate
@@ -67,13 +67,13 @@ class TimelineEntry(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The transactions that recovery has to do with, in the order of their begins.
+    """The transactions that recovery reads, in the order of their begin records.
 
     Attributes:
         undo_lwm, redo_lwm: the marks of the last checkpoint.
         checkpoint: its record, 0 without a usable one.
         end: where the log ends.
-        not_read: transactions that ended in front of undoLWM.
+        not_read: number of transactions that ended before undoLWM.
         entries: the others.
     """
 
@@ -86,7 +86,7 @@ class Timeline(NamedTuple):
 
 
 def timeline(database: DerbyDatabase) -> Timeline:
-    """The transactions of a log; nothing is changed. DamageError when recovery would not find its start."""
+    """The transactions of a log; nothing is changed. DamageError if recovery would not find its start."""
     log = DerbyLogFiles(database)
     start = find_start(log, database.controls())
     end = ForwardScan(log, start.undo_lwm).run().append
@@ -111,7 +111,7 @@ def timeline(database: DerbyDatabase) -> Timeline:
 
 
 def _period(at: int, undo_lwm: int, redo_lwm: int) -> str:
-    # The begin of a transaction that is older than the log that is left has instant 0.
+    # If the begin record lies before the existing log, its instant is 0.
     if at < undo_lwm:
         return A
     return B if at < redo_lwm else C
@@ -128,12 +128,12 @@ def _like(begins: str, ends: str | None) -> int:
 
 
 class TimelineScale:
-    """Places instants on a line.
+    """Maps instants to columns of a text line.
 
     Arguments:
         log: for the lengths of log files.
-        marks: instants in log order; stretches between them are equally wide, unless they are empty.
-        width: columns, some for each mark.
+        marks: instants in log order; the stretches between them get equal width, unless they are empty.
+        width: number of columns; several for each mark.
     """
 
     __slots__ = ("_log", "_marks", "_places")
@@ -145,7 +145,7 @@ class TimelineScale:
         self._places = [index * (width - 1) // last for index in range(len(self._marks))]
 
     def column(self, at: int) -> int:
-        """The column of an instant: by bytes between the marks around it; in a mark's own column stands it alone."""
+        """The column of an instant, by bytes between the marks around it; a mark's column is kept for that mark."""
         index = bisect_right(self._marks, at) - 1
         if index < 0 or at == self._marks[index] or index == len(self._marks) - 1:
             return self._places[max(index, 0)]
@@ -161,7 +161,7 @@ class TimelineScale:
         return total
 
     def _length(self, number: int) -> int:
-        """Where a log file ends; its zeros do not count."""
+        """The end of a log file, without its trailing zeros."""
         try:
             previous = self._log.header(number + 1).previous_end
         except DamageError:

@@ -1,7 +1,7 @@
 """The fate of every transaction in the log.
 
-Transaction numbers are given out anew after each boot, so an entry is made at each begin; a number may occur twice. A
-transaction whose begin lies in front of the log that is left has ``first`` 0.
+Transaction numbers restart after each boot, so each begin record makes an entry, and a number may occur twice. A
+transaction that began before the existing log has ``first`` 0.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _XactLife:
 
 
 def fates(records: Iterable[Record]) -> list[XactFate]:
-    """The fate of every transaction that some records belong to, in the order of their first records.
+    """The fate of every transaction in the records, in the order of their first records.
 
     Arguments:
         records: records in log order, checksum records too.
@@ -108,7 +108,7 @@ def fates(records: Iterable[Record]) -> list[XactFate]:
         if number is None:
             continue
         life = current.get(number)
-        # Numbers start anew after a boot, so a begin is another transaction even when the number was open.
+        # Numbers restart after a boot, so a begin record starts another transaction even if the number was open.
         if life is None or isinstance(one.operation, transaction.Begin):
             life = current[number] = _XactLife(number)
             lives.append(life)

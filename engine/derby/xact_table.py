@@ -2,14 +2,14 @@
 
 A begin makes an entry, an end removes it, a prepare marks it. The first record seen of a transaction is its begin,
 except in one case: a transaction that ended between the undo and the redo low water mark may have begun before the
-scan. Its end or prepare is ignored, and its other records, all in front of the redo low water mark, are not looked at.
+scan. Its end or prepare is ignored, and so are its other records, which all lie before the redo low water mark.
 
 Example, ``crash-five-transactions``, scan from undoLWM (1,40674), redoLWM (1,41652): T1 (193) began at (1,40512) and is
 never entered; its commit at (1,41286) is ignored. T2 (194) is entered at (1,40674) and leaves at (1,42251). T4 (196)
 stays: a loser.
 
 The instants of each open transaction's records are kept, eight bytes a record, so that undo reads those records only.
-They are the records that a backward scan filtered by transaction number would find.
+A backward scan filtered by transaction number would find the same records.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class XactTable:
     """Transactions that have begun and not ended.
 
     Arguments:
-        redo_lwm: records in front of it may belong to transactions that began before the scan.
+        redo_lwm: records before it may belong to transactions that began before the scan.
     """
 
     __slots__ = ("_redo_lwm", "ended", "highest", "open")
@@ -66,7 +66,7 @@ class XactTable:
         number = one.transaction
         if number is None:
             return
-        # Every number counts, also of a transaction whose begin is not seen (R-DRB-61).
+        # Every number counts, even that of a transaction whose begin is not in the scan (R-DRB-61).
         if number > self.highest:
             self.highest = number
         if one.group & record.FIRST and isinstance(one.operation, transaction.Begin):
@@ -77,7 +77,7 @@ class XactTable:
             return
         entry = self.open.get(number)
         if entry is None:
-            # Only in front of redoLWM may a transaction have begun before the scan.
+            # Only before redoLWM may a transaction have begun before the scan.
             if one.instant >= self._redo_lwm:
                 raise _inconsistent(one, f"a record of transaction {number}, which has not begun")
             return
@@ -86,7 +86,7 @@ class XactTable:
             self.ended += 1
             return
         if one.group & record.PREPARED:
-            # Its end is not LAST: the transaction stays open until the manager decides.
+            # This is a prepare, not the last record: the transaction stays open until the transaction manager decides.
             entry.prepared = True
             if isinstance(one.operation, transaction.End):
                 entry.global_id = one.operation.global_id

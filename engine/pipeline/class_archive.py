@@ -1,17 +1,18 @@
-"""Spark's classes as the JVM keeps them in memory, in a file: most of a start of Spark.
+"""An archive of Spark's loaded classes, which makes Spark start faster.
 
-A JVM that starts Spark reads 10,000 classes out of 280 jars and checks them. HotSpot can write what it has loaded into
-an archive when it ends (class data sharing), and map that file the next time: 2.8 s instead of 7.7 s for a job of
-nothing, on two busy cores.
+A JVM that starts Spark reads and verifies 10,000 classes from 280 jars. HotSpot can write its loaded classes into an
+archive when it ends (class data sharing), and map that file the next time: an empty job takes 2.8 s instead of 7.7 s on
+two busy cores.
 
 Rules:
 
-* The file is in the user's own cache directory, which no other user may write: ``JETOOL_CACHE``, else ``jetool`` in
+* The file is in the user's own cache directory, which other users must not be able to write: ``JETOOL_CACHE``, else
+  ``jetool`` in
   ``XDG_CACHE_HOME``, else ``~/.cache/jetool``. Without such a directory, or with an empty ``JETOOL_CACHE``, Spark
   starts as it always did.
-* Writing it takes some seconds. So the second session writes it: a container that lives for one command never does.
-* The JVM itself refuses an archive of another JVM or of other jars, and goes on without it. What was not written once
-  is not tried again for a day.
+* Writing it takes some seconds, so the second session does it: a container that runs a single command never writes it.
+* The JVM itself refuses an archive of another JVM or of other jars, and runs without it. After a failed attempt to
+  write the archive, the next attempt is a day later.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from engine.pipeline.java import Runtime
 from engine.pipeline.settings import JAVA_OPTIONS
 
 _OWN_OPTIONS: Final = ("-Xshare", "SharedArchive", "ArchiveClasses")
-# Variables that Spark's launcher makes the class path of.
+# Variables from which Spark's launcher builds the class path.
 _PATH_VARIABLES: Final = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -40,14 +41,14 @@ _PATH_VARIABLES: Final = (
 )
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
-# 70 to 120 MB each.
+# Each has 70 to 120 MB.
 _MOST_KEPT: Final = 4
 _FIRST: Final = ".first"
 _STALE_S: Final = 24 * 3600
 
 
 class ClassArchive:
-    """The archive of one kind of session; without a path no archive is used.
+    """The archive for one kind of session; without a path no archive is used.
 
     Attributes:
         flags: the JVM's options for it; "" for none.
@@ -72,10 +73,10 @@ class ClassArchive:
         return self._written is not None
 
     def keep(self) -> None:
-        """After the JVM has ended: keep what it has written."""
+        """After the JVM has ended: keep the archive that it has written."""
         if self._written is None:
             return
-        # Without a file the JVM could not write it, and the marker that is left says so.
+        # If there is no file, the JVM could not write it; the marker stays and records this.
         with contextlib.suppress(OSError):
             self._written.chmod(0o600)
             self._written.replace(self._path)
@@ -83,7 +84,7 @@ class ClassArchive:
         _sweep(self._path.parent)
 
     def drop(self) -> None:
-        """The session has failed, and its JVM has ended: another one may write the archive."""
+        """The session has failed and its JVM has ended: allow another session to write the archive."""
         if self._written is None:
             return
         with contextlib.suppress(OSError):
@@ -91,13 +92,13 @@ class ClassArchive:
             self._written.unlink(missing_ok=True)
 
     def _is_second(self) -> bool:
-        """Whether this session shall write the archive: one has been before, and none has tried."""
+        """Whether this session shall write the archive: there was an earlier session, and no attempt yet."""
         _sweep(self._path.parent)
         first = self._path.with_suffix(_FIRST)
         if _tried(self._path).exists():
             return False
         try:
-            # Of two sessions that begin at once only one finds it.
+            # If two sessions begin at once, only one finds the marker.
             first.rename(_tried(self._path))
         except FileNotFoundError:
             first.touch(0o600)
@@ -115,7 +116,7 @@ def archive_for(
         runtime: the JVM.
         conf: Spark's settings.
         quick: the session is for jobs without data frames, which need half of the classes.
-        environment: variables as the JVM will have them.
+        environment: environment variables of the JVM.
     """
     given = [conf.get(JAVA_OPTIONS, ""), *(environment.get(name, "") for name in _OPTION_VARIABLES)]
     base = runtime.home / "lib" / "server" / "classes.jsa"
@@ -127,7 +128,7 @@ def archive_for(
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = directory.stat()
-        # A JVM believes what is in an archive.
+        # A JVM trusts the content of an archive.
         if about.st_uid != os.getuid() or about.st_mode & 0o022:
             return ClassArchive(None)
         stated = [f"{path} {path.stat().st_mtime_ns}" for path in (base, jars)]
@@ -136,12 +137,12 @@ def archive_for(
         key = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:16]
         return ClassArchive(directory / f"spark-{'jobs' if quick else 'frames'}-{key}.jsa")
     except OSError:
-        # A full or foreign disk is no reason not to work.
+        # A full or unwritable disk must not stop the session.
         return ClassArchive(None)
 
 
 def _flags(option: str) -> str:
-    # What it warns of would come before the reason of a start that fails.
+    # Its warnings would be printed before the reason of a failed start.
     return f"-Xlog:cds*=error {shlex.quote(option)}"
 
 
@@ -158,7 +159,7 @@ def _tried(path: Path) -> Path:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what was begun long ago, and all but the last used archives."""
+    """Remove old unfinished files, and all archives except the most recently used ones."""
     before = time.time() - _STALE_S
     with contextlib.suppress(OSError):
         for path in [*directory.glob("spark-*.tried"), *directory.glob("spark-*.tmp")]:

@@ -1,4 +1,4 @@
-"""The columns that ``decode`` adds to records on Spark: what they mean to their application, as JSON text."""
+"""The columns that ``decode`` adds to records on Spark: their meaning to the application, as JSON text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DECODED_COLUMNS: Final = {"decoded_key": "string", "decoded_data": "string", "kn
 
 
 def decoder_option(options: Any) -> str | None:
-    """The option ``decode`` of a source: the name of a decoder, ``auto``, or None where records stay as they are.
+    """The option ``decode`` of a source: the name of a decoder, ``auto``, or None if records are not decoded.
 
     Raises:
         UsageError: there is no such decoder.
@@ -34,7 +34,7 @@ def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:
 
 
 def decoding_of_task(env: str, name: str | None) -> DecodingPlan | None:
-    """The same for a task that reads the log alone."""
+    """The same for a task that reads only the log."""
     return None if name is None else decoding_of_log(DiskStorage(env), name)
 
 

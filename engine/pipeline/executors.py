@@ -1,8 +1,8 @@
-"""Executors that do not come: a deadline for clusters that have none to give.
+"""A deadline for clusters that provide no executors.
 
-Spark itself waits for ever: for workers with the cores and the memory that were asked for, and for executors that end
-as soon as they start, which a master begins anew without end. So a job whose cluster has shown no executor for
-``TIMEOUT`` is cancelled, with words about what to look at. Executors that have come and work are never hurried.
+Spark itself waits forever: for workers with the requested cores and memory, and for executors that end as soon as they
+start, which a master restarts endlessly. So a job whose cluster has had no executor for ``TIMEOUT`` is cancelled, with
+advice on what to check. Executors that run have no deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.pipeline import failures, settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-# Of ours; Spark hands on what it does not know. Seconds, or with a unit as Spark writes it.
+# An option of jetool; Spark passes on unknown options. A number of seconds, or a time with a unit as in Spark.
 TIMEOUT: Final = "spark.jetool.executorTimeout"
 _TIMEOUT_S: Final = 120
 
@@ -32,13 +32,13 @@ class ExecutorWatch:
         self._seen = time.monotonic()
 
     def check(self) -> None:
-        """Call it again and again while the job runs.
+        """Call it repeatedly while the job runs.
 
         Raises:
-            JobError: for too long there has been no executor.
+            JobError: there was no executor for too long.
         """
         now = time.monotonic()
-        # The driver is one of those that Spark lists.
+        # Spark's list includes the driver.
         if not self._needed or len(self._context._jsc.sc().statusTracker().getExecutorInfos()) > 1:
             self._seen = now
             return
@@ -57,9 +57,9 @@ class ExecutorWatch:
 
 
 def stopped(context: SparkContext, error: BaseException) -> JobError | None:
-    """What to say when Spark itself has ended under a job, and None when it still runs.
+    """The error for a job whose Spark context has ended; None while Spark runs.
 
-    A master that removes an application stops its context; a driver that is killed answers nothing any more.
+    A master that removes an application stops its context; a killed driver no longer answers.
     """
     try:
         if not context._jsc.sc().isStopped():

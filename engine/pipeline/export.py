@@ -1,10 +1,10 @@
-"""Exporting a database: its records, as recovery would leave them, as files that other programs read.
+"""Exports the records of a database, as recovery would leave them, to files that other programs can read.
 
 Each task recovers the environment in memory and writes one key range, so that files are in key order: the first file
-holds the smallest keys. A local directory appears when it is complete, under another name until then; elsewhere
+holds the smallest keys. A local directory has a temporary name until it is complete; elsewhere
 (``hdfs:``, ``s3a:``) Spark's own commit protocol decides, and ``_SUCCESS`` marks the end.
 
-Parquet and ORC hold bytes as they are. CSV and JSON hold text, and so do the others where a text format is asked for
+Parquet and ORC hold raw bytes. CSV and JSON hold text, and so do the others if a text format is requested
 (``engine.inspect.key_formats``). CSV has a header line and doubles quotes; JSON is one object on each line.
 """
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 FORMS: Final = ("parquet", "csv", "json", "orc")
 _TEXT_FORMS: Final = ("csv", "json")
 _RAW: Final = "hex"
-# Spark wants to make the directory that it writes to.
+# Spark insists on creating the directory that it writes to.
 _DATA: Final = "data"
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
 
 
 class ExportReport(NamedTuple):
-    """What was written: records, files, and the bytes of the files (None where they are not on this machine)."""
+    """The result: records, files, and the size of the files in bytes (None if they are not on this machine)."""
 
     records: int
     files: int | None
@@ -44,7 +44,7 @@ class ExportReport(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """How keys and data look: names of ``key_formats.FORMATS``; ``hex`` leaves bytes as they are where a form can."""
+    """How keys and data look: names of ``key_formats.FORMATS``; ``hex`` keeps raw bytes if the format has them."""
 
     key_format: str = _RAW
     data_format: str = _RAW
@@ -67,15 +67,15 @@ def export(
     Arguments:
         session: Spark.
         env, db: the database.
-        to: a directory that is not there, or is empty; or a URL that Spark writes to.
+        to: a directory that does not exist or is empty; or a URL that Spark can write to.
         form: of ``FORMS``.
-        columns: how keys and data look.
+        columns: formats of keys and data.
         decode: the decoder whose columns are added; None for none.
-        partitions: how many files; by default one for each 64 MB of log.
-        listener: hears the step ``export``.
+        partitions: number of files; by default one for each 64 MB of log.
+        listener: receives progress of the step ``export``.
 
     Raises:
-        RefusedError: the directory holds something. NotFoundError: no such environment or database.
+        RefusedError: the directory is not empty. NotFoundError: no such environment or database.
         StorageError: the directory cannot be written. JobError: Spark gave up.
     """
     local = _local(to)
@@ -88,7 +88,7 @@ def export(
         with explained("the export failed", consequence="nothing was written"):
             records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, decode, partitions, listener)
         for path in (staging / _DATA).iterdir():
-            # A ``_SUCCESS`` moves along, so readers that wait for one find it at the top.
+            # ``_SUCCESS`` is moved too, so readers that wait for it find it at the top.
             path.rename(staging / path.name)
         (staging / _DATA).rmdir()
         sizes = [path.stat().st_size for path in staging.glob("part-*")]
@@ -96,7 +96,7 @@ def export(
 
 
 def _local(to: str) -> Path | None:
-    """The path of a target on this machine's file systems, None for another."""
+    """The path of a target on this machine's file systems; None for other targets."""
     if to.startswith("file://"):
         return Path(to.removeprefix("file://")).absolute()
     return None if "://" in to else Path(to).absolute()
@@ -117,14 +117,14 @@ def _write(
 
     register(session.spark)
     read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
-    # Without the option each database is cut by the size of its log.
+    # Without the option each database is divided by the size of its log.
     if partitions is not None:
         read = read.option("partitions", str(partitions))
     names = ["key", "data"]
     if decode is not None:
         read, names = read.option("decode", decode), [*names, *DECODED_COLUMNS]
     frame = _shown(read.load(env).select(*names), form, columns, decoded=decode is not None)
-    # Counted while it is written: a count of its own would recover the environment once more in every task.
+    # Counted while writing: a separate count would recover the environment again in every task.
     seen = Observation("export")
     write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
         **_OPTIONS.get(form, {})
@@ -134,15 +134,15 @@ def _write(
 
 
 def _shown(frame: DataFrame, form: str, columns: Columns, *, decoded: bool) -> DataFrame:
-    """Bytes as text where that is wanted."""
-    # Nothing to show as text, so rows need not pass through Python again.
+    """Convert bytes to text, if requested."""
+    # No column becomes text, so rows need not pass through Python again.
     if form not in _TEXT_FORMS and columns == Columns():
         return frame
     kinds = ["string" if form in _TEXT_FORMS or style != _RAW else "binary" for style in columns]
     styles = [style if kind == "string" else None for style, kind in zip(columns, kinds, strict=True)]
     schema = f"key {kinds[0]}, data {kinds[1]}"
     if decoded:
-        # They are text and a truth value already.
+        # These columns are already text or boolean.
         styles += [None] * len(DECODED_COLUMNS)
         schema += "".join(f", {name} {kind}" for name, kind in DECODED_COLUMNS.items())
     return frame.mapInArrow(partial(_show_batches, tuple(styles)), schema)

@@ -1,8 +1,8 @@
-"""What the JVM throws, as errors of ours.
+"""Converts exceptions of the JVM into errors of jetool.
 
-A failed job arrives as a Java exception with the whole story of its tasks, or as an exception of pyspark that wraps
-one. The last cause says what went wrong; an error raised by our own code on an executor is found in it by its class
-name, and keeps its kind and its text.
+A failed job gives a Java exception with the full report of its tasks, or an exception of pyspark that wraps one. The
+last cause is the actual fault. An error raised by jetool's code on an executor is recognised there by its class name,
+and keeps its kind and text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RAISED: Final = re.compile(r"Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
 _ROOM: Final = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
-# What Spark lacks for a source, and how it gets it.
+# A package that Spark lacks for a source, and the way to install it.
 _MISSING: Final = (
     ("AVRO_DATA_SOURCE_NOT_ENABLED", "org.apache.spark:spark-avro_2.13:VERSION, with the version of pyspark"),
     ("S3AFileSystem not found", "org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's hadoop-client"),
@@ -37,27 +37,27 @@ _MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at 
 def explained(
     what: str, *, consequence: str | None = None, hint: str | None = None, room: str = _ROOM
 ) -> Iterator[None]:
-    """Turn an exception of pyspark or of the JVM into an error of ours.
+    """Convert an exception of pyspark or of the JVM into an error of jetool.
 
     Arguments:
-        what: what was being done, as a clause: ``the bulk load failed``.
+        what: the action that failed, as a clause: ``the bulk load failed``.
         consequence: what the failure means for the data.
         hint: the next action.
         room: the next action where a disk is full.
 
     Raises:
-        JetoolError: one that our own code raised on an executor, of its own kind.
+        JetoolError: one that jetool's code raised on an executor, with its own kind.
         JobError: anything else that Spark, Arrow or the operating system reports.
     """
     try:
         yield
     except JetoolError as error:
-        # What was raised closest to the fault knows more than the frame around it.
+        # The exception raised closest to the fault is the most precise.
         error.consequence = error.consequence or consequence
         error.hint = error.hint or (room if _is_full(str(error)) else hint)
         raise
     except Exception as error:
-        # A bug of ours keeps its traceback.
+        # A bug in jetool keeps its traceback.
         if not _is_foreseen(error):
             raise
         raise of(error, what, consequence=consequence, hint=hint, room=room) from error
@@ -78,14 +78,14 @@ def of(
     for mark, package in _MISSING:
         if mark in text:
             hint = f"--conf spark.jars.packages={package}"
-    # The kernel kills without a message, so the text of the exception says nothing of memory.
+    # The kernel kills without a message, so the text of the exception does not mention memory.
     if _WORKER_DIED in text:
         return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)
 
 
 def story(error: BaseException) -> str:
-    """All that an exception says, with its causes, the innermost last."""
+    """The text of an exception and of its causes, the innermost last."""
     parts = []
     java = getattr(error, "java_exception", None)
     if java is not None:
@@ -96,7 +96,7 @@ def story(error: BaseException) -> str:
 
 
 def summary(text: str) -> str:
-    """The part of an exception that says what went wrong, as one line.
+    """The part of an exception that describes the fault, in one line.
 
     That is the last line of the first Python traceback in it, or the last cause of the Java exception.
     """
@@ -140,5 +140,5 @@ def _is_full(text: str) -> bool:
 
 
 def _is_foreseen(error: BaseException) -> bool:
-    """Whether it says something of the job or its data, and is no bug of ours."""
+    """Whether the exception concerns the job or its data, and is not a bug in jetool."""
     return isinstance(error, OSError) or type(error).__module__.partition(".")[0] in ("pyspark", "py4j", "pyarrow")

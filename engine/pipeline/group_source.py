@@ -1,21 +1,22 @@
-"""``spark.read`` and ``spark.readStream.format("jegroup")``: what is committed in a running group of JE nodes.
+"""``spark.read`` and ``spark.readStream.format("jegroup")``: the commits of a running group of JE nodes.
 
-``load`` takes addresses with commas between; the group's other nodes are found. A row is one change, and a batch holds
-whole transactions that are durable: no election takes them back. As a batch source all from ``startingOffset`` to the
-end as it is now. As a stream the offset is the group's UUID, the VLSN and transaction of the last commit, and what it
-takes to go on exactly there; a batch that Spark repeats is read again from the master, which has to have it still. So
-with a checkpoint and a sink that takes part in it (files do), each change is there once. Options:
+``load`` takes comma-separated addresses; the other nodes of the group are found from them. A row is one change. A batch
+holds complete durable transactions, which no election can take back. A batch source reads from ``startingOffset`` to
+the current end. The offset of a stream holds the group's UUID, the VLSN and transaction of the last commit, and the
+state needed to continue exactly there. A batch that Spark repeats is read again from the master, which must still have
+it. So with a checkpoint and a sink that supports it (files do), each change is written exactly once. Options:
 
 * ``startingOffset``: ``begin``, ``now`` (the default of a stream) or a VLSN, for a query without a checkpoint
 * ``maxChanges``: a batch ends after the transaction that reaches this number of changes (100,000)
 * ``db``: only this database; ``internal``: ``true`` adds JE's own
 * ``decode``: the name of a decoder adds the columns decoded_key and decoded_data, JSON as text, and known. It sees
-  changes only: ``auto`` is refused, and what takes a catalog of the environment (``serial``, ``dpl``) stays bytes
-* ``tlsCa``, ``tlsCert``, ``tlsKey``, ``tlsCheckHost``: TLS, as the options of ``jetool stream`` have it; in a batch
-  the files are the executor's
-* ``group``: its name; ``timeout`` of each step and ``patience`` without a master, in seconds
+  changes only: ``auto`` is refused, and decoders that need a catalog of the environment (``serial``, ``dpl``) leave
+      bytes
+* ``tlsCa``, ``tlsCert``, ``tlsKey``, ``tlsCheckHost``: TLS, like the options of ``jetool stream``; a batch reads the
+  files on the executor
+* ``group``: its name; ``timeout`` of each step, and ``patience`` while there is no master, in seconds
 
-The group is read by the driver, in one thread: it follows a group, it does not load one.
+The driver reads the group in one thread, since this source follows a group and is not made for bulk reading.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from engine.rep.client.tls import TlsFiles, TlsNetwork
 
 FORMAT: Final = "jegroup"
 _MOST_CHANGES: Final = 100_000
-# How long a batch waits for something to come.
+# The time that a batch waits for changes.
 _WAIT_S: Final = 1.0
 _STATE: Final = "state"
 Offset = dict[str, Any]
@@ -60,27 +61,27 @@ class GroupSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns, those of the option ``decode`` only with it."""
+        """All columns; those of ``decode`` only with that option."""
         return ", ".join(f"{name} {kind}" for name, kind in _columns(_decoder(self.options)).items())
 
     def reader(self, schema: StructType) -> GroupReader:
-        """A reader of what there is now."""
+        """A reader of the existing changes."""
         return GroupReader(schema, GroupOptions(self.options, BEGIN))
 
     def simpleStreamReader(self, schema: StructType) -> GroupStreamReader:  # noqa: N802 - Spark's name
-        """A reader of what is committed."""
+        """A reader of new commits."""
         return GroupStreamReader(schema, GroupOptions(self.options, LATEST))
 
 
 class GroupOptions:
-    """What ``load`` and ``option`` have said.
+    """The arguments of ``load`` and ``option``.
 
     Arguments:
         options: Spark's.
-        start: where to begin unless they say it.
+        start: the default position to begin at.
 
     Raises:
-        UsageError: one of them makes no sense.
+        UsageError: one of them is invalid.
     """
 
     def __init__(self, options: Any, start: str) -> None:
@@ -105,7 +106,7 @@ class GroupOptions:
 
 
 class ChangeRows:
-    """Makes rows of transactions: the columns of a schema, in its order.
+    """Converts transactions to rows: the columns of a schema, in its order.
 
     Raises:
         UsageError: there is no such column.
@@ -137,7 +138,7 @@ class ChangeRows:
 
 
 class GroupReader(DataSourceReader):
-    """Reads a group up to its end as it is now, in one task."""
+    """Reads a group up to its current end, in one task."""
 
     def __init__(self, schema: StructType, options: GroupOptions) -> None:
         self._rows = ChangeRows(schema, options)
@@ -168,11 +169,11 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         self._at: Offset | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """The place at which the stream begins; the same in every batch, since it is written down."""
+        """The position at which the stream begins; it is stored, so it is the same in every batch."""
         return _offset(self._options.subscriber(self._options.start).locate())
 
     def read(self, start: Offset) -> tuple[Iterator[Values], Offset]:
-        """What has come after an offset, at most ``maxChanges`` and a transaction; nothing when nothing comes."""
+        """The changes after an offset, ending with the transaction that reaches ``maxChanges``; may be empty."""
         if self._events is None or self._at != start:
             self._begin(start)
         assert self._subscriber is not None
@@ -193,8 +194,8 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         """The same rows again.
 
         Raises:
-            LostPositionError: the master does not have them any more.
-            RefusedError: the group has another history now.
+            LostPositionError: the master no longer has them.
+            RefusedError: the history of the group was replaced.
         """
         if start == end:
             return
@@ -239,7 +240,7 @@ def _columns(decoder: Decoder | None) -> dict[str, str]:
 def _offset(position: Position) -> Offset:
     last = position.last
     value = position.as_json()
-    # What is durable is not taken back: the last commit is enough to go on from.
+    # Durable commits are not taken back, so the last commit is enough to continue from.
     value["commits"], value["undos"] = value["commits"][-1:], []
     return {
         "uuid": f"{position.uuid[0]},{position.uuid[1]}",

@@ -1,18 +1,17 @@
-"""Which environments a job is about, and how their log files are shared out.
+"""The environments of a job, and the division of their log files among tasks.
 
 Environments are named by paths, by globs (``/data/*/je``), or by an inventory: a text file with one environment on each
-line, blank lines and ``#`` comments left out. A line is
+line; blank lines and ``#`` comments are skipped. A line is
 
 * a path or a glob; a relative one starts at the directory of the inventory;
-* or a JSON object: ``{"env": "/data/fe1", "name": "fe1", "group": "prod"}``. ``name`` is what reports call the
-  environment, ``group`` the replication group that it is compared in; both may be left out.
+* or a JSON object: ``{"env": "/data/fe1", "name": "fe1", "group": "prod"}``. ``name`` is its name in reports, ``group``
+  the replication group in which it is compared; both are optional.
 
-One task should read 64 MB or more, since a task costs tens of milliseconds whatever it does; and a log file is the
-smallest thing to hand out, since entries are found from its start. ``pack`` puts neighbouring files of an environment
-together until a task has enough.
+One task should read 64 MB or more, since every task costs tens of milliseconds. A log file is the smallest unit, since
+entries are found from its start. ``pack`` puts neighbouring files of an environment together until a task has enough.
 
-Example: files of 10 MB, at least 64 MB a task: files 0 to 6 of ``/data/fe1``, files 7 to 11 of it with 0 and 1 of
-``/data/fe2``, and so on.
+Example with files of 10 MB and at least 64 MB a task: files 0 to 6 of ``/data/fe1``, then files 7 to 11 of it with 0
+and 1 of ``/data/fe2``, and so on.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 
 LEAST_TASK_BYTES: Final = 64 << 20
-# The environments that are worth threads, and the number of threads.
+# Number of environments from which threads are used, and the number of threads.
 _MANY: Final = 16
 _AT_ONCE: Final = 16
 Asked = TypeVar("Asked")
@@ -43,8 +42,8 @@ class Member(NamedTuple):
 
     Attributes:
         env: its directory.
-        name: what reports call it; the path unless the inventory says otherwise.
-        group: the replication group that the inventory puts it in; "" when it does not say.
+        name: its name in reports; by default the path.
+        group: its replication group according to the inventory; "" if none is given.
     """
 
     env: str
@@ -53,7 +52,7 @@ class Member(NamedTuple):
 
 
 class LogPart(NamedTuple):
-    """Some consecutive files of one environment: what one task reads of it.
+    """Some consecutive files of one environment, read by one task.
 
     Attributes:
         env: directory of the environment.
@@ -75,12 +74,12 @@ class EnvironmentListing(NamedTuple):
 
 
 def expand(patterns: Iterable[str]) -> list[str]:
-    """Absolute paths of the environments that paths and globs name, each once, in the order of naming.
+    """Absolute paths of the environments named by paths and globs, each once, in the given order.
 
-    Executors of a cluster have directories of their own that a relative path would begin in.
+    The paths are absolute because executors of a cluster have other working directories.
 
     Arguments:
-        patterns: paths; a glob may lead to files, too, which are passed over.
+        patterns: paths and globs; files that match a glob are skipped.
 
     Raises:
         NotFoundError: a glob matches no directory.
@@ -106,8 +105,8 @@ def members(patterns: Sequence[str], inventory: str | None = None) -> list[Membe
         inventory: path of an inventory file, or None.
 
     Raises:
-        UsageError: neither names an environment, or a line of the inventory names none.
-        NotFoundError: the inventory is not there, or a glob matches nothing.
+        UsageError: no environment is named, or a line of the inventory names none.
+        NotFoundError: the inventory does not exist, or a glob matches nothing.
     """
     named = [Member(path, path) for path in expand(patterns)]
     if inventory is not None:
@@ -115,7 +114,7 @@ def members(patterns: Sequence[str], inventory: str | None = None) -> list[Membe
     found: dict[str, Member] = {}
     for member in named:
         known = found.get(member.env)
-        # A line of the inventory says more than a path on the command line.
+        # A line of the inventory has more details than a path on the command line.
         if (
             known is None
             or (known.name == known.env and member.name != member.env)
@@ -128,13 +127,13 @@ def members(patterns: Sequence[str], inventory: str | None = None) -> list[Membe
 
 
 def short_names(fleet: Iterable[Member]) -> dict[str, str]:
-    """What each environment is called where room is short, by its directory.
+    """Short names of environments, by directory.
 
-    The inventory's name; else the path without the directories that all such paths begin and end with.
+    The inventory's name; else the path without the leading and trailing directories that all paths share.
     """
     known = list(fleet)
     paths = [PurePath(member.env).parts for member in known if member.name == member.env]
-    # The last part of a path always stays, and one path alone keeps all of its parts.
+    # The last part of a path is always kept, and a single path keeps all of its parts.
     least = min((len(parts) for parts in paths), default=1) - 1 if len(paths) > 1 else 0
     front = next((n for n in range(least) if len({parts[n] for parts in paths}) > 1), least)
     back = next((n for n in range(least - front) if len({parts[-1 - n] for parts in paths}) > 1), least - front)
@@ -147,7 +146,7 @@ def short_names(fleet: Iterable[Member]) -> dict[str, str]:
 
 
 def list_members(fleet: Iterable[Member]) -> list[EnvironmentListing]:
-    """The log files of each environment; one that cannot be listed does not stop the others."""
+    """The log files of each environment; if one cannot be listed, the others still are."""
     return each_at_once(_listed, list(fleet))
 
 
@@ -155,12 +154,12 @@ def _listed(member: Member) -> EnvironmentListing:
     try:
         return EnvironmentListing(member, list_log_files(DiskStorage(member.env)), None)
     except JetoolError as error:
-        # One unreadable node is a row of the report, not the end of it.
+        # An unreadable node is a row of the report; it does not stop the report.
         return EnvironmentListing(member, None, error)
 
 
 def each_at_once(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
-    """Ask for each of many, several at a time: they may be on a file system that takes its time. In their order."""
+    """Call a function for many items, several at a time: they may be on a slow file system. In their order."""
     if len(asked) < _MANY:
         return [ask(one) for one in asked]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -168,16 +167,16 @@ def each_at_once(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list
 
 
 def parts_of(env: str, files: LogFiles, *, marker: bool = False) -> LogPart:
-    """All files of an environment as one part, the marker file too when asked for."""
+    """All files of an environment as one part, with the marker file if requested."""
     return LogPart(env, files.with_marker() if marker else files.files, files.end_file())
 
 
 def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[list[LogPart]]:
-    """Share files out among tasks of ``least_bytes`` or more; the last one may have less.
+    """Divide files among tasks of ``least_bytes`` or more; the last one may have less.
 
     Arguments:
-        parts: environments; each is cut where a task is full.
-        least_bytes: how much a task reads.
+        parts: environments; they are cut where a task is full.
+        least_bytes: least size of a task.
     """
     tasks: list[list[LogPart]] = []
     task: list[LogPart] = []
@@ -186,7 +185,7 @@ def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[
         begin = 0
         for index, file in enumerate(part.files):
             size += file.size_bytes
-            # The size runs on across environments: many small ones share a task.
+            # The size is summed across environments, and small ones share a task.
             if size >= least_bytes:
                 task.append(part._replace(files=part.files[begin : index + 1]))
                 tasks.append(task)

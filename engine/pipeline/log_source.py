@@ -1,20 +1,20 @@
 """``spark.read.format("jelog")``: the entries of the logs of many environments as rows.
 
-``load`` takes a path, a glob, or several with commas between; the files must be readable under the same path wherever
-executors run. Nothing is changed. Options:
+``load`` takes one or more comma-separated paths or globs; the files must have the same path on all executors. Nothing
+is changed. Options:
 
 * ``data``: ``true`` adds the column ``data_hex``
 * ``decode``: the name of a decoder, or ``auto``, adds the columns ``decoded_key`` and ``decoded_data``, JSON as text,
-  and ``known``: what the records of users' databases mean to their application. Each task recovers its environments in
-  memory for the names of databases; with ``auto`` the columns are null where no decoder recognises an environment
-* ``partitionBytes``: how much a task reads at least; a file of more than four times that (and of 1 MB) is cut into
-  parts; each task walks over the parts before its own: where entries begin is known only from the start
-* ``pushDown``: ``true`` tests conditions that Spark hands over before rows are built; one on ``environment``, ``path``
-  or ``file`` leaves files unread. The data frame of this ``load`` is then for one query: of a second one Spark takes
-  the conditions of the first for its own
+  and ``known``: the meaning of records of users' databases to their application. Each task recovers its environments in
+  memory for the names of databases; with ``auto`` the columns are null if no decoder recognises an environment
+* ``partitionBytes``: least size read by a task; a file of more than four times that (and of 1 MB) is cut into parts.
+  Each task walks over the parts before its own, since entries can only be found from the start of a file
+* ``pushDown``: ``true`` tests Spark's conditions before rows are built; conditions on ``environment``, ``path`` or
+  ``file`` exclude whole files. Use the data frame of this ``load`` for one query only: Spark would apply the conditions
+  of the first query to a second one
 
-Columns are those of ``log_columns``. Spark's API has no column pruning: a schema of the caller's own is how to say
-which columns are needed, and then only those are built::
+Columns are those of ``log_columns``. Spark's API has no column pruning. Pass a schema with the needed columns, and only
+those are built::
 
     spark.read.format("jelog").schema("type string, size bigint").load("/data/*/je").groupBy("type").sum("size")
 
@@ -57,7 +57,8 @@ from engine.pipeline.python_side import settle_worker
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
-# A file of more than this many times a task's share is cut: walking entries takes a tenth of making rows of them.
+# A file of more than this many times a task's share is cut: walking over entries takes a tenth of the time of making
+# rows.
 _CUT: Final = 4
 _LEAST_CUT_BYTES: Final = 1 << 20
 
@@ -71,7 +72,7 @@ class LogSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """All columns, those of the options ``data`` and ``decode`` only with them."""
+        """All columns; those of ``data`` and ``decode`` only with these options."""
         columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
         found = {column.name: column.type for column in columns}
         if decoder_option(self.options) is not None:
@@ -79,11 +80,11 @@ class LogSource(DataSource):
         return ", ".join(f"{name} {kind}" for name, kind in found.items())
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
-        """A reader of what is appended."""
+        """A reader of new entries."""
         return LogStreamReader(schema, self.options, FORMAT)
 
     def reader(self, schema: StructType) -> LogSourceReader:
-        """A reader of the columns of a schema, the caller's or our own."""
+        """A reader of the columns of a schema, given by the caller or complete."""
         options = self.options
         return LogSourceReader(
             schema,
@@ -98,7 +99,7 @@ class Files(InputPartition):
     """What one task reads.
 
     Arguments:
-        begin, stop: of one file alone, what begins there, in bytes; ``stop`` is None for the end of the file.
+        begin, stop: byte range of a single file in which entries begin; ``stop`` is None for the end of the file.
     """
 
     def __init__(self, parts: Sequence[LogPart], begin: int = 0, stop: int | None = None) -> None:
@@ -114,10 +115,10 @@ class LogSourceReader(DataSourceReader):
         environments: directories.
         least_bytes: how much a task reads.
         decode: the decoder; None for none.
-        push_down: conditions limit what is read.
+        push_down: whether conditions limit the data that is read.
 
     Raises:
-        UsageError: the schema has a column that there is not, or one of another type.
+        UsageError: the schema has an unknown column, or one of another type.
     """
 
     def __init__(
@@ -136,17 +137,17 @@ class LogSourceReader(DataSourceReader):
         self._most_bytes = max(_CUT * least_bytes, _LEAST_CUT_BYTES)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take the conditions that ``ColumnLimits`` can say, where that is wanted; give back the others."""
+        """Take the conditions that ``ColumnLimits`` can express, if ``pushDown`` is set; return the others."""
         if not self._push_down:
             return filters
         self._rows.conditions, rest = conditions_of(filters, BY_NAME)
         return rest
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Log files in tasks of enough bytes each."""
+        """Divide log files into tasks of enough bytes each."""
         parts, cut = [], []
         for env, files in zip(self._environments, each_at_once(_listed, self._environments), strict=True):
-            # The marker file has rows, too: it is why JE refuses to open the environment (R-LOG-38).
+            # The marker file has rows too, since it makes JE refuse to open the environment (R-LOG-38).
             part = parts_of(env, files, marker=True)
             wanted = [file for file in part.files if wants_file(self._rows.conditions, env, file.path, file.number)]
             for file in wanted:
@@ -178,11 +179,11 @@ def _listed(env: str) -> LogFiles:
 
 
 def _between(scan: LogScan, file: LogFile, wanted: Files) -> Iterator[Item]:
-    """What begins in a part of a file, as a pass over the whole file tells it."""
+    """The entries and damage that begin in a part of a file, as found by a pass over the whole file."""
     assert wanted.stop is not None
     for item in scan.between(end=make_lsn(file.number, wanted.stop)).stretches():
         if isinstance(item, Stretch):
-            # Entries before the part are walked over, without an object for each.
+            # Entries before the part are skipped without making an object for each.
             if offset_of(item.lsn) + item.end <= wanted.begin:
                 continue
             yield from (entry for entry in item.entries_of(None) if offset_of(entry.lsn) >= wanted.begin)
@@ -205,7 +206,7 @@ def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, Colu
     for one in filters:
         limits = _limits_of(one)
         attribute: tuple[str, ...] = getattr(one, "attribute", ())
-        # ``time`` stays with Spark: its literals are timestamps, ours are milliseconds.
+        # Spark tests conditions on ``time``: its literals are timestamps, and this module uses milliseconds.
         if limits is None or len(attribute) != 1 or attribute[0] not in known or attribute[0] == "time":
             rest.append(one)
             continue
@@ -220,11 +221,11 @@ def _limits_of(one: Filter) -> ColumnLimits | None:
         return ColumnLimits()
     value = getattr(one, "value", None)
     if isinstance(one, In):
-        # Spark hands binary literals over as bytearrays, which cannot be hashed.
+        # Spark passes binary literals as bytearrays, which cannot be hashed.
         return ColumnLimits(frozenset(bytes(v) if isinstance(v, bytearray) else v for v in one.value if v is not None))
     if isinstance(one, (EqualTo, EqualNullSafe)) and value is not None:
         return ColumnLimits(frozenset((bytes(value) if isinstance(value, bytearray) else value,)))
-    # Bounds are for whole numbers; everything else goes back to Spark.
+    # Bounds are only supported for integers; other conditions are returned to Spark.
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     if isinstance(one, (GreaterThan, GreaterThanOrEqual)):

@@ -1,15 +1,15 @@
 """``spark.readStream.format("jelog")``: entries that are appended to the logs of environments, without a connection.
 
-The directories are read as they are: nothing is changed, other processes may write them, and batches can be repeated
-exactly, since log files grow at their end only. So with a checkpoint and a sink that takes part in it (files do), each
-entry comes once, whatever is killed. Options beside those of the batch source:
+The directories are only read, other processes may write them, and batches can be repeated exactly, since log files grow
+only at their end. So with a checkpoint and a sink that supports it (files do), each entry is written exactly once, even
+if processes are killed. Options besides those of the batch source:
 
 * ``startingOffset``: ``earliest`` (the default) or ``latest``, for a query without a checkpoint
-* ``failOnDataLoss``: ``false`` goes on where log files were deleted before they were read, or the log was cut
+* ``failOnDataLoss``: ``false`` continues if log files were deleted before they were read, or the log was cut
 
-An offset has, for each environment, file number and offset after the last whole entry. What stands there and is no
-entry yet is being written: it is looked at again with the next batch, and is damage once a later file shows that the
-writer has gone on.
+An offset has, for each environment, a file number and the offset after the last complete entry. Incomplete bytes after
+that are being written: the next batch reads them again, and they count as damage once a later file shows that the
+writer has continued.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ class LogStreamReader(DataSourceStreamReader):
     Arguments:
         schema: the columns that are wanted.
         options: of the source.
-        source: how errors name it.
+        source: its name in errors.
 
     Raises:
-        UsageError: a column that there is not, or an option that makes no sense.
+        UsageError: an unknown column, or an invalid option.
     """
 
     def __init__(self, schema: StructType, options: Any, source: str) -> None:
@@ -77,7 +77,7 @@ class LogStreamReader(DataSourceStreamReader):
             raise UsageError("startingOffset is one of two words", expected=" or ".join(STARTS), found=self._start)
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
-        """The beginning of each log, or its end."""
+        """The initial offset: the beginning or the end of each log."""
         return self._ends({}) if self._start == STARTS[1] else {}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802, ARG002 - Spark's
@@ -85,10 +85,10 @@ class LogStreamReader(DataSourceStreamReader):
         return self._ends(start)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The files between two offsets, one task for each environment's part of a file.
+        """The files between two offsets, one task for each part of a file.
 
         Raises:
-            DamageError: what was to be read is not there any more.
+            DamageError: entries to be read no longer exist.
         """
         return [Ranges((part,)) for env in end for part in self._between(env, start.get(env), end[env])]
 
@@ -129,7 +129,7 @@ class LogStreamReader(DataSourceStreamReader):
 
 
 def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str, int]) -> None:
-    """Refuse to go on where entries were lost.
+    """Refuse to continue after entries were lost.
 
     Raises:
         DamageError: naming the file.

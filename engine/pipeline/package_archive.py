@@ -1,4 +1,4 @@
-"""The package as a zip, for executors that do not have it."""
+"""The package as a zip, for executors that lack it."""
 
 from __future__ import annotations
 

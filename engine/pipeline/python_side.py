@@ -1,4 +1,4 @@
-"""Python on the side of Spark: the packages that a job needs, and what a worker does once, before its first task."""
+"""Python under Spark: the packages that a job needs, and the setup of a worker before its first task."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _settled = False
 
 
 def require(*names: str) -> None:
-    """Refuse to begin without the packages.
+    """Raise an error if a package is missing.
 
     Raises:
-        UnsupportedError: one is missing; names the pip command that installs all.
+        UnsupportedError: a package is missing; the hint is the pip command that installs all.
     """
     missing = [name for name in names if not _is_there(name)]
     if missing:
@@ -30,7 +30,7 @@ def require(*names: str) -> None:
 
 
 def has(*names: str) -> bool:
-    """Whether all of the packages are there."""
+    """Whether all of the packages are installed."""
     return all(map(_is_there, names))
 
 
@@ -41,7 +41,7 @@ def _is_there(name: str) -> bool:
 
 
 def settle_worker() -> None:
-    """Tell the collector that what is loaded stays: the worker loop collects after every task, 40 ms each time."""
+    """Exclude loaded objects from garbage collection: the worker loop collects after every task, 40 ms each time."""
     global _settled
     if not _settled:
         gc.collect()
@@ -50,14 +50,14 @@ def settle_worker() -> None:
 
 
 def settle_arrow() -> None:
-    """Let Arrow take memory from the system: its own pool keeps a hundred megabytes that were needed once."""
+    """Make Arrow use the system's allocator: its own pool keeps a hundred megabytes that were needed once."""
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())
 
 
 def release_arrow() -> None:
-    """Give back to the system what was freed: between two steps that hold much."""
+    """Return freed memory to the system, between two steps that use much of it."""
     import pyarrow as pa
 
     pa.system_memory_pool().release_unused()

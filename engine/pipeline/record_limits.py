@@ -1,8 +1,8 @@
-"""What conditions on rows of ``jerecords`` say of where to look: which environments and databases, which keys.
+"""Derives limits of environments, databases and keys from conditions on rows of ``jerecords``.
 
-Spark tests every row against all conditions again, so limits may be wider than they. They are told from equality, IN
-and comparisons, which must all hold; anything else limits nothing. Keys compare by their bytes, in Spark as in
-databases whose order is no class's: in others keys are not limited.
+Spark tests every row against all conditions again, so limits may be wider than the conditions. Equality, IN and
+comparisons give limits, which must all hold; other conditions give none. Spark compares keys by their bytes, and so do
+databases without a comparator class; in other databases keys are not limited.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 
 
 class RecordLimits(NamedTuple):
-    """Where the rows are that can meet the conditions.
+    """The limits of the rows that can meet the conditions.
 
     Attributes:
         environments, dbs: paths and names; None for all.
@@ -37,12 +37,12 @@ class RecordLimits(NamedTuple):
 
     @property
     def no_key(self) -> bool:
-        """Whether no key is within the limits."""
+        """Whether the limits exclude every key."""
         return self.low is not None and self.high is not None and self.low >= self.high
 
 
 def limits_of(filters: Iterable[Filter]) -> RecordLimits:
-    """The limits that all of the conditions make together."""
+    """The limits from all conditions together."""
     names: dict[str, frozenset[str]] = {}
     lows: list[bytes] = []
     highs: list[bytes] = []
@@ -55,7 +55,7 @@ def limits_of(filters: Iterable[Filter]) -> RecordLimits:
         if column == "key" and all(isinstance(value, (bytes, bytearray)) for value in values):
             least, most = bytes(min(values)), bytes(max(values))
             if not isinstance(one, (LessThan, LessThanOrEqual)):
-                # The key after a key is the same with a zero byte.
+                # The next possible key is the same key with a zero byte appended.
                 lows.append(least + b"\0" if isinstance(one, GreaterThan) else least)
             if not isinstance(one, (GreaterThan, GreaterThanOrEqual)):
                 highs.append(most if isinstance(one, LessThan) else most + b"\0")
@@ -66,7 +66,7 @@ def limits_of(filters: Iterable[Filter]) -> RecordLimits:
 
 
 def _values_of(one: Filter) -> list[Any]:
-    """What a condition compares with; nothing for conditions of other kinds, and for comparisons with null."""
+    """The values that a condition compares with; empty for other conditions and for comparisons with null."""
     if isinstance(one, In):
         return [value for value in one.value if value is not None]
     if isinstance(one, (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):

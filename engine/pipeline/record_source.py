@@ -1,25 +1,25 @@
 """``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave them.
 
-``load`` takes a path, a glob, or several with commas between. Options:
+``load`` takes one or more comma-separated paths or globs. Options:
 
-* ``db``: the database; without it all but JE's own. Environments that have none of the name are left out, unless none
-  has it.
-* ``partitions``: key ranges that a database is read in; by default one for each 64 MB of log. Each task recovers the
-  environment in memory once more, which after a checkpoint takes no time, and reads its range. Where
-  recovery has much to read, after a crash, it is done once (``recovered_once``); where that cannot be, there are no
-  more of them than processors, unless the ranges are worth it.
-* ``pushDown``: ``true`` lets conditions on environment, db and key limit what is opened and which keys are read
-  (``record_limits``): one key of a large database is found by its search. The data frame of this ``load`` is then for
-  one query: of a second one Spark takes the conditions of the first for its own.
-* ``onDamage``: ``fail`` (the default) refuses an environment whose log is damaged such that records may be missing or
-  wrong; ``ignore`` reads what recovery leaves.
+* ``db``: the database; by default all except JE's own. Environments without it are skipped; it is an error if none has
+  it.
+* ``partitions``: number of key ranges for each database; by default one for each 64 MB of log. Each task recovers the
+  environment in memory again, which takes no time after a checkpoint, and reads its range. If recovery has much to
+  read, after a crash, it is done once (``recovered_once``). If that is impossible, there are no more tasks than
+  processors, unless the ranges are large enough.
+* ``pushDown``: ``true`` uses conditions on environment, db and key to limit the environments opened and the keys read
+  (``record_limits``): one key of a large database is found by a search. Use the data frame of this ``load`` for one
+  query only: Spark would apply the conditions of the first query to a second one.
+* ``onDamage``: ``fail`` (the default) refuses an environment if damage in its log may make records missing or wrong;
+  ``ignore`` reads the records that recovery gives.
 * ``asOf``: the records as they were at a point of the log, ``lsn:0xF/0xO``, ``vlsn:N``, ``time:2026-11-21T14:00:00Z``,
-  ``txn:ID`` or ``commits:-N``; it is looked up once in each environment, before the tasks begin. Where files of then
-  have been deleted it is refused, and the oldest point is named for which all are there.
+  ``txn:ID`` or ``commits:-N``; it is looked up once in each environment, before the tasks begin. It is refused if files
+  of that time were deleted; the error names the oldest point for which all files exist.
 * ``decode``: the name of a decoder, or ``auto``: adds the columns decoded_key and decoded_data, JSON as text, and
-  known. With ``auto`` they are null where no decoder recognises an environment.
+  known. With ``auto`` they are null if no decoder recognises an environment.
 
-Nothing is changed. Columns: environment, db, key, data. Only those of the schema are built.
+Nothing is changed. Columns: environment, db, key, data. Only the columns of the schema are built.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ class RecordSourceReader(DataSourceReader):
         environments: directories.
         db: name of the database; None for all.
         ranges: key ranges per database; None: by the size of the log.
-        ignore_damage: read also where the log is damaged such that records may be missing.
+        ignore_damage: read even if damage in the log may make records missing.
         decode: the decoder; None for none.
-        point: read the environments as they were there.
-        push_down: conditions limit what is read.
+        point: read the environments as they were at this point.
+        push_down: whether conditions limit the data that is read.
 
     Raises:
-        UsageError: the schema has a column that there is not, or one of another type.
+        UsageError: the schema has an unknown column, or one of another type.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class RecordSourceReader(DataSourceReader):
         self._limits = RecordLimits()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note where to look, where that is wanted; Spark tests every row all the same."""
+        """Take the limits, if ``pushDown`` is set; Spark still tests every row."""
         if self._push_down:
             self._limits = limits_of(filters)
         return filters
@@ -153,14 +153,14 @@ class RecordSourceReader(DataSourceReader):
         """Key ranges of every database.
 
         Raises:
-            NotFoundError: no environment has a database of the name. DamageError: the log of one is
+            NotFoundError: no environment has the database. DamageError: the log of one is
                 damaged. JetoolError: one cannot be recovered.
         """
         found: list[DatabaseKeyRange] = []
         is_there = False
         for env in self._environments:
             if self._limits.environments is not None and env not in self._limits.environments:
-                # Whether it has the database does not matter.
+                # It does not matter whether the environment has the database.
                 is_there = True
                 continue
             end_lsn = None if self._point is None else view_at(DiskStorage(env), self._point)[1].end_lsn
@@ -181,7 +181,7 @@ class RecordSourceReader(DataSourceReader):
                 for name in names:
                     if self._limits.dbs is None or name in self._limits.dbs:
                         found += self._cut(opened, view, name)
-        # An environment without the database is left out; only when all are is the name wrong.
+        # Environments without the database are skipped; the name is wrong only if all are.
         if not is_there and self._db is not None:
             raise NotFoundError(
                 f"no database of the name {self._db!r}",
@@ -217,7 +217,7 @@ class RecordSourceReader(DataSourceReader):
         self, partition: DatabaseKeyRange, batch: list[tuple[bytes, bytes]], decoding: DecodingPlan | None
     ) -> pa.RecordBatch:
         arrays: list[Any] = []
-        # Only where a column is wanted: decoding takes longer than reading.
+        # Only if a column is requested: decoding takes longer than reading.
         wanted = any(field.name in DECODED_COLUMNS for field in self._arrow)
         meanings = decoded_columns(decoding, partition.db, batch) if wanted else {}
         for field in self._arrow:
@@ -232,13 +232,13 @@ class RecordSourceReader(DataSourceReader):
 
 
 def _tasks_for(opened: Environment) -> int:
-    """In how many tasks a database is read."""
+    """Number of tasks that read a database."""
     files = opened.engine.log_files()
     log_bytes = sum(file.size_bytes for file in files)
     recovery = opened.engine.recovery
     first = 0 if recovery is None else file_of(max(recovery.first_active_lsn, 0))
     redone_bytes = sum(file.size_bytes for file in files if file.number >= first)
-    # Every task recovers as much as this one did: more of them must not read more for that than for their ranges.
+    # Every task repeats this recovery, so the number of tasks is limited: recovery must not read more than the ranges.
     most = max(os.cpu_count() or 1, log_bytes // max(redone_bytes, 1))
     return max(1, min(log_bytes // LEAST_TASK_BYTES, most))
 

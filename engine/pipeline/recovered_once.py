@@ -1,13 +1,14 @@
-"""An environment that was not closed, recovered once for all tasks that read it.
+"""Recovers an environment that was not closed once for all tasks that read it.
 
-A task shares no memory with others, so it recovers what it reads. After a checkpoint that takes no time. Without one it
-takes as long as the log that follows the last one: then the driver recovers the environment and takes the checkpoint
-that it lacks, into a directory of Spark's (``engine.storage.copy_on_write``), and tasks read log and directory as one
-environment. The environment itself is not changed. The directory goes when the application ends; a later query finds it
-again as long as the log is the same.
+Tasks share no memory, so each recovers the environment that it reads. After a checkpoint that takes no time. Without
+one it
+takes time for all of the log after the last checkpoint. In that case the driver recovers the environment and takes a
+checkpoint, with all writes in a directory of Spark (``engine.storage.copy_on_write``), and tasks read log and directory
+as one environment. The environment itself is not changed. The directory is removed when the application ends; until
+then later queries reuse it as long as the log is unchanged.
 
-Executors that do not see the directory, since they are other machines, recover by themselves as before; so does
-everybody where the environment may not be opened for writing, such as with a damaged log, or Spark names no directory.
+Executors on other machines, which cannot see the directory, recover by themselves. All tasks do so if the environment
+cannot be opened for writing, for example because its log is damaged, or if Spark names no directory.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from engine.storage.base import Storage
 from engine.storage.copy_on_write import CoverStorage
 from engine.storage.disk import DiskStorage
 
-# Less than that is recovered in a fraction of a second.
+# Less log is recovered in a fraction of a second.
 _LEAST_BYTES: Final = 8 << 20
 _PREFIX: Final = "jetool-recovered-"
 
 
 class RecoveredView(NamedTuple):
-    """An environment as it is read.
+    """How an environment is read.
 
     Attributes:
         env: its directory.
-        end_lsn: where its log ends for this read; None for its end.
-        cover: directory with what recovery has changed; None where each task recovers.
+        end_lsn: where its log ends for this read; None for the real end.
+        cover: directory with the changes made by recovery; None if each task recovers.
     """
 
     env: str
@@ -60,11 +61,11 @@ def opened_view(view: RecoveredView) -> Environment:
 
 
 def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
-    """Recover an environment for all who read it, where recovery has much to read and there is a place for it.
+    """Recover an environment for all tasks, if recovery has much to read and there is a directory for the result.
 
     Arguments:
         env: its directory.
-        end_lsn: where its log ends; None for its end.
+        end_lsn: where its log ends for this read; None for the real end.
     """
     plain = RecoveredView(env, end_lsn, None)
     # Spark's own directory of this application.
@@ -75,12 +76,12 @@ def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
         if not parent.is_dir() or _redone_bytes(storage, files) < _LEAST_BYTES:
             return plain
         shown = {file.path: file.size_bytes for file in files.with_marker()}
-        # With the times of all of them: rollbacks and repairs change entries where they stand.
+        # Includes the times of all files, since rollbacks and repairs change entries in place.
         stats = [(path, storage.stat(path)) for path in sorted(shown)]
         name = hashlib.sha256(repr((env, end_lsn, stats)).encode()).hexdigest()[:24]
         target = parent / f"{_PREFIX}{name}"
         if not target.is_dir():
-            # Several may begin at once; the first that is done puts its copy there.
+            # Several processes may begin at once; the first to finish moves its copy into place.
             with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as made:
                 inner = Path(made) / "cover"
                 inner.mkdir()
@@ -99,7 +100,7 @@ def _storage(env: str, end_lsn: int | None) -> Storage:
 
 
 def _redone_bytes(storage: Storage, files: LogFiles) -> int:
-    """How much of the log recovery has to read."""
+    """Number of bytes of log that recovery has to read."""
     access = LogAccess(storage, files.files)
     try:
         tail = find_end(storage, files)
@@ -113,9 +114,9 @@ def _redone_bytes(storage: Storage, files: LogFiles) -> int:
 
 
 def _recover(storage: Storage, cover: CoverStorage) -> None:
-    # As long as somebody reads no cleaner deletes a file.
+    # While a reader has the environment open, no cleaner deletes a file.
     with files_kept(storage):
-        # A new file: the last one need not be copied. Commits after damage must not be given up here.
+        # A new file: the last one need not be copied. Refuses to lose commits after damage.
         config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()

@@ -1,7 +1,7 @@
-"""The directory of one session: logs of the JVM, shuffle files, the warehouse.
+"""The directory of one session, for logs of the JVM, shuffle files and the warehouse.
 
 It is removed when the session ends. A session that was killed leaves it behind; the next one removes it. A file lock
-tells the two apart: the owner holds it as long as it lives, so that a directory whose lock is free has no owner.
+distinguishes the two: the owner holds the lock while it lives, so a directory with a free lock has no owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOCK: Final = "owner.lock"
 
 
 class Scratch:
-    """A directory of our own.
+    """A directory for this session.
 
     Attributes:
         path: the directory.
@@ -32,23 +32,23 @@ class Scratch:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
-        """Remove the directory and what is in it. Removing it twice is harmless."""
+        """Remove the directory and its content. Removing it twice is harmless."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
-            # Last: closing the file frees the lock, and another session might sweep meanwhile.
+            # Done last: closing the file releases the lock, and another session may then remove the directory.
             os.close(self._lock)
             self._lock = -1
 
 
 def _sweep(parent: Path) -> None:
-    """Remove directories whose owners are gone."""
+    """Remove directories whose owners have ended."""
     for path in parent.glob(f"{_PREFIX}*"):
         try:
             lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
         except OSError:  # being made, or another user's
             continue
         try:
-            # Without waiting: a lock that is held means that the owner lives.
+            # Without waiting: if the lock is held, the owner is alive.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:

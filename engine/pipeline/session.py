@@ -1,19 +1,19 @@
-"""The one place that makes a Spark session.
+"""Makes Spark sessions; no other module does.
 
     with open_session(SparkSettings(cores=2)) as session:
         session.run(lambda: frame.write.parquet(path), "export", listener)
 
 Rules:
 
-* pyspark is imported here, when a session is opened, and not before. What is missing is named with the pip command
-  that installs it.
-* The JVM is a child of this process: it ends with it, also when this process is killed (its standard input is a pipe
-  that then closes). Ctrl-C does not reach it; ``Session.run`` cancels the job instead.
-* The JVM prints nothing on our streams: both go to a file in the session's scratch directory, and so does its log.
+* pyspark is imported here, only when a session is opened. If a package is missing, the error gives the pip command that
+  installs it.
+* The JVM is a child of this process and ends with it, even if this process is killed (its standard input is a pipe that
+  then closes). Ctrl-C does not reach it; ``Session.run`` cancels the job instead.
+* The output, errors and log of the JVM are written to files in the session's scratch directory.
 * Executors run this Python and this package. In local mode they find it by ``PYTHONPATH``; a cluster gets it as a zip.
-* The second session on a machine writes the classes of Spark into an archive, from which later ones start in half the
+* The second session on a machine writes Spark's classes into an archive, with which later sessions start in half the
   time (``class_archive``).
-* A process that has a Spark context already (a notebook, a test-suite) is served by that, and it is left running.
+* If the process already has a Spark context (a notebook, a test suite), the session uses it and leaves it running.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MEMORY: Final = "give it less memory with --conf spark.driver.memory=512m, or s
 
 
 class _Started(NamedTuple):
-    """What has been started: the context, and the archive that its JVM reads or writes."""
+    """A started context, and the archive that its JVM reads or writes."""
 
     context: SparkContext
     archive: ClassArchive
@@ -77,14 +77,14 @@ class Session:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """Pyspark's session, for data frames. It takes a second to make, so it is made when it is asked for."""
+        """Pyspark's session, for data frames. It is made on first use, since that takes a second."""
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.getOrCreate()
 
     @contextmanager
     def shuffling(self, size: int) -> Iterator[None]:
-        """Shuffle data frames in partitions that suit ``size_bytes``; what the user has set stays."""
+        """Choose the number of shuffle partitions for ``size_bytes``; a setting of the user is kept."""
         conf = self.spark.conf
         if self.context.getConf().contains(settings.SHUFFLE_PARTITIONS):
             yield
@@ -97,18 +97,18 @@ class Session:
             conf.set(settings.SHUFFLE_PARTITIONS, before)
 
     def tally(self) -> Tally:
-        """A counter that tasks of a job add to; the driver hears of it whenever a task ends."""
+        """A counter that tasks of a job add to; the driver gets its value whenever a task ends."""
         counter: Tally = self.context.accumulator(0)
         return counter
 
     def run(self, action: Callable[[], T], step: str, listener: Listener = SILENT, records: Tally | None = None) -> T:
-        """Run something that starts Spark jobs, with progress; an interrupt cancels the jobs.
+        """Run an action that starts Spark jobs, with progress; an interrupt cancels the jobs.
 
         Arguments:
             action: what to run; it runs in a thread of its own.
             step: name of the step; ``done`` and ``total`` count tasks.
-            listener: hears the progress.
-            records: counts the records of the job's tasks; None where Spark's readers and writers count them.
+            listener: receives the progress.
+            records: counts the records of the job's tasks; None if Spark's readers and writers count them.
 
         Returns:
             What ``action`` returns.
@@ -122,21 +122,21 @@ class Session:
 
 @contextmanager
 def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator[Session]:
-    """Start Spark, or use the session that this process has; stop what was started.
+    """Start Spark, or use the session of this process; stop what was started at the end.
 
     Arguments:
         wanted: master, settings, cores.
-        listener: hears the step ``start spark``.
+        listener: receives progress of the step ``start spark``.
 
     Raises:
         UnsupportedError: pyspark or Java is missing or too old.
-        UsageError: a master or a setting that Spark does not know.
+        UsageError: Spark does not accept the master or a setting.
         JobError: Spark did not start.
     """
     _require_pyspark()
     from pyspark import SparkContext
 
-    # ``getOrCreate`` would make a missing session, with settings that are not ours.
+    # ``getOrCreate`` would make a missing session with other settings.
     active = SparkContext._active_spark_context
     if active is not None:
         _require_same_master(active, wanted)
@@ -158,7 +158,7 @@ def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator
             return
         with job_run.waiting("make later starts faster", listener):
             ended_well = _stop(started.context, _WRITE_WAIT_S)
-            # What a JVM left that was killed may be half of an archive.
+            # A killed JVM may leave half of an archive.
             if ended_well:
                 archive.keep()
             else:
@@ -208,9 +208,9 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
         # pyspark's launcher takes these from the environment only.
         with _environment(changes), log.open("wb") as out:
             archive = archive_for(runtime, conf, quick=wanted.quick)
-            # Before the user's flags, which so may contradict.
+            # Before the user's flags, which therefore take precedence.
             conf[settings.JAVA_OPTIONS] = f"{archive.flags} {conf[settings.JAVA_OPTIONS]}".lstrip()
-            # The launcher reads spark-defaults.conf; there is no JVM yet that could do it here.
+            # The launcher reads spark-defaults.conf; no JVM is running yet that could do it.
             pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             launch: Callable[..., Any] = java_gateway.launch_gateway
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
@@ -218,7 +218,7 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
             context.addPyFile(str(package_archive.package_zip(scratch)))
         return _Started(context, archive)
     except Exception as error:
-        # Before the JVM is stopped: the causes are asked of it.
+        # Before the JVM is stopped, since it is asked for the causes.
         told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
         _stop_jvm(_given_up_s(archive))
         archive.drop()
@@ -233,23 +233,23 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
 
 
 def _python(*, local: bool) -> dict[str, str]:
-    """Which Python the executors run, and where it finds this package."""
+    """The Python of the executors, and where it finds this package."""
     root = str(Path(engine.__path__[0]).resolve().parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     changes = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
     if local:
         return changes | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    # On a cluster the path of our own Python may not be there.
+    # The path of this Python may not exist on a cluster.
     return changes | {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
 
 
 def _spark_home() -> dict[str, str]:
-    """Spark of the pyspark package, unless ``SPARK_HOME`` names one of the same version."""
+    """The Spark in the pyspark package, unless ``SPARK_HOME`` names one of the same version."""
     import pyspark
 
     own = Path(pyspark.__file__).parent
     named = os.environ.get("SPARK_HOME")
-    # Jars of another version would not understand this pyspark.
+    # Jars of another version are incompatible with this pyspark.
     if named and list(Path(named).glob(f"jars/spark-core_*-{pyspark.__version__}.jar")):
         return {}
     conf = Path(named) / "conf" if named else None
@@ -259,7 +259,7 @@ def _spark_home() -> dict[str, str]:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Variables as the JVM shall inherit them; our own process gets back what it had."""
+    """Set environment variables for the JVM to inherit; restore those of this process afterwards."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -273,14 +273,14 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
-    """The error for a start that failed. The JVM must still be there: it is asked for the causes."""
+    """The error for a start that failed. The JVM must still run, since it is asked for the causes."""
     story = failures.story(error)
-    # A JVM that has exited leaves its reasons in its log only.
+    # A JVM that has exited leaves the reason only in its log.
     text = log if "JAVA_GATEWAY_EXITED" in story else story
     found = failures.summary(text)
     if "Could not parse Master URL" in text or "Master must either" in text:
         return UsageError("Spark does not know such a master", found=conf.get("spark.master"), hint="see --help")
-    # A cluster that does not answer ends the context while it starts, which leaves an error of the JVM's own.
+    # If a cluster does not answer, the context ends while it starts, which gives an internal error of the JVM.
     master = conf.get("spark.master", "")
     if settings.needs_package(master) and ("are unresponsive" in log or "SparkEnv$.get() is null" in text):
         hint = "see whether the master runs, and whether its address and port are right"
@@ -291,15 +291,15 @@ def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
 
 
 def _stop(context: SparkContext, wait_s: int) -> bool:
-    """Stop the context and wait until its JVM is gone; kill it when it takes too long. Whether it ended as it should.
+    """Stop the context and wait until its JVM has ended; kill it after a timeout. Returns whether it ended normally.
 
-    The thread that receives accumulators looks once a second whether it is to end; nothing waits for that, and nothing
-    hears that the JVM has hung up on it.
+    The thread that receives accumulators checks once a second whether to stop. Do not wait for it, and suppress its
+    error when the JVM closes the connection.
     """
     inner: Any = context
-    # Taken away so that ``stop`` does not wait for its thread.
+    # Removed so that ``stop`` does not wait for its thread.
     receiver, inner._accumulatorServer = inner._accumulatorServer, None
-    with contextlib.suppress(Exception):  # the JVM may have died; whatever used it has said so
+    with contextlib.suppress(Exception):  # the JVM may have died; the error was already reported
         context.stop()
     if receiver is not None:
         receiver.handle_error = lambda *_: None
@@ -308,7 +308,7 @@ def _stop(context: SparkContext, wait_s: int) -> bool:
 
 
 def _given_up_s(archive: ClassArchive) -> int:
-    """How long the JVM of a session that failed may take to end: its archive is not needed."""
+    """Time for the JVM of a failed session to end, since its archive is not needed."""
     return 0 if archive.is_written else _STOP_WAIT_S
 
 
@@ -316,14 +316,14 @@ def _stop_jvm(wait_s: int) -> bool:
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
-    # Otherwise the next session would talk to a JVM that is gone.
+    # Otherwise the next session would use a JVM that has ended.
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is None:
         return False
     process = gateway.proc
     with contextlib.suppress(Exception):  # it may have died
         gateway.shutdown()
-    # The end of its input is what the JVM takes as the end of its parent.
+    # The JVM ends when its input is closed.
     process.stdin.close()
     try:
         process.wait(wait_s)

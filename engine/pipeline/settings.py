@@ -1,7 +1,7 @@
-"""What a session is configured with.
+"""The configuration of a session.
 
 From strongest to weakest: ``--master`` and ``--conf``; the user's ``spark-defaults.conf`` (in ``SPARK_CONF_DIR``, or
-``SPARK_HOME/conf``); what is decided here. What is decided here: Spark's local mode with one thread per process
+``SPARK_HOME/conf``); the defaults of this module. What is decided here: Spark's local mode with one thread per process
 allowed, everything on the loopback address, no web page, memory that fits the machine, times in UTC.
 """
 
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from engine.errors import UsageError
 
 _MIB: Final = 1 << 20
-# How often a task is tried: a Python worker that the system has killed is no reason to give up.
+# Number of attempts for a task: a Python worker killed by the system should not fail the job.
 _ATTEMPTS: Final = 4
 # Spark refuses to start a driver with less than 450 MiB.
 _LEAST_MIB: Final = 512
@@ -25,12 +25,13 @@ _MOST_MIB: Final = 16 * 1024
 _CGROUP: Final = Path("/sys/fs/cgroup/memory.max")
 _LOOPBACK: Final = re.compile(r"local(\W|-cluster|$)|spark://(127\.0\.0\.1|localhost|\[::1\]):")
 
-# Compiles quickly rather than well, one thread for garbage: half the start, for jobs of seconds.
+# Compile quickly rather than well, and use one thread for garbage collection: halves the start time of jobs of a few
+# seconds.
 QUICK_FLAGS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-# What a task after a shuffle works on.
+# Size of the data for a task after a shuffle.
 _SHUFFLED_BYTES: Final = 16 * _MIB
 
 LOG_CONFIGURATION: Final = """rootLogger.level = error
@@ -44,13 +45,13 @@ appender.file.layout.pattern = %%d %%p %%c: %%m%%n%%ex
 
 
 class SparkSettings(NamedTuple):
-    """What the user asked for.
+    """The user's options.
 
     Attributes:
-        master: URL of a cluster, ``local[N]``, or None for what ``spark-defaults.conf`` says, else local mode.
+        master: URL of a cluster, ``local[N]``, or None for the master in ``spark-defaults.conf``, else local mode.
         conf: Spark's settings, as pairs.
         cores: threads of local mode.
-        quick: the job is small: start fast rather than run fast.
+        quick: the job is small, so start fast rather than run fast.
     """
 
     master: str | None = None
@@ -60,7 +61,7 @@ class SparkSettings(NamedTuple):
 
 
 def parse_conf(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Read settings as the user writes them.
+    """Parse settings in the form ``NAME=VALUE``.
 
     Arguments:
         texts: such as ``spark.driver.memory=4g``.
@@ -83,7 +84,10 @@ def parse_conf(texts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def defaults_of_user(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the user's ``spark-defaults.conf``; Spark reads it too, so they are only looked at here."""
+    """The settings in the user's ``spark-defaults.conf``.
+
+    Spark applies them itself, so they are only inspected here.
+    """
     directory = environment.get("SPARK_CONF_DIR")
     if directory is None and environment.get("SPARK_HOME"):
         directory = str(Path(environment["SPARK_HOME"]) / "conf")
@@ -98,12 +102,12 @@ def defaults_of_user(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_local(master: str) -> bool:
-    """Whether the driver and what it starts are on this machine alone, so that loopback is enough for them."""
+    """Whether the driver and its processes are all on this machine, so that loopback is enough."""
     return _LOOPBACK.match(master) is not None
 
 
 def needs_package(master: str) -> bool:
-    """Whether executors are processes of their own, which have this package only when it is sent to them."""
+    """Whether executors are separate processes, which need this package sent to them."""
     return re.fullmatch(r"local(\[.*\])?", master) is None
 
 
@@ -113,12 +117,12 @@ def configuration(
     """All settings that a session passes to Spark.
 
     Arguments:
-        settings: what the user asked for.
+        settings: the user's options.
         scratch: the directory of the session.
         environment: variables.
 
     Returns:
-        The settings, ``spark.master`` among them; those that stand in ``spark-defaults.conf`` are left to Spark.
+        The settings, including ``spark.master``; those in ``spark-defaults.conf`` are left to Spark.
     """
     chosen = defaults_of_user(environment)
     given = dict(settings.conf)
@@ -136,37 +140,38 @@ def configuration(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",
     }
-    # Spark prefers the variable, so the setting would only seem to hold.
+    # Spark prefers the environment variable, so the setting would have no effect.
     if "SPARK_LOCAL_DIRS" not in environment:
         ours["spark.local.dir"] = str(scratch)
     if is_local(master):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    # Options given win over the user's file, the file wins over ours.
+    # Explicit options override the user's file, and the file overrides the defaults.
     result = {name: value for name, value in ours.items() if name not in chosen} | given
     flags = [f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}", "-XX:-UsePerfData"]
     flags += [QUICK_FLAGS] if settings.quick else []
-    # The user's flags come last: of two that contradict each other the JVM takes the later one.
+    # The user's flags come last, since the JVM uses the last of contradictory flags.
     users = given.get(JAVA_OPTIONS) or chosen.get(JAVA_OPTIONS) or ""
     result[JAVA_OPTIONS] = " ".join([*flags, users]).rstrip()
     return result
 
 
 def shuffle_partitions(size: int, cores: int) -> int:
-    """Partitions of a shuffle of ``size_bytes``: one for each core, and more for large data.
+    """Number of partitions for a shuffle of ``size_bytes``: one for each core, and more for large data.
 
-    Spark's own 200 are for clusters: each is a task, and with Python in it a tenth of a second of nothing.
+    Spark's default of 200 is for clusters: each partition is a task, which with Python costs a tenth of a second even
+    if it is empty.
     """
     return max(cores, -(-size // _SHUFFLED_BYTES), 1)
 
 
 def driver_memory_mib(cores: int) -> int:
-    """Memory of the driver, which in local mode does all the work: 1 GiB for each core, a quarter of the machine."""
+    """Memory of the driver, which does all the work in local mode: 1 GiB per core, up to a quarter of the machine."""
     fits = memory_bytes() // 4 // _MIB
     return max(_LEAST_MIB, min(fits, _PER_CORE_MIB * max(cores, 1), _MOST_MIB))
 
 
 def memory_bytes() -> int:
-    """Memory of the machine, or of the container that this process is in."""
+    """Memory of the machine, or of the container of this process."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         limit = int(_CGROUP.read_text())

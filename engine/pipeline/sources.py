@@ -1,4 +1,4 @@
-"""The data sources of this package, for any Spark session: jetool's own, or a notebook's.
+"""Registers the data sources of this package in a Spark session, that of jetool or of a notebook.
 
 Example::
 
@@ -19,10 +19,10 @@ _PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``jelog``, ``jerecords`` and ``jegroup`` known to a session, and let Spark hand conditions down to them.
+    """Register ``jelog``, ``jerecords`` and ``jegroup`` in a session, and let Spark push conditions down to them.
 
     Arguments:
-        spark: the session. On a cluster its executors need the package: installed, or added by ``addPyFile``.
+        spark: the session. On a cluster the executors need the package, either installed or added with ``addPyFile``.
     """
     from engine.pipeline.group_source import GroupSource
     from engine.pipeline.log_source import LogSource

@@ -1,7 +1,7 @@
-"""Small tables as a Parquet dataset: a directory with one file for each table, made whole or not at all.
+"""Small tables as a Parquet dataset: a directory with one file for each table, created completely or not at all.
 
-The driver writes them, since they are what is left of a job. The directory is built beside its place under another name
-and renamed, so that a reader never sees half of it.
+The driver writes them, since they are the results of a job. The directory is built under a temporary name beside the
+target and renamed, so that a reader never sees a part of it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class ParquetTable(NamedTuple):
 
 
 def require_new(directory: str) -> None:
-    """Refuse a directory that is there and holds something.
+    """Refuse an existing directory that is not empty.
 
     Raises:
-        RefusedError: it does, or something else has the name, a link too.
+        RefusedError: it is not empty, or the path is a file or a link.
     """
     path = Path(directory)
     if path.is_symlink():
@@ -52,16 +52,16 @@ def require_new(directory: str) -> None:
 
 @contextmanager
 def new_directory(directory: str) -> Iterator[Path]:
-    """A directory to write into, which gets its name when the block ends well; everything below it is synced first.
+    """A directory to write into. If the block succeeds, its content is synced and the directory gets its final name.
 
-    What earlier runs with the same name have left, because they were killed, is removed.
+    Remains of killed runs with the same target are removed.
 
     Raises:
-        RefusedError: the directory is there and holds something. StorageError: it cannot be written.
+        RefusedError: the directory exists and is not empty. StorageError: it cannot be written.
     """
     require_new(directory)
     target = Path(directory).absolute()
-    # Beside the target, so that the rename stays within one file system.
+    # Beside the target, so that both are on one file system.
     remove_abandoned(target)
     staging = unfinished_name(target)
     lock = -1
@@ -70,17 +70,17 @@ def new_directory(directory: str) -> Iterator[Path]:
         lock = os.open(staging, os.O_RDONLY)
         hold(lock)
         yield staging
-        # Everything is durable before the directory has its name.
+        # Everything is durable before the directory gets its name.
         for path in (*staging.rglob("*"), staging):
             sync(path)
         if target.is_dir():
-            # An empty directory may be given; it fails, as it should, when somebody has put something there.
+            # An empty target directory is allowed; this fails, as it should, if it has become non-empty.
             target.rmdir()
         staging.rename(target)
-        # The rename itself is in the parent.
+        # The parent directory holds the rename, so it is synced too.
         sync(target.parent)
     except StorageError as error:
-        # Whatever stands below the other name goes.
+        # Remove everything under the temporary name.
         error.consequence = "nothing was written"
         raise
     except OSError as error:
@@ -88,7 +88,7 @@ def new_directory(directory: str) -> Iterator[Path]:
             "cannot write", file=directory, found=error.strerror or str(error), consequence="nothing was written"
         ) from error
     finally:
-        # After the rename nothing has this name any more.
+        # After the rename the temporary name no longer exists.
         shutil.rmtree(staging, ignore_errors=True)
         if lock >= 0:
             os.close(lock)
@@ -98,7 +98,7 @@ def write_tables(directory: str, tables: Mapping[str, ParquetTable]) -> None:
     """Write each table as ``directory/NAME.parquet``.
 
     Raises:
-        RefusedError: the directory is there and holds something. StorageError: it cannot be written.
+        RefusedError: the directory exists and is not empty. StorageError: it cannot be written.
     """
     import pyarrow.parquet as pq
 

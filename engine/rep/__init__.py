@@ -1,28 +1,28 @@
 """Replication groups: membership, JE's protocol, syncup, rollback, network restore, elections.
 
-Above ``engine.db``: it opens environments, leads or follows, and moves entries of the stream between nodes. Imported by
-the command line only.
+Above ``engine.db``: it opens environments, leads or follows, and moves entries of the stream between nodes. Only the
+command line imports it.
 
 Modules:
 
 * ``acks``: acknowledgements
-* ``changes``: what changes in a running group of JE, transaction by transaction
-* ``client``: clients of real nodes of JE: looking at groups, copies
+* ``changes``: the changes in a running group of JE, by transaction
+* ``client``: clients of real nodes of JE: inspecting groups, copying nodes
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
 * ``member``: a node that follows the master of a group of JE
 * ``master``: the master of a group of JE
-* ``outflow``: what a feeder sends next
-* ``peers``: errors of a node that is talked to, and how its address is written
-* ``records``: records that are read and written through a running node, which has its environment locked
-* ``remote``: the operator's side of ``engine.rep.records``: one request to a running node, and what came of it
-* ``replay``: replay: what the master has logged is done again on a replica, entry by entry
-* ``reset``: a new group around one node: what JE's DbResetRepGroup does
+* ``outflow``: the next entries that a feeder sends
+* ``peers``: errors of other nodes, and the text form of an address
+* ``records``: reads and writes of records through a running node, which has its environment locked
+* ``remote``: the client of ``engine.rep.records``: one request to a running node, and its result
+* ``replay``: replay: applies the master's entries to a replica
+* ``reset``: makes one node a new group, as JE's DbResetRepGroup does
 * ``restore``: network restore: a node's log files replaced by copies of the master's
 * ``rollback``: rollback of a running replica to a matchpoint
-* ``service_port``: an address that is listened at
-* ``services``: what a node answers to other nodes of a group of JE, and to their tools
-* ``status``: what a node is at a moment, and what it says of itself
-* ``stream``: entries of the replication stream: their form on the way, and reading them from a log by VLSN
-* ``syncup``: syncup: where replica and master agree, and what the replica does to get there
-* ``wire``: what nodes of JE send each other, as pure codecs
+* ``service_port``: the listening socket of a node
+* ``services``: the services of a node for other nodes of a group of JE, and for their tools
+* ``status``: the state of a node at a moment
+* ``stream``: entries of the replication stream: their transport form, and reading them from a log by VLSN
+* ``syncup``: syncup: where replica and master agree, and how the replica gets back to that place
+* ``wire``: the messages between nodes of JE, as pure codecs
 """

@@ -1,4 +1,4 @@
-"""Acknowledgements: when a commit of the master may return, and what a majority is known to have (DTVLSN).
+"""Acknowledgements: when a commit of the master may return, and which VLSN a majority has (DTVLSN).
 
 =================  ========================================================================
 policy             a commit returns when
@@ -8,10 +8,10 @@ SIMPLE_MAJORITY    and on replicas, so that with the master they are a majority
 ALL                and on every electable member
 =================  ========================================================================
 
-* Before a commit is logged, as many replicas must be connected; otherwise the commit is refused and the transaction
+* Before a commit is logged, enough replicas must be connected; otherwise the commit is refused and the transaction
   stays open.
-* After it is logged it stands. When the acknowledgements do not come in time the caller is told so, and cannot know
-  whether the commit would survive the loss of the master.
+* Once logged, a commit is not undone. If the acknowledgements do not arrive in time, the caller gets an error: it is
+  unknown whether the commit would survive the loss of the master.
 * The DTVLSN is the highest VLSN that a majority has acknowledged; each Commit carries it, and syncup on another node
   reads from it which commits were durable (R-SYNC-5).
 
@@ -35,7 +35,7 @@ from engine.vlsn.index import VLSNIndex
 
 
 class AckPolicy(Enum):
-    """How many replicas have to acknowledge a commit."""
+    """Number of replicas that have to acknowledge a commit."""
 
     NONE = "none"
     SIMPLE_MAJORITY = "simple-majority"
@@ -49,7 +49,7 @@ class InsufficientReplicasError(RefusedError):
 
 
 class InsufficientAcksError(RefusedError):
-    """Too few replicas have acknowledged in time; the commit stands on the master."""
+    """Too few replicas have acknowledged in time; the commit is in the master's log."""
 
     kind = "insufficient_acks"
 
@@ -62,7 +62,7 @@ class GroupGate:
         node_id: the master's.
         policy: for all commits.
         timeout_s: longest wait for replicas, and again for acknowledgements.
-        durable: the DTVLSN that the log says already, below which it never falls again.
+        durable: the DTVLSN in the log; it never falls below this.
     """
 
     def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int) -> None:
@@ -74,7 +74,7 @@ class GroupGate:
         self._changed = threading.Condition()
         self._durable = durable
         self._acked: dict[str, int] = {}
-        # What replicas have without having been asked for it; not all of it is on their disks.
+        # VLSNs that replicas have reported without a request for an acknowledgement; not all are on their disks.
         self._reached: dict[str, int] = {}
         self._awaited: set[int] = set()
         self._connected: set[str] = set()
@@ -93,40 +93,40 @@ class GroupGate:
             self._changed.notify_all()
 
     def disconnected(self, node: str) -> None:
-        """A replica is gone; what it has acknowledged it has."""
+        """A replica is disconnected; its acknowledgements remain valid."""
         with self._changed:
             self._connected.discard(node)
             self._changed.notify_all()
 
     def acked(self, node: str, vlsn: int) -> None:
-        """A replica has everything up to a VLSN on disk. One after the end of the log is not believed."""
+        """A replica has everything up to a VLSN on disk. A VLSN after the end of the log is ignored."""
         with self._changed:
-            # A number that was never logged here would let later commits pass without an acknowledgement.
+            # A VLSN that was never logged here would let later commits return without an acknowledgement.
             if vlsn <= self._index.latest_allocated and vlsn > self._acked.get(node, NULL_VLSN):
                 self._acked[node] = vlsn
                 self._changed.notify_all()
 
     def reached(self, node: str, vlsn: int) -> None:
-        """A replica says how far it is; that counts for the DTVLSN, and for no commit that waits."""
+        """A replica reports its position; that counts for the DTVLSN, but not for waiting commits."""
         with self._changed:
             if vlsn <= self._index.latest_allocated and vlsn > self._reached.get(node, NULL_VLSN):
                 self._reached[node] = vlsn
 
     def forget(self, node: str) -> None:
-        """A replica rolls back or begins anew: what it had acknowledged may be gone."""
+        """A replica rolls back or starts over: entries that it had acknowledged may be lost."""
         with self._changed:
             self._acked.pop(node, None)
             self._reached.pop(node, None)
 
     def hold(self, timeout_s: float) -> None:
-        """Let no commit begin, while mastership is being transferred, and wait for those that have.
+        """Block new commits during a transfer of mastership, and wait for commits that have begun.
 
         Raises:
-            RefusedError: one is not logged in time. It would come after what the next master has, and be lost. Commits
-                begin again.
+            RefusedError: a commit is not logged in time. It would follow the end of the next master's log, and be lost.
+                Commits begin again.
         """
         with self._changed:
-            # Before the wait: otherwise new commits could begin for as long as it lasts.
+            # Before the wait: otherwise new commits could begin during it.
             self._held = True
             if not self._changed.wait_for(lambda: not self._under_way, timeout_s):
                 self.go_on()
@@ -154,7 +154,7 @@ class GroupGate:
         return len(self._connected) >= self.electable // 2
 
     def progress(self) -> dict[str, tuple[bool, int]]:
-        """Of each replica whether it is connected, and what it has acknowledged."""
+        """For each replica, whether it is connected and the VLSN that it has acknowledged."""
         with self._changed:
             return {node: (node in self._connected, vlsn) for node, vlsn in sorted(self._acked.items())}
 
@@ -167,7 +167,7 @@ class GroupGate:
 
     @property
     def needed(self) -> int:
-        """How many acknowledgements a commit of this thread needs."""
+        """Number of acknowledgements that a commit of this thread needs."""
         policy: AckPolicy = getattr(self._of_thread, "policy", self._policy)
         if policy is AckPolicy.NONE:
             return 0
@@ -175,7 +175,7 @@ class GroupGate:
 
     @contextmanager
     def under(self, policy: AckPolicy) -> Iterator[None]:
-        """Commits of this thread have another policy meanwhile: those of the group's own database."""
+        """In this block commits of this thread, to the group's own database, have another policy."""
         self._of_thread.policy = policy
         try:
             yield
@@ -184,7 +184,7 @@ class GroupGate:
 
     @property
     def dtvlsn(self) -> int:
-        """The highest VLSN that a majority has; 0 when it is not known yet."""
+        """The highest VLSN that a majority has; 0 while unknown."""
         needed, least = self.electable // 2, self._durable
         if needed == 0:
             # Alone this node is the majority.
@@ -193,14 +193,14 @@ class GroupGate:
             acked = sorted(
                 (max(vlsn, self._reached.get(node, NULL_VLSN)) for node, vlsn in self._acked.items()), reverse=True
             )
-        # The master has all of them, so the needed-th highest acknowledgement completes a majority.
+        # The master has all VLSNs, so the needed-th highest acknowledgement completes a majority.
         return max(acked[needed - 1], least) if len(acked) >= needed else least
 
     def committing(self) -> None:
         """Wait until enough replicas are connected.
 
         Raises:
-            InsufficientReplicasError: they are not, within the timeout; nothing was logged.
+            InsufficientReplicasError: too few were connected within the timeout; nothing was logged.
             RefusedError: this node is no longer the master.
         """
         deadline = time.monotonic() + self._timeout_s
@@ -213,7 +213,7 @@ class GroupGate:
                 raise RefusedError(
                     f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
                 )
-            # Under the lock that ``hold`` takes: no commit slips past a transfer.
+            # Under the lock that ``hold`` takes, so that no commit gets past a transfer.
             self._under_way += 1
 
     def _not_begun(self) -> InsufficientReplicasError:
@@ -231,19 +231,19 @@ class GroupGate:
         )
 
     def stamp(self, *, awaited: bool) -> Stamp:
-        """Under the log write latch."""
+        """Called under the log write latch."""
         vlsn = self._index.latest_allocated
-        # Before a feeder can see the entry: it asks for an acknowledgement of what is awaited.
+        # Before a feeder can see the entry, since the feeder requests acknowledgements for awaited VLSNs.
         if awaited and self.needed:
             self._awaited.add(vlsn)
         durable = vlsn if self.electable < 2 else self.dtvlsn
-        # It never falls: replicas would take that for damage.
+        # It never falls: replicas would treat that as damage.
         self._durable = durable = max(self._durable, durable)
         return Stamp(vlsn, self._node_id, durable)
 
     @property
     def stamped(self) -> int:
-        """The last DTVLSN that a Commit or Abort was given, or that was in the log before."""
+        """The DTVLSN in the last Commit or Abort, including those logged before."""
         return self._durable
 
     def is_awaited(self, vlsn: int) -> bool:
@@ -254,14 +254,14 @@ class GroupGate:
         """Wait for the acknowledgements of a commit.
 
         Raises:
-            InsufficientAcksError: they have not come in time.
+            InsufficientAcksError: they did not arrive in time.
         """
         vlsn = txn.end_vlsn
         with self._changed:
             # It is logged, and has its VLSN: ``hold`` need not wait for its acknowledgements.
             self._under_way -= 1
             self._changed.notify_all()
-        # A member that has come since it was logged was not asked for it.
+        # A member that joined after it was logged was not asked to acknowledge it.
         if vlsn not in self._awaited:
             return
         try:
@@ -272,7 +272,7 @@ class GroupGate:
     def _await_acks(self, vlsn: int) -> None:
         needed, deadline = self.needed, time.monotonic() + self._timeout_s
         with self._changed:
-            # Replicas that have gone count as well: what they acknowledged is on their disks.
+            # Disconnected replicas count too: acknowledged entries are on their disks.
             while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:
                 left = deadline - time.monotonic()
                 if left <= 0 or self._closed is not None:

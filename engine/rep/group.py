@@ -1,12 +1,12 @@
 """The members of a replication group, kept in the replicated database ``_jeRepGroupDB`` (je-log-format.md 11.4).
 
-Every node has the same copy, since changes travel in the stream. The first node makes the group; the master adds a
+Every node has the same copy, since changes are part of the stream. The first node creates the group; the master adds a
 member when it connects for the first time.
 
-* A new group: the database, with id -257; the record of the group, then its first member, then that it is confirmed,
-  then the least release of JE, each in a transaction of its own, with the VLSNs that JE gives them.
-* ``change_version`` of the group counts changes of membership; a node's is the one at which it came.
-* Node ids are given out ascending from 1 and never again; a removed member keeps its record.
+* A new group: the database, with id -257; the record of the group, its first member, the confirmation of the member,
+  and the least release of JE, each in a transaction of its own, with the same VLSNs as in JE.
+* ``change_version`` of the group counts changes of membership; that of a node is the version at which it was added.
+* Node ids are assigned ascending from 1 and never reused; a removed member keeps its record.
 
 Example, the first node::
 
@@ -45,7 +45,7 @@ DATABASE_NAME: Final = "_jeRepGroupDB"
 ELECTABLE: Final = 1
 FORMAT_VERSION: Final = 3
 FIRST_ID: Final = 1
-# What a node says it is: one constant release for a name, as masters insist.
+# The identity of a node: its release is constant, since masters insist on the same release for a name.
 RELEASE: Final = "18.3.20"
 # What JE 18.3 writes first; the release from which groups keep no CBVLSN follows.
 _FIRST_LEAST_VERSION: Final = "6.0.1"
@@ -65,12 +65,12 @@ class Membership(NamedTuple):
         return tuple(node for node in self.nodes if node.type == ELECTABLE)
 
     def node(self, name: str) -> GroupNode | None:
-        """The member of a name."""
+        """The member with a name."""
         return next((node for node in self.nodes if node.name == name), None)
 
 
 def read_membership(engine: Engine) -> Membership | None:
-    """The group that an environment belongs to; None when its database has not come yet.
+    """The group of an environment; None if its database does not exist yet.
 
     Raises:
         DamageError: a record is malformed.
@@ -80,7 +80,7 @@ def read_membership(engine: Engine) -> Membership | None:
 
 
 def committed_members(engine: Engine) -> Membership | None:
-    """The group with removed members, as ``read_membership``."""
+    """The group including removed members; otherwise as ``read_membership``."""
     group, nodes = None, []
     for key, data in committed_records(engine):
         try:
@@ -99,7 +99,7 @@ def committed_members(engine: Engine) -> Membership | None:
 
 
 def form_group(env: Environment, group: str, node: str, host: str, port: int) -> None:
-    """Make a new group of one member in a replicated environment that has none, as JE does; leads it from then on.
+    """Create a group of one member in a replicated environment without a group, as JE does; the node then leads it.
 
     Arguments:
         group, node: their names, at most 255 bytes.
@@ -113,7 +113,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     engine = env.engine
     if engine.vlsn_index is None or not may_form(engine, node):
         raise RefusedError("the environment belongs to a group already", file=env.home)
-    # The id goes into the first Commit, before there is a record of the member.
+    # The first Commit needs the id before the record of the member exists.
     engine.lead(AloneGate(engine.vlsn_index, FIRST_ID))
     if engine.catalog.by_name(DATABASE_NAME) is None:
         # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
@@ -134,7 +134,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
 
 
 def may_form(engine: Engine, node: str) -> bool:
-    """Whether nothing of a group is here but what this node has begun to make, before a crash."""
+    """Whether the environment has nothing of a group, except one that this node began to create before a crash."""
     members = committed_members(engine)
     return members is None or all(member.name == node and not member.quorum_ack for member in members.nodes)
 
@@ -143,7 +143,7 @@ def new_group(name: str, last_node_id: int, least_version: str) -> RepGroup:
     """The record of a new group, with an identity of its own.
 
     Arguments:
-        least_version: of JE, that a member must have.
+        least_version: least release of JE that a member must have.
     """
     made = uuid.uuid4().int
     return RepGroup(
@@ -158,7 +158,7 @@ def new_group(name: str, last_node_id: int, least_version: str) -> RepGroup:
 
 
 def described(name: str, host: str, port: int, node_type: int, je_version: str | None, now_ms: int) -> GroupNode:
-    """A node that is no confirmed member yet."""
+    """A node that is not yet a confirmed member."""
     return GroupNode(
         name=name,
         id=0,
@@ -188,7 +188,8 @@ def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 
     Raises:
-        RefusedError: the group has other electable members, whose stream would part from this node's; or none.
+        RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has
+            none.
     """
     members = read_membership(engine)
     electable = members.electable if members is not None else ()
@@ -211,9 +212,9 @@ def check_name(what: str, name: str) -> None:
     """Refuse names that are empty or too long, or the key of the group itself.
 
     Raises:
-        UsageError: it is one of these.
+        UsageError: the name is not allowed.
     """
-    # Members are stored by name beside the record of the group: its key must stay free.
+    # Members are stored by name beside the record of the group: no member may have its key as name.
     if not name or name == GROUP_KEY or "\0" in name or len(name.encode("utf-8", "surrogateescape")) > _NAME_BYTES:
         raise UsageError(f"name of a {what}", expected=f"1 to {_NAME_BYTES} bytes", found=repr(name))
 
@@ -221,14 +222,14 @@ def check_name(what: str, name: str) -> None:
 def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
     """The committed records of the group database.
 
-    Without locks: a change of membership that a crash has left open keeps its locks until the group decides on it.
+    Reads without locks: a change of membership left open by a crash keeps its locks until the group decides on it.
     """
     ctx, found = engine.ctx, []
     with ctx.latch:
         state = engine.catalog.by_name(DATABASE_NAME)
         for node in bins(ctx, state) if state is not None else ():
             for index, lsn in enumerate(node.lsns):
-                # A version of an open transaction does not count; its lock knows the one before.
+                # A version of an open transaction does not count; its lock holds the previous one.
                 before = next(
                     (
                         txn.writes[lsn][1]
@@ -240,7 +241,7 @@ def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
                 if before is None:
                     data = slot_data(ctx, node, index) if node.is_live(index) else None
                 elif before.lsn == NULL_LSN or before.known_deleted:
-                    # Inserted by the open transaction: nothing is committed under this key.
+                    # Inserted by an open transaction, so nothing is committed under this key.
                     data = None
                 else:
                     record = ctx.access.read(before.lsn).record()

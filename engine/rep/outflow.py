@@ -1,7 +1,7 @@
-"""What a feeder sends next: entries from the items of the VLSN index while it has them, or else read from the log.
+"""The next entries for a feeder: from the item cache of the VLSN index while it has them, or else from the log.
 
-Example: a replica starts at VLSN 61 of 5,000: 61..3,976 are read from the log in batches, what is logged meanwhile too;
-from then on each wait for the next VLSN gives what has just been logged.
+Example: a replica starts at VLSN 61 of 5,000: 61..3,976 and entries logged meanwhile are read from the log in batches;
+from then on each wait for the next VLSN returns the entries just logged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.vlsn.entry_waiters import WaitTimeoutError
 
 
 class LoggedEntry(NamedTuple):
-    """An entry of the stream as the log has it; ``version`` is that of the body."""
+    """An entry of the stream in its log form; ``version`` is that of the body."""
 
     vlsn: int
     type_number: int
@@ -30,7 +30,7 @@ class Outflow:
 
     Arguments:
         engine: the environment; it has a VLSN index.
-        vlsn: the first one wanted.
+        vlsn: the first VLSN to send.
 
     Raises:
         NotFoundError: the VLSN is not in the log.
@@ -48,10 +48,10 @@ class Outflow:
         return self._reader.next_vlsn
 
     def next_batch(self, timeout_ms: int, most_bytes: int, most_entries: int) -> list[LoggedEntry]:
-        """What is there now, or comes in that time; empty where nothing does.
+        """The entries available now or within the given time; empty if there are none.
 
         Raises:
-            DamageError: the log is damaged. JetoolError: the environment can be read no longer.
+            DamageError: the log is damaged. JetoolError: the environment can no longer be read.
         """
         batch: list[LoggedEntry] = []
         size = 0

@@ -1,4 +1,4 @@
-"""Errors of a node that is talked to, and how its address is written."""
+"""Errors of other nodes, and the text form of an address."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from engine.errors import FormatError, RefusedError
 
 
 class PeerError(RefusedError):
-    """The other node is not who it should be, or says what it must not."""
+    """The other node is not the expected one, or violates the protocol."""
 
     kind = "peer"
 
 
 class DisconnectedError(PeerError):
-    """The connection has ended, or nothing came in time."""
+    """The connection has ended, or timed out."""
 
     kind = "disconnected"
 
 
 class SilentError(DisconnectedError):
-    """Nothing came in time, or too little."""
+    """Nothing, or too little, was received in time."""
 
 
 def nonsense(peer: str, found: str | FormatError) -> PeerError:
-    """The error for a message that has no place in the conversation."""
+    """The error for a message that is not allowed at this point of the protocol."""
     return PeerError(f"{peer} says what makes no sense here", found=str(found), consequence="the connection was closed")
 
 
 def address_text(address: Sequence[object]) -> str:
-    """An address as operators write it."""
+    """An address in the form ``HOST:PORT``."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

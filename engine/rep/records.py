@@ -1,4 +1,4 @@
-"""Records that are read and written through a running node, which has its environment locked.
+"""Reads and writes records through a running node, which has its environment locked.
 
 =======  =======================================================  ==========================================
 request  payload                                                  reply
@@ -10,10 +10,12 @@ GET      database, key, i64 VLSN to wait for, i32 milliseconds    RECORDS: data 
 
 Any of them may be answered by REFUSAL: u8 exit code, kind, what, expected, found, consequence, hint.
 
-* Only the master writes. Another node refuses, and names the master that it knows.
-* A request is one transaction. The reply comes when the replicas have acknowledged it, as the master's policy asks; a
-  commit that they did not acknowledge in time stands, and is answered with exit code 7: its outcome is not known.
-* Every node reads what it has. Who has just written names the VLSN of the Commit to see it on a replica too.
+* Only the master writes. Other nodes refuse, and name the master that they know.
+* A request is one transaction. The reply is sent when the replicas have acknowledged it, as the master's policy
+  demands. A commit that they did not acknowledge in time stays in the log, and is answered with exit code 7: its
+  outcome is unknown.
+* Every node reads its own records. A client that has just written passes the VLSN of the Commit to see it on a replica
+  too.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _CREATE: Final = 2
 
 
 class RecordKind(IntEnum):
-    """What a request asks for, or what its answer is."""
+    """Operation codes of requests and answers."""
 
     PUT = 50
     DELETE = 51
@@ -65,7 +67,7 @@ class PutRequest(NamedTuple):
     """Write a record.
 
     Attributes:
-        overwrite: one that is there already.
+        overwrite: replace an existing record.
         create: create the database, without duplicates, if it does not exist.
     """
 
@@ -88,8 +90,8 @@ class GetRequest(NamedTuple):
     """Read a record; with duplicates all items of the key.
 
     Attributes:
-        vlsn: what the node must have replayed; 0 for what it has.
-        wait_ms: how long to wait for that.
+        vlsn: the VLSN that the node must have replayed; 0: do not wait.
+        wait_ms: how long to wait for it.
     """
 
     database: str
@@ -99,14 +101,14 @@ class GetRequest(NamedTuple):
 
 
 class WriteReceipt(NamedTuple):
-    """What a write has done: the VLSN of its Commit, and how many records it wrote or deleted."""
+    """The result of a write: the VLSN of its Commit, and the number of records written or deleted."""
 
     vlsn: int
     records: int
 
 
 class Refusal(NamedTuple):
-    """An error on its way: as ``JetoolError``, as texts; empty for what it does not say."""
+    """An error in transit: the fields of ``JetoolError`` as texts; empty for missing ones."""
 
     exit_code: int
     kind: str
@@ -118,7 +120,7 @@ class Refusal(NamedTuple):
 
 
 class RecordHost(Protocol):
-    """A node whose records are asked for."""
+    """A node that serves records."""
 
     @property
     def role(self) -> Role:
@@ -126,13 +128,13 @@ class RecordHost(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Its environment; refused while it has none."""
+        """Its environment; raises an error while it has none."""
 
     def status(self) -> NodeStatus:
-        """What it says of itself."""
+        """The state that it reports."""
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
-        """Wait until it has a VLSN."""
+        """Wait until the node has a VLSN."""
 
 
 def answer(host: RecordHost, request: RecordRequest) -> RecordAnswer | None:
@@ -149,7 +151,7 @@ def answer(host: RecordHost, request: RecordRequest) -> RecordAnswer | None:
 def _refusal(error: JetoolError) -> Refusal:
     code, consequence, hint = error.exit_code, error.consequence or "", error.hint or ""
     if isinstance(error, InsufficientAcksError):
-        # The commit stands on the master: no script may take this for a refusal.
+        # The master has committed, so a script must not treat this as a refusal.
         code = INCOMPLETE
     elif isinstance(error, InsufficientReplicasError):
         # The transaction has been aborted here.
@@ -169,7 +171,7 @@ def _refusal(error: JetoolError) -> Refusal:
 
 
 class CommittedError(JetoolError):
-    """A write was committed, and then something failed."""
+    """A write was committed, and a later step failed."""
 
     exit_code = INCOMPLETE
     kind = "committed"
@@ -177,10 +179,10 @@ class CommittedError(JetoolError):
 
 @contextmanager
 def _told(env: Environment) -> Iterator[Transaction]:
-    """A transaction whose caller learns that it was committed, whatever fails after that.
+    """A transaction that reports to its caller that it was committed, even if a later step fails.
 
     Raises:
-        CommittedError: it was. InsufficientAcksError: likewise, and the group does not have it yet.
+        CommittedError: it was. InsufficientAcksError: it was committed, but the group does not have it yet.
     """
     txn = env.begin()
     try:
@@ -206,7 +208,7 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
     is_new = wanted.create and wanted.database not in env.database_names()
     with _told(env) as txn, txn:
-        # In the transaction of the record: where that does not come about there is no database either.
+        # In the transaction of the record, so that the database is not created if the transaction fails.
         db = env.create_database(wanted.database, txn=txn) if is_new else env.open_database(wanted.database)
         with db:
             stored = db.put(wanted.key, wanted.data, txn, mode=mode)
@@ -249,7 +251,7 @@ def _items(db: Database, key: bytes) -> list[bytes]:
     if not db.duplicates:
         found = db.get(key)
         return [] if found is None else [found]
-    # In byte order key + 0 is the next key there can be; under another order neighbours are not known.
+    # In byte order the next possible key is the key with a zero byte; under another order it is unknown.
     in_bytes = db.state.order.comparator is None
     records = db.items(start=key, end=key + b"\0") if in_bytes else db.items()
     return [item for found_key, item in records if found_key == key]
@@ -278,7 +280,7 @@ def _no_record(database: str, consequence: str | None = None) -> NotFoundError:
     return NotFoundError(f"no record with this key in database {database!r}", consequence=consequence)
 
 
-# Forms on the way. Decoders raise FormatError, and allocate no more than what has come.
+# Forms on the way. Decoders raise FormatError, and allocate no more than the received bytes.
 
 
 def encode_put(request: PutRequest) -> bytes:
@@ -363,7 +365,7 @@ def encode_refusal(refusal: Refusal) -> bytes:
 
 
 def decode_refusal(payload: bytes) -> Refusal:
-    """Why not; the texts made fit for a terminal."""
+    """The reason for a refusal; its texts are made safe for a terminal."""
     reader = ByteReader(payload)
     code = reader.u8()
     texts = [_decode_text(reader.byte_array()) for _ in range(6)]

@@ -1,8 +1,8 @@
-"""The operator's side of ``engine.rep.records``: one request to a running node, and what came of it.
+"""The client of ``engine.rep.records``: sends one request to a running node, and returns the result.
 
-A write that is sent to another node than the master goes on, once, to the master that this node names. When the
-connection ends between a write and its answer, or the answer makes no sense, it is unknown whether it was committed:
-that is an error of its own, so that no script takes it for a refusal.
+A write sent to a node that is not the master is forwarded, once, to the master that this node names. When the
+connection ends between a write and its answer, or the answer is invalid, it is unknown whether it was committed. That
+is a separate error, so that no script treats it as a refusal.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _ERRORS: Final[dict[int, type[JetoolError]]] = {
 
 
 class UnknownOutcomeError(JetoolError):
-    """A write may have been committed, or not."""
+    """It is unknown whether a write was committed."""
 
     exit_code = INCOMPLETE
     kind = "unknown_outcome"
 
 
 class RemoteWrite(NamedTuple):
-    """A write that was acknowledged, and the master that has done it."""
+    """An acknowledged write, and the master that committed it."""
 
     master: Address
     written: WriteReceipt
@@ -64,12 +64,12 @@ def put_record(network: Network, address: Address, request: PutRequest, timeout_
     """Write a record through a node; it is durable, and acknowledged as the master's policy asks.
 
     Arguments:
-        network: how to get to the node.
+        network: opens the connection to the node.
         timeout_s: longest wait for the answer.
 
     Raises:
-        NotFoundError: there is no such database. RefusedError: there is a record, too few replicas are connected, or
-            no master is known. UnknownOutcomeError: it may have been committed. PeerError: the node turns us away.
+        NotFoundError: there is no such database. RefusedError: the record exists, too few replicas are connected, or no
+            master is known. UnknownOutcomeError: it may have been committed. PeerError: the node refuses the call.
     """
     return _write(network, address, RecordRequest(kind=RecordKind.PUT, payload=encode_put(request)), timeout_s)
 
@@ -80,11 +80,11 @@ def delete_record(network: Network, address: Address, request: DeleteRequest, ti
 
 
 def get_record(network: Network, address: Address, request: GetRequest, timeout_s: float) -> list[bytes]:
-    """The data items of a key, as that node has them.
+    """The data items of a key on that node.
 
     Raises:
         NotFoundError: there is no such database or record. RefusedError: it has not replayed the VLSN in time.
-            DisconnectedError: it has gone. PeerError: it turns us away.
+            DisconnectedError: it has gone. PeerError: the node refuses the call.
     """
     answer = _ask(network, address, RecordRequest(kind=RecordKind.GET, payload=encode_get(request)), timeout_s)
     if answer.kind != RecordKind.RECORDS:
@@ -98,7 +98,7 @@ def _write(network: Network, address: Address, request: RecordRequest, timeout_s
     except NotMasterError as error:
         if error.master is None:
             raise
-        # Once only: two nodes may each take the other for the master.
+        # Only once: two nodes may each consider the other to be the master.
         address = error.master
         answer = _ask(network, address, request, timeout_s)
     if answer.kind != RecordKind.WRITTEN:
@@ -110,10 +110,10 @@ def _write(network: Network, address: Address, request: RecordRequest, timeout_s
 
 
 def _ask(network: Network, address: Address, request: RecordRequest, timeout_s: float) -> RecordAnswer:
-    """Send a request, and give its answer.
+    """Send a request and return its answer.
 
     Raises:
-        JetoolError: what the node answers instead.
+        JetoolError: the error in the node's answer.
     """
     peer = f"{address[0]}:{address[1]}"
     sent = False
@@ -124,7 +124,7 @@ def _ask(network: Network, address: Address, request: RecordRequest, timeout_s: 
             answer = channel.receive(RECORDS, VERSION, RecordAnswer)
         refusal = decode_refusal(answer.payload) if answer.kind == RecordKind.REFUSAL else None
     except PeerError as error:
-        # A read can be repeated; only a write leaves something unknown, whatever has become of its answer.
+        # A read can be repeated; only the outcome of a write can be unknown.
         if not sent or request.kind == RecordKind.GET:
             raise
         raise _unknown(error) from error
@@ -147,7 +147,7 @@ def _unknown(error: Exception) -> UnknownOutcomeError:
 
 
 def _error(refusal: Refusal) -> JetoolError:
-    """The error that a node has met."""
+    """The error that a node reports."""
     made = _ERRORS.get(refusal.exit_code, RefusedError)
     if refusal.kind == InsufficientAcksError.kind:
         made = UnknownOutcomeError

@@ -1,14 +1,15 @@
-"""Replay: what the master has logged is done again on a replica, entry by entry (R-SYNC-12, R-TXN-26).
+"""Replay: applies the master's entries to a replica, one by one (R-SYNC-12, R-TXN-26).
 
 * An LN joins the transaction that it names, which begins with its first LN; a Commit or Abort ends it. The replica's
   own entry has the same VLSN, type, transaction, key, data and expiration, and its own LSNs and abort information.
-* Replay transactions are importunate: a reader that is in the way loses its lock.
-* Entries must come in VLSN order without a gap, and must fit what is here: a deletion of a record that is not there
-  means that the nodes have parted. That is damage, never skipped.
+* Replay transactions are importunate: a reader with a conflicting lock loses it.
+* Entries must come in VLSN order without a gap, and must fit the local records: the deletion of a missing record means
+  that the nodes have diverged. That is damage and is never skipped.
 * Masters log *null transactions*: a Commit without an LN, which carries the DTVLSN. A Commit of an unknown transaction
-  is one: every VLSN before it has come, and no LN named that transaction. An Abort of one is logged just so: a new
-  master of JE aborts what it alone has had open since a term of its own that ended in a transfer.
-* A range of records that the master has discarded is discarded here when its transaction commits (R-CLN-53).
+  is a null transaction: all earlier VLSNs were received, and no LN named that transaction. An Abort of an unknown
+  transaction is only logged: a new master of JE aborts transactions that were left open only on itself by an earlier
+  term that ended in a transfer.
+* A range of records discarded by the master is discarded here when its transaction commits (R-CLN-53).
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
 Example: ``INS_LN_TX VLSN 28 txn -23 key 1`` makes transaction -23 here too and logs the LN at this node's next LSN;
@@ -53,7 +54,7 @@ _KINDS: Final = {
 
 
 class StreamRecord(NamedTuple):
-    """An entry of the stream, whatever log version it came in; the record is empty where it is malformed."""
+    """An entry of the stream, of any log version; the record is empty if it is malformed."""
 
     vlsn: int
     type_number: int
@@ -61,13 +62,13 @@ class StreamRecord(NamedTuple):
 
 
 class Replay:
-    """Applies the stream to one environment; by one thread.
+    """Applies the stream to one environment; used by one thread.
 
     Arguments:
         engine: detached, recovered, its VLSN index at the matchpoint.
 
     Attributes:
-        master_vlsn: the last VLSN that the master is known to have.
+        master_vlsn: the last known VLSN of the master.
         dtvlsn: the highest DTVLSN seen.
     """
 
@@ -85,14 +86,14 @@ class Replay:
 
     @property
     def next_vlsn(self) -> int:
-        """The VLSN that has to come next."""
+        """The expected next VLSN."""
         return 1 if self._index.range.is_empty else self._index.range.last + 1
 
     def redo(self, entry: StreamRecord) -> None:
         """Do one record again.
 
         Raises:
-            DamageError: it is not the next one, or does not fit what is here.
+            DamageError: it is not the next one, or does not fit the local records.
             StorageError: the log cannot be written.
         """
         if entry.vlsn != self.next_vlsn:
@@ -110,9 +111,9 @@ class Replay:
         self._engine.after_write()
 
     def sync(self) -> int:
-        """Make everything durable, tell those who wait; returns the last VLSN."""
+        """Make everything durable and wake waiting readers; returns the last VLSN."""
         if self._unsynced:
-            # Before anybody is told: what is acknowledged must survive a crash.
+            # Before readers are woken: acknowledged entries must survive a crash.
             self._engine.sync()
             self._unsynced = False
         with self._arrived:
@@ -121,10 +122,10 @@ class Replay:
         return self.applied
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
-        """Wait until a VLSN has been replayed: what a reader needs who must see a certain commit.
+        """Wait until a VLSN has been replayed, for readers that must see a certain commit.
 
         Returns:
-            False when it has not within ``timeout_s`` seconds.
+            False after ``timeout_s`` seconds.
         """
         deadline = time.monotonic() + timeout_s
         with self._arrived:
@@ -161,11 +162,11 @@ class Replay:
     def _check_unlocked(self, entry: StreamRecord, state: DatabaseState, key: Key, txn: Txn) -> None:
         """Refuse a record that another transaction of the stream has locked.
 
-        The master's locks rule that out. Here only this thread could end the other transaction: waiting for its lock
-        would never end.
+        The master's locks make that impossible. Only this thread could end the other transaction, so waiting for its
+        lock would never end.
         """
         engine = self._engine
-        # Alone it can only meet readers, and those lose their locks (R-TXN-26).
+        # It can only conflict with readers, which lose their locks (R-TXN-26).
         if len(engine.open_transactions()) < 2:
             return
         with engine.latch:
@@ -196,7 +197,7 @@ class Replay:
             engine.abort(txn)
 
     def _log(self, entry: StreamRecord) -> None:
-        """Log what belongs to no transaction that is open here."""
+        """Log an entry that belongs to no transaction open here."""
         writer = self._engine.writer
         assert writer is not None
         writer.log_in_stream(

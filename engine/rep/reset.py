@@ -1,13 +1,13 @@
-"""A new group around one node: what JE's DbResetRepGroup does (R-UTIL-45).
+"""Makes one node a new group, as JE's DbResetRepGroup does (R-UTIL-45).
 
-For when the other members are gone for good, or for a copy that is to live on by itself. The node becomes the only
+Use it if the other members are lost, or for a copy that becomes independent. The node becomes the only
 member of a group with a new identity; its records stay. In this order:
 
 1. Transactions that the old master left open are aborted, in the stream.
-2. A new log file, and a checkpoint: the part of the log before it is never replayed to anybody.
-3. One transaction removes all members and puts the new group and its one member in their place. Node ids go on from
-   where they were, so that an id in the log never means two nodes.
-4. The VLSN index is cut after the last VLSN of the old group: a node of the new group cannot take the old stream, and
+2. A new log file, and a checkpoint: earlier parts of the log are never sent to a replica.
+3. One transaction removes all members and puts the new group and its one member in their place. Node ids continue from
+   the old group, so that an id in the log never means two nodes.
+4. The VLSN index is cut after the last VLSN of the old group: a node of the new group cannot replay the old stream, and
    gets the log files instead (network restore).
 
 Example: old group of three, last node id 3, stream 1..278 in file 0. New: node id 4, the transaction is VLSN 279..284
@@ -42,8 +42,8 @@ class ResetGroup(NamedTuple):
     """What a reset did.
 
     Attributes:
-        before, after: the group; ``before`` is None when its records could not be told.
-        first_vlsn: the first of the new group; the index begins with it.
+        before, after: the group; ``before`` is None if its records could not be read.
+        first_vlsn: the first VLSN of the new group; the index begins with it.
     """
 
     before: Membership | None
@@ -74,7 +74,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
     last_id = max(last_id, before.group.last_node_id if before is not None else 0)
     engine.lead(AloneGate(index, last_id + 1))
-    # Before the checkpoint: recovery of the new group begins in a file without the old stream.
+    # Before the checkpoint, so that recovery of the new group begins in a file without the old stream.
     writer.force_new_file()
     env.checkpoint(force=True)
     # The aborts of step 1 still belong to the old group.
@@ -90,7 +90,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
                 db.delete(key, txn)
         db.put(string_key(GROUP_KEY), encode_group(of_one), txn)
         db.put(string_key(node), encode_group_node(mine), txn)
-    # VLSNs enter the index outside the log write latch (R-LOG-6): the cut needs them all.
+    # VLSNs enter the index outside the log write latch (R-LOG-6), and the cut needs all of them.
     index.await_consistency()
     index.truncate_head(last_old, file_of(index.lte_lsn(last_old + 1)))
     return ResetGroup(before, Membership(of_one, (mine,)), index.range.first)

@@ -4,11 +4,11 @@ A node begins a new log file and sends all files before it (``engine.rep.service
 meanwhile:
 
 1. receives them into ``restore/`` (``engine.rep.member.network_restore``), and fsyncs them;
-2. writes the marker ``7fffffff.jdb`` (RestoreRequired), so that neither JE nor jetool opens what is half replaced;
-3. moves its own files into ``replaced/`` (``replaced.1/`` ... when there is one), where they stay;
+2. writes the marker ``7fffffff.jdb`` (RestoreRequired), so that neither JE nor jetool opens a half-replaced log;
+3. moves its own files into ``replaced/`` (``replaced.1/`` ... if that exists), where they stay;
 4. moves the new files to their places, and removes the marker.
 
-A crash before step 2 leaves the old environment as it was. After it the environment refuses to be opened, and the next
+A crash before step 2 leaves the old environment unchanged. After it the environment refuses to be opened, and the next
 network restore begins again with step 1: nothing is lost, since nothing was removed.
 """
 
@@ -30,13 +30,13 @@ REPLACED: Final = "replaced"
 
 
 def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
-    """Put received files in place of the environment's own (steps 2 to 4).
+    """Replace the environment's own files by received ones (steps 2 to 4).
 
     Arguments:
         storage: the directory of the closed environment.
         now_ms: for the marker.
     """
-    # Before the first move: no process may open a log that is half replaced.
+    # Before the first move: no process may open a half-replaced log.
     write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
     listener.step("restore replace", 0, 0)
     own = _log_paths(storage)
@@ -46,13 +46,13 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
     listener.step("restore install", 0, 0)
     for path in _log_paths(storage, STAGING):
         _move(storage, path, path.removeprefix(f"{STAGING}/"))
-    # Last, since every move is durable by now.
+    # Last, when every move is durable.
     storage.remove(MARKER)
     storage.sync_directory()
 
 
 def _log_paths(storage: Storage, under: str = "") -> list[str]:
-    """Log files below a directory, the marker left out."""
+    """Log files below a directory, without the marker."""
     prefix = f"{under}/" if under else ""
     found = []
     for name in storage.names(under):
@@ -71,7 +71,7 @@ def _move(storage: Storage, old: str, new: str) -> None:
             if path:
                 storage.make_directory(path)
     storage.rename(old, new)
-    # The new name first: a crash in between leaves two names, never none.
+    # The new name is created first: a crash in between leaves two names, never none.
     storage.sync_directory(directory)
     storage.sync_directory(old.rpartition("/")[0])
 
@@ -87,7 +87,7 @@ def _new_directory(storage: Storage) -> str:
 
 
 def staged_files(storage: Storage) -> list[str]:
-    """What an earlier attempt has received, by the names that the files shall have."""
+    """Files received by an earlier attempt, by their final names."""
     try:
         return [path.removeprefix(f"{STAGING}/") for path in _log_paths(storage, STAGING)]
     except NotFoundError:
@@ -95,7 +95,7 @@ def staged_files(storage: Storage) -> list[str]:
 
 
 def holds_log(storage: Storage) -> bool:
-    """Whether there are log files at all."""
+    """Whether there are any log files."""
     try:
         return bool(list_log_files(storage).files)
     except NotFoundError:
@@ -103,5 +103,8 @@ def holds_log(storage: Storage) -> bool:
 
 
 def replica_config(config: EnvironmentConfig) -> EnvironmentConfig:
-    """How a node opens its environment. One that meets damage is marked: its next start restores it from the group."""
+    """How a node opens its environment.
+
+    If it finds damage, it is marked, and its next start restores it from the group.
+    """
     return replace(config, create=True, replicated=True, vlsn_cache_size=1024, mark_damage=True)

@@ -1,22 +1,22 @@
 """Rollback of a running replica to a matchpoint (R-SYNC-7 to R-SYNC-12, R-SYNC-25 to R-SYNC-27).
 
-*Soft rollback*, when no commit and no abort stands after the matchpoint M; its steps, in this order:
+*Soft rollback*, if no commit and no abort follows the matchpoint M; its steps, in this order:
 
-1. Log RollbackStart (M, ids of the open transactions) and fsync. Before it is durable nothing has been changed.
+1. Log RollbackStart (M, ids of the open transactions) and fsync. Nothing is changed before it is durable.
 2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, which
-   may be an earlier one of the same transaction. A transaction with no LN left is closed; others keep their locks.
-3. Set the invisible bit of those LNs, and of Matchpoints that stand between them, in the files.
+   the same transaction may have written. A transaction with no LN left is closed; others keep their locks.
+3. Set the invisible bit of those LNs, and of Matchpoints between them, in the files.
 4. Fsync the files.
 5. Log RollbackEnd and fsync.
 6. Cut the VLSN index after M, durably. The next VLSN is M + 1.
 
-No checkpoint is taken meanwhile: one after step 5 would keep an index from before step 6, and recovery would begin
-after the RollbackStart that contradicts it.
+No checkpoint is taken meanwhile: a checkpoint after step 5 would contain the index from before step 6, and recovery
+would begin after the RollbackStart by which it corrects the index.
 
-A crash after step 1 leaves an open period that recovery finishes; after step 5 nothing is left to do.
+After a crash after step 1 recovery finishes the open period; after step 5 nothing is left to do.
 
-*Hard recovery*, when commits or aborts would have to go: the log is cut physically at M, M itself included, and opened
-again. It is prohibited when more than a limit of durable commits would be lost.
+**Hard recovery*, if commits or aborts follow M: the log is cut physically at M, including M, and reopened. It is
+prohibited if more durable commits than a limit would be lost.
 
 Example (E-RB-4), M below 31: ``31 UPD A, 32 DEL A, 33 UPD B`` | RollbackStart | 33 -> 20, 32 -> 31, 31 -> 10 | bits |
 RollbackEnd.
@@ -59,7 +59,7 @@ class MatchpointLocation(NamedTuple):
 
 
 class RollbackProhibitedError(RefusedError):
-    """A hard recovery would lose more durable commits than are allowed; the message says where to cut by hand."""
+    """A hard recovery would lose more durable commits than allowed; the message names the place for a manual cut."""
 
     kind = "rollback_prohibited"
 
@@ -68,9 +68,9 @@ class SoftRollback:
     """One soft rollback of an environment without writers.
 
     Arguments:
-        engine: detached; no thread of it is at work.
-        matchpoint: where it goes back to.
-        listener: hears each step before it is done.
+        engine: detached; none of its threads is running.
+        matchpoint: the place to go back to.
+        listener: called before each step.
     """
 
     def __init__(self, engine: Engine, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> None:
@@ -84,11 +84,11 @@ class SoftRollback:
         """Do all steps.
 
         Returns:
-            How many entries became invisible.
+            The number of entries that became invisible.
 
         Raises:
             DamageError: the chain of a transaction is broken. StorageError: the log cannot be written.
-            JetoolError: a commit or an abort stands after the matchpoint.
+            JetoolError: a commit or an abort follows the matchpoint.
         """
         engine, vlsn = self._engine, self._to.vlsn
         index, writer = engine.vlsn_index, engine.writer
@@ -111,26 +111,26 @@ class SoftRollback:
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, engine.now_ms(), tuple(active))
         start = writer.log(ROLLBACK_START, encode_rollback_start(begun, writer.version))
-        # Before anything changes: recovery finishes a rollback only if it finds its start (R-SYNC-9).
+        # Durable before any change: recovery finishes a rollback only if it finds its start (R-SYNC-9).
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
             self._undo(txn)
-        # JE leaves Matchpoints visible; hidden here, each of their VLSNs is visible once.
+        # JE leaves Matchpoints visible; here they are hidden, so that each VLSN is visible only once.
         self._hidden += visible_matchpoints(engine.access, lsn, start)
         self._step("invisible bits")
         set_invisible(engine.access, self._hidden)
         self._step("RollbackEnd")
-        # The bits are on disk: recovery does not mark the entries of a closed period again (R-RB-33).
+        # The bits must be on disk, since recovery does not mark the entries of a closed period again (R-RB-33).
         ended = RollbackEnd(lsn, start, engine.now_ms())
         writer.log(ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
-        # Last: after a crash before it, recovery cuts the index by the RollbackStart (R-VLSN-71).
+        # Last: if a crash prevents it, recovery cuts the index by the RollbackStart (R-VLSN-71).
         index.truncate_tail(vlsn + 1, lsn)
 
     def _undo(self, txn: Txn) -> None:
-        """Take back what one transaction wrote after the matchpoint."""
+        """Undo the changes of one transaction after the matchpoint."""
         engine, ctx = self._engine, self._engine.ctx
         chain = TxnChain(txn.last_lsn, txn.id, self._to.lsn, ChainReader(ctx, engine.catalog))
         lsn = txn.last_lsn
@@ -140,7 +140,7 @@ class SoftRollback:
                 record = entry.record()
                 assert isinstance(record, LN)
                 db = engine.catalog.by_id(record.db_id)
-                # Nothing to undo in a database that is gone; the entry becomes invisible all the same.
+                # Nothing to undo in a removed database; the entry still becomes invisible.
                 if db is not None:
                     self._revert(chain, db, record, lsn)
                     count_undone(ctx, db, record, lsn, entry.total_bytes)
@@ -156,14 +156,14 @@ class SoftRollback:
                 self._unmade.append(made)
 
     def _keep(self, txn: Txn, chain: TxnChain) -> None:
-        """Leave a transaction with the locks of what remains of it."""
+        """Reduce the locks of a transaction to those of its remaining entries."""
         engine = self._engine
         if not chain.remaining_lsns:
             txn.last_lsn = NULL_LSN
             engine.ends.restore(txn)
             engine.txns.forget(txn)
             return
-        # New locks before the old ones go: no reader may come between two versions.
+        # New locks are taken before the old ones are released, so that no reader gets in between.
         held = list(txn.locks)
         txn.locks, txn.writes = {}, {}
         txn.last_lsn = chain.remaining_lsns[0]
@@ -172,7 +172,7 @@ class SoftRollback:
             record = engine.access.read(lsn).record()
             assert isinstance(record, LN)
             db = engine.catalog.by_id(record.db_id)
-            # Latest first: the lock is that of the newest version that is left (R-TXN-1).
+            # Latest first: the lock belongs to the newest remaining version (R-TXN-1).
             if db is not None and (db.id, record.key) not in seen:
                 seen.add((db.id, record.key))
                 relock(engine.locks, txn, db, record, lsn)
@@ -184,12 +184,12 @@ class SoftRollback:
 
 
 def truncate_at(storage: Storage, lsn: int, listener: Listener = SILENT) -> list[str]:
-    """Cut the log of a closed environment at an LSN; what is cut is kept beside it in ``.bad`` files (R-SYNC-26).
+    """Cut the log of a closed environment at an LSN; the removed part is kept beside it in ``.bad`` files (R-SYNC-26).
 
-    Later files are set aside first, the last one before the others, so that a crash leaves a log without a gap.
+    Later files are renamed first, starting with the last one, so that a crash leaves a log without a gap.
 
     Returns:
-        The names of the files that hold what was cut, for a report.
+        The names of the files with the removed parts, for a report.
 
     Raises:
         DamageError: there is no such file. StorageError: a file cannot be changed.
@@ -233,15 +233,15 @@ def _copy_tail(storage: Storage, path: str, to: str, offset: int) -> None:
 
 
 def hard_recover(engine: Engine, matchpoint: MatchpointLocation, listener: Listener = SILENT) -> Environment:
-    """Cut the log at the matchpoint and recover what is left; syncup then finds an earlier matchpoint.
+    """Cut the log at the matchpoint and recover the rest; syncup then finds an earlier matchpoint.
 
     Arguments:
         engine: detached; it is closed, as a crash would close it.
 
     Raises:
-        JetoolError: as ``truncate_at`` and ``Environment``.
+        JetoolError: see ``truncate_at`` and ``Environment``.
     """
-    # Closing would write a checkpoint after the place of the cut.
+    # A normal close would write a checkpoint after the place of the cut.
     engine.crash()
     truncate_at(engine.storage, matchpoint.lsn, listener)
     return Environment(engine.storage, engine.config, listener)

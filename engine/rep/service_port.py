@@ -1,4 +1,4 @@
-"""The address at which a node is called: each caller is handed on, and what goes wrong with one ends nothing else."""
+"""The listening socket of a node. Each connection is passed on, and an error with one does not affect others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, Final
 from engine.errors import StorageError
 from engine.rep.peers import address_text
 
-# A burst of callers waits here; a caller that finds it full hangs, since the kernel drops its SYN and answers nothing.
+# A burst of callers waits in this queue. If it is full, a caller hangs, since the kernel drops its SYN without an
+# answer.
 _BACKLOG: Final = socket.SOMAXCONN
 _PAUSE_S: Final = 0.05
 
@@ -24,7 +25,7 @@ class ServicePort:
     Arguments:
         listen: the address.
         name: of the thread.
-        take: is called with each connection and its address, and must not wait: it keeps all others waiting.
+        take: called with each connection and its address; it must not block, since all other callers wait.
     """
 
     def __init__(self, listen: tuple[str, int], name: str, take: Callable[[socket.socket, Any], None]) -> None:
@@ -36,10 +37,10 @@ class ServicePort:
         self._closing = False
 
     def bind(self) -> None:
-        """Take the address; before ``start`` callers are refused, as at a port without a listener.
+        """Bind the address; before ``start`` callers are refused, as at a closed port.
 
         Raises:
-            StorageError: it cannot be listened on.
+            StorageError: the address cannot be bound.
         """
         with self._telling_why():
             family, _, _, _, address = socket.getaddrinfo(
@@ -47,7 +48,7 @@ class ServicePort:
             )[0]
             self._socket = socket.socket(family)
             if os.name == "posix":
-                # The address of a node that has just ended is free.
+                # Allows binding the address of a node that has just ended.
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 self._socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -57,7 +58,7 @@ class ServicePort:
         """Begin to listen.
 
         Raises:
-            StorageError: as ``bind``, or another one has begun to listen there meanwhile.
+            StorageError: as ``bind``, or another process has begun to listen there meanwhile.
         """
         if self._socket is None:
             self.bind()
@@ -73,7 +74,7 @@ class ServicePort:
         self._closing = True
         if self._socket is not None:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the thread that listens; closing alone does not.
+                self._socket.shutdown(socket.SHUT_RDWR)  # Wakes the listening thread; closing alone does not.
             self._socket.close()
         if self._thread is not None:
             self._thread.join()
@@ -82,7 +83,7 @@ class ServicePort:
     def _telling_why(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError) as error:  # ValueError: no host can have the name.
+        except (OSError, ValueError) as error:  # ValueError: the name is not a valid host name.
             self.close()
             raise StorageError(
                 f"cannot listen on {address_text(self._address)}", found=getattr(error, "strerror", "") or str(error)
@@ -92,7 +93,7 @@ class ServicePort:
         while not self._closing:
             try:
                 connection, address = listener.accept()
-            except OSError:  # No descriptor is free, or the caller has gone already.
+            except OSError:  # No descriptor is free, or the caller has already disconnected.
                 # Without a pause the loop would spin until a descriptor is free.
                 time.sleep(_PAUSE_S)
                 continue

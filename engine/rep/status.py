@@ -1,4 +1,4 @@
-"""What a node is at a moment, and what it says of itself."""
+"""The state of a node at a moment, and how it is reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Role(Enum):
-    """What a node is at a moment."""
+    """The state of a node at a moment."""
 
     UNKNOWN = "unknown"
     REPLICA = "replica"
@@ -15,7 +15,7 @@ class Role(Enum):
 
 
 class ReplicaProgress(NamedTuple):
-    """A replica as its master sees it."""
+    """A replica, from the view of its master."""
 
     node: str
     connected: bool
@@ -26,9 +26,9 @@ class NodeStatus(NamedTuple):
     """What a node says of itself.
 
     Attributes:
-        role: master, replica, or unknown while it looks for the master.
-        master: address of the master that it knows, or empty.
-        dtvlsn: the highest VLSN that it knows to be durable on a majority.
+        role: master, replica, or unknown while it searches for the master.
+        master: address of its known master, or empty.
+        dtvlsn: the highest VLSN known to be durable on a majority.
     """
 
     group: str

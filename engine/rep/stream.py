@@ -1,17 +1,18 @@
-"""Entries of the replication stream: their form on the way, and reading them from a log by VLSN.
+"""Entries of the replication stream: their transport form, and reading them from a log by VLSN.
 
 Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
 
-* On the way an entry has no LSNs of its sender: an LN keeps transaction, database, key, data and expiration; Commit and
-  Abort lose ``last_lsn``. Entries of older log versions are rewritten for version 17, so one form is compared and sent.
+* In transport form an entry has no LSNs of its sender: an LN keeps transaction, database, key, data and expiration;
+  Commit and Abort lose ``last_lsn``. Entries of older log versions are rewritten for version 17, so the same form is
+  compared and sent.
 * Two nodes agree at a VLSN when type and form are the same. The time of a Commit or Abort does not count: JE's replicas
   log their own.
-* Readers skip invisible entries: the same VLSN comes again after the rollback. JE leaves Matchpoints visible that a
-  rollback took back; they are told by the RollbackStart that follows, and skipped too. In the stream that is left every
-  VLSN is one more than the one before; anything else is damage. A file may be missing in between: the cleaner may
-  have deleted it, if it held nothing of the stream.
+* Readers skip invisible entries, whose VLSNs are reused after the rollback. JE leaves rolled-back Matchpoints visible;
+  they are recognised by the following RollbackStart, and skipped too. In the remaining stream every VLSN is one more
+  than the previous; anything else is damage. A file may be missing in between: the cleaner may delete files without
+  entries of the stream.
 
-Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` travels as flags 0, flags2 0, database
+Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` is sent as flags 0, flags2 0, database
 -257, transaction -13, key and data.
 """
 
@@ -40,7 +41,7 @@ _LEAST_VERSION: Final = 8
 
 
 class StreamEntry(NamedTuple):
-    """An entry in its form on the way; ``body`` is of log version 17."""
+    """An entry in its transport form; ``body`` has log version 17."""
 
     vlsn: int
     type_number: int
@@ -60,10 +61,10 @@ def _without_time(body: bytes) -> TxnEnd:
 
 
 def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamEntry:
-    """An entry as it is sent and compared.
+    """Convert an entry to the form that is sent and compared.
 
     Raises:
-        UnsupportedError: its log version knows no such form. FormatError: the body does not fit its type.
+        UnsupportedError: its log version has no such form. FormatError: the body does not fit its type.
     """
     if version < _LEAST_VERSION:
         raise UnsupportedError(
@@ -83,14 +84,14 @@ def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamE
 
 
 class StreamReader:
-    """Reads the visible stream of an open environment forward, beside its writers.
+    """Reads the visible stream of an open environment forward, concurrently with writers.
 
     Arguments:
         engine: the environment; it has a VLSN index.
-        vlsn: the first VLSN wanted; in the range of the index, or the one after it.
+        vlsn: the first VLSN to read; in the range of the index, or the one after it.
 
     Attributes:
-        next_vlsn: the VLSN that comes next.
+        next_vlsn: the next VLSN to read.
 
     Raises:
         NotFoundError: the VLSN is before the range.
@@ -102,7 +103,7 @@ class StreamReader:
         assert writer is not None
         assert engine.cleaner is not None
         self._engine, self._index, self._writer = engine, index, writer
-        # Before the index says where to begin: that file must not go meanwhile (R-CLN-41).
+        # Protected before the index is searched, so that the file is not deleted meanwhile (R-CLN-41).
         self._protection = engine.cleaner.protect_from("a reader of the stream", 0)
         self._access = LogAccess(engine.storage, ())
         self.next_vlsn = vlsn
@@ -117,7 +118,7 @@ class StreamReader:
         self._protection.move_to(file_of(self._lsn))
 
     def read(self) -> Iterator[StreamEntry]:
-        """What is in the log now, from ``next_vlsn`` on. Call it again for what comes later.
+        """The entries now in the log, from ``next_vlsn`` on. Call it again for later entries.
 
         Raises:
             DamageError: a VLSN is missing, or the log is damaged.
@@ -126,13 +127,13 @@ class StreamReader:
             yield form_of(raw)
 
     def raw(self) -> Iterator[RawEntry]:
-        """The same, as the log has it."""
+        """The same entries, in their log form."""
         for raw in self._raw():
             self.next_vlsn = raw.vlsn + 1
             yield raw
 
     def skip(self, item: LogItem) -> None:
-        """The entry at ``next_vlsn`` has been had from elsewhere."""
+        """Skip the entry at ``next_vlsn``, which was read from elsewhere."""
         self.next_vlsn, self._lsn = item.vlsn + 1, item.lsn
         self._protection.move_to(item.lsn >> 32)
 
@@ -143,19 +144,19 @@ class StreamReader:
 
     def _raw(self) -> Iterator[RawEntry]:
         with self._writer.latch:
-            # The files are read beside the writer, whose buffers they do not see; a file that it has begun may not
-            # even be there before.
+            # Files are read without the writer's buffers, so these must be written first; a new file may not even exist
+            # before.
             self._writer.flush(sync=False)
             end = self._writer.next_lsn
             files = self._engine.log_files()
         if len(files) != len(self._access.files()) or files[-1].number != self._access.files()[-1].number:
-            # Handles of its own: those of the environment are used under its latch.
+            # Uses its own handles: those of the environment are used under its latch.
             self._access.close()
             self._access = LogAccess(self._engine.storage, tuple(files))
         self._protection.move_to(file_of(self._lsn))
         for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
-            # The start is a mapping at or before the VLSN (R-VLSN-25): earlier entries come first.
+            # The start is a mapping at or before the VLSN (R-VLSN-25), so earlier entries may come first.
             if raw.vlsn < self.next_vlsn:
                 continue
             if raw.vlsn != self.next_vlsn:
@@ -171,9 +172,9 @@ class StreamReader:
 
 
 def _standing(entries: Iterable[RawEntry]) -> Iterator[RawEntry]:
-    """The replicated entries that no rollback has taken back.
+    """The replicated entries that were not rolled back.
 
-    Between a Matchpoint that was taken back and its RollbackStart no visible entry stands but others of its kind.
+    Between a rolled-back Matchpoint and its RollbackStart the only visible entries are other such Matchpoints.
     """
     held: list[RawEntry] = []
     for raw in entries:
@@ -185,7 +186,7 @@ def _standing(entries: Iterable[RawEntry]) -> Iterator[RawEntry]:
         elif raw.type_number == MATCHPOINT:
             held.append(raw)
         else:
-            # Another entry of the stream follows: no rollback took these back.
+            # Another entry of the stream follows, so these were not rolled back.
             yield from held
             held.clear()
             yield raw

@@ -1,8 +1,8 @@
-"""Syncup: where replica and master agree, and what the replica does to get there (R-SYNC-3 to 6, je-behaviour.md 7.3).
+"""Syncup: where replica and master agree, and how the replica goes back there (R-SYNC-3 to 6, je-behaviour.md 7.3).
 
-The replica asks for the entry at its last sync-able VLSN (Commit, Abort, Matchpoint) and goes back from one sync-able
-entry to the one before, until master and replica have the same. What it passes is kept: commits beyond the matchpoint
-would be lost.
+The replica requests the entry at its last sync-able VLSN (Commit, Abort, Matchpoint) and goes back from one sync-able
+entry to the previous one, until master and replica have the same. It records the entries that it passes, since commits
+beyond the matchpoint would be lost.
 
 =====  =====  =======  ====================================================================
 T      S      M        action (T lastTxnEnd, S lastSync of the replica, M matchpoint)
@@ -14,11 +14,12 @@ T<=M                   soft rollback to M
 T>M                    hard recovery; network restore when a CkptEnd with deleted files or a gap was passed
 =====  =====  =======  ====================================================================
 
-The published table, which ``engine.vlsn.syncup_decision`` predicts by, rolls a log without any commit back to nothing.
-Here such a log is replaced by the master's: nothing in it was ever committed, and one way less has to be right.
+In the published table, which ``engine.vlsn.syncup_decision`` uses for predictions, a log without any commit is rolled
+back to nothing. Here such a log is replaced by the master's: nothing in it was committed, and there is one case less.
 
-Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is asked for: beyond the
-master's range, which offers its own 11. The replica has no sync-able entry there and goes on to 10: equal. T = 12 > 10,
+Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is requested: it is beyond the
+master's range, so the master offers its own 11. The replica has no sync-able entry there and continues at 10, which is
+equal. T = 12 > 10,
 one commit passed: hard recovery.
 """
 
@@ -57,7 +58,7 @@ _END_OF_LOG: Final = 1 << 64
 
 
 class AnswerKind(Enum):
-    """What a feeder says when it is asked for the entry at a VLSN (R-SYNC-4)."""
+    """Kinds of a feeder's answer to the request for an entry (R-SYNC-4)."""
 
     ENTRY = "entry"
     NOT_FOUND = "not found"
@@ -75,7 +76,7 @@ Ask = Callable[[int], Answer]
 
 
 class Action(Enum):
-    """What the replica has to do before the stream can begin."""
+    """What the replica must do before the stream can begin."""
 
     START = "start"
     SOFT_ROLLBACK = "soft rollback"
@@ -102,12 +103,12 @@ class SurplusCommit(NamedTuple):
 
 
 class LogSurplus(NamedTuple):
-    """What lies between the end of the replica's log and the matchpoint.
+    """The part of the replica's log after the matchpoint.
 
     Attributes:
         commits: latest first.
-        deleted_files: a CkptEnd was passed that let files go.
-        gap: the log has a hole, or does not reach back.
+        deleted_files: it has a CkptEnd after which files were deleted.
+        gap: the log has a gap, or does not reach back far enough.
     """
 
     commits: tuple[SurplusCommit, ...] = ()
@@ -124,8 +125,8 @@ class SyncupPlan(NamedTuple):
     """What syncup has found.
 
     Attributes:
-        matchpoint: None if the logs have none.
-        start: the first VLSN that the feeder shall send.
+        matchpoint: None if the logs have no common entry.
+        start: the first VLSN that the feeder must send.
     """
 
     action: Action
@@ -135,7 +136,7 @@ class SyncupPlan(NamedTuple):
 
 
 class LocalLog:
-    """The replica's log, read backward from its end by sync-able entries.
+    """Reads the sync-able entries of the replica's log backward from its end.
 
     Arguments:
         engine: detached; nothing is written meanwhile.
@@ -146,9 +147,9 @@ class LocalLog:
         assert engine.writer is not None
         assert engine.cleaner is not None
         self.range = engine.stream_range
-        # Whatever is in the log now may hold the matchpoint (R-CLN-41).
+        # Any current file may hold the matchpoint (R-CLN-41).
         self._protection = engine.cleaner.protect_from("syncup", 0)
-        # The log is read from its files, which do not have what is in the writer's buffers.
+        # The log is read from its files, so the writer's buffers must be flushed first.
         engine.writer.flush(sync=False)
         self._access = LogAccess(engine.storage, tuple(engine.log_files()))
         self._entries = backward(self._access, LogRange(NULL_LSN, engine.writer.next_lsn), _LOOKED_AT, self._saw_gap)
@@ -166,7 +167,7 @@ class LocalLog:
         return self._form
 
     def back(self) -> bool:
-        """Pass the current sync-able entry and go to the previous one; False if this was the first."""
+        """Record the current sync-able entry and go to the previous one; False if this was the first."""
         self._pass_current()
         for raw in self._visible():
             if raw.type_number == CKPT_END:
@@ -175,15 +176,15 @@ class LocalLog:
             elif raw.type_number in SYNC_POINTS and raw.vlsn != NULL_VLSN:
                 self.current = MatchpointLocation(raw.vlsn, raw.lsn)
                 self._form = form_of(raw)
-                # The form of the stream has no LSNs.
+                # The transport form has no LSNs.
                 ends = raw.type_number != MATCHPOINT
                 self._wrote = ends and decode_txn_end(raw.body, raw.version).last_lsn != NULL_LSN
-                # What was cut from the index is no part of the stream any more.
+                # Entries cut from the index no longer belong to the stream.
                 return raw.vlsn >= self.range.first
         return False
 
     def passed(self) -> LogSurplus:
-        """What was passed on the way to the current entry, which is not counted itself (R-SYNC-27)."""
+        """The entries passed before the current one, which is not included (R-SYNC-27)."""
         return LogSurplus(tuple(self._commits), self._deleted_files, self._gap)
 
     def close(self) -> None:
@@ -196,12 +197,12 @@ class LocalLog:
             for raw in self._entries:
                 if raw.type_number == ROLLBACK_START:
                     to = decode_rollback_start(raw.body, raw.version).matchpoint_lsn
-                    # Of nested periods the one that goes back furthest decides.
+                    # With nested periods the one that goes back furthest decides.
                     self._taken_back_to = min(to, self._taken_back_to)
                 elif not is_invisible(raw.flags, raw.version) and not self._is_taken_back(raw):
                     yield raw
         except DamageError:
-            # A log that cannot be read further back is as good as one with a gap (R-SYNC-21).
+            # A log that cannot be read further back is treated like one with a gap (R-SYNC-21).
             self._gap = True
 
     def _saw_gap(self) -> None:
@@ -229,7 +230,7 @@ def find_plan(engine: Engine, ask: Ask) -> SyncupPlan:
 
     Arguments:
         engine: the replica, detached.
-        ask: asks the feeder for the entry at a VLSN.
+        ask: requests the entry at a VLSN from the feeder.
 
     Raises:
         DamageError: the replica's log cannot be read.
@@ -252,7 +253,7 @@ def _find(log: LocalLog, ask: Ask) -> SyncupPlan:
         answer = ask(log.current.vlsn)
         if answer.kind is AnswerKind.ENTRY and log.form.agrees(answer.entry):
             return decide(log.range.last_txn_end, log.range.last, log.current, log.passed())
-        # An alternate answers the first question only (R-SYNC-4).
+        # An alternate is only an answer to the first question (R-SYNC-4).
         if answer.kind is AnswerKind.NOT_FOUND or (answer.kind is AnswerKind.ALTERNATE and not first):
             break
         floor = answer.entry.vlsn if answer.kind is AnswerKind.ALTERNATE and answer.entry is not None else NULL_VLSN
@@ -260,7 +261,7 @@ def _find(log: LocalLog, ask: Ask) -> SyncupPlan:
         if answer.kind is AnswerKind.ALTERNATE and floor < log.range.first:
             break
         found = log.back()
-        # The master's stream ends at the alternate: nothing after it can agree.
+        # The master's stream ends at the alternate, so no later entry can agree.
         while found and floor != NULL_VLSN and log.current.vlsn > floor:
             found = log.back()
         first = False
@@ -270,7 +271,7 @@ def _find(log: LocalLog, ask: Ask) -> SyncupPlan:
 def decide(last_txn_end: int, last: int, matchpoint: MatchpointLocation, passed: LogSurplus) -> SyncupPlan:
     """The decision table of ``engine.vlsn.syncup_decision``, for a matchpoint that was found.
 
-    The limit is not asked for here: ``check_rollback_limit`` refuses with the commits at hand.
+    The limit is not tested here: ``check_rollback_limit`` does it, with the list of commits.
     """
     standing = decision.ReplicaEnd(last, NULL_VLSN, last_txn_end)
     seen = decision.MatchpointSearch(len(passed.commits), passed.durable, passed.deleted_files, passed.gap)
@@ -280,13 +281,13 @@ def decide(last_txn_end: int, last: int, matchpoint: MatchpointLocation, passed:
 
 
 def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
-    """Refuse a hard recovery that would lose too much (R-SYNC-25).
+    """Refuse a hard recovery that would lose too many commits (R-SYNC-25).
 
     Arguments:
         limit: durable commits that may be lost (``je.rep.txnRollbackLimit``).
 
     Raises:
-        RollbackProhibitedError: there are more; it names file and offset at which to cut by hand.
+        RollbackProhibitedError: there are more; it names file and offset for a manual cut.
     """
     commits, matchpoint = plan.passed.commits, plan.matchpoint
     if plan.passed.durable <= limit or matchpoint is None:
@@ -305,7 +306,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
 
 
 def refuse_without_restore(plan: SyncupPlan, root: str) -> None:
-    """Say that only a network restore helps.
+    """The error that only a network restore helps.
 
     Raises:
         RefusedError: always.

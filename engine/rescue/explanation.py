@@ -1,12 +1,12 @@
-"""What messages of JE, Derby and the frontends of Doris and StarRocks mean, in pasted text and in log files.
+"""Explains messages of JE, Derby and the frontends of Doris and StarRocks in pasted text and in log files.
 
-Each incident (``engine.rescue.pasted``) becomes one message. Its texts are asked from the outermost to the innermost;
-the first that is more than a wrapper decides. Within one text of JE the last reason is the outermost, since JE writes
-what it wraps in front of its own reason. A text that refines what was decided, such as "No space left on device", is
-looked for in all texts. Whether the environment goes on is decided by the worst that any of them says.
+Each incident (``engine.rescue.pasted``) becomes one message. Its texts are examined from the outermost to the
+innermost; the first that is not just a wrapper decides. Within one text of JE the last reason is the outermost, since
+JE writes the wrapped text before its own reason. A text that refines the decision, such as "No space left on device",
+is searched in all texts. The state of the environment is the worst that any text implies.
 
-An exception of JE or Derby that no row knows is *unknown*, and said to be so: nothing is guessed. A message that was
-recognised by its text alone counts only if the input names JE, Derby or a frontend, or is short enough to be pasted.
+An exception of JE or Derby without a row in the table is reported as *unknown*; nothing is guessed. A message
+recognised only by its text counts only if the input names JE, Derby or a frontend, or is short enough to be pasted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from engine.rescue.pasted import JAVA_FRAMES, Incident, Text, incidents
 from engine.storage.base import Storage
 
 UNKNOWN: Final = "unknown"
-# What is kept of one message, however often it comes.
+# Limits for each message, for any number of occurrences.
 _MOST_PLACES: Final = 20
 _MOST_MESSAGES: Final = 1000
 _SAMPLE: Final = 300
-# A longer text is a log file: what it says without a name may come from any program.
+# A longer text is a log file, in which unnamed messages may come from any program.
 _PASTED_LINES: Final = 50
 
-# A reason stands before its description; an exception is JE's unless its package says otherwise.
+# A reason precedes its description; an exception is JE's unless its package shows otherwise.
 _REASON: Final = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+|WEDGED): ")
 _EXCEPTION: Final = re.compile(r"(?<![\w.$])((?:[A-Za-z_][\w$]*\.)*)([A-Z]\w*Exception)\b")
 _JE: Final = "com.sleepycat."
@@ -50,20 +50,20 @@ _OPENING: Final = (
     "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
 )
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
-# JE's own words after a class of Java, where no frames stand below.
+# JE's own words after a class of Java without frames.
 _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
 )
 _JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
-# In front of a code of digits alone stands ERROR, in any language, or SQLState; those with letters are Derby's own.
+# A code of digits only follows ERROR, in any language, or SQLState; codes with letters are Derby's own.
 _DERBY_CODE: Final = re.compile(
     r"\b(?:ERROR|FEHLER|ERREUR|ERRORE|ERRO|HIBA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410|\u30a8\u30e9\u30fc|\uc624\ub958"
     r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"
     r"|\b(X(?:S[A-Z]{2}|BM\d|CY\d|RE\d|J\d\d|CW\d)[0-9A-Z])\b"
 )
-# A code that no other database has.
+# A code that no other database uses.
 _OWN_CODE: Final = re.compile(r"X[0-9A-Z]{3}\d|\d\d[X-Z]")
-# What every incident has that is looked at: one search for most lines of a log file, which say nothing.
+# A pattern that every relevant incident matches, so that most lines of a log file need a single search.
 _HINT: Final = re.compile(
     r"Exception|Error|[A-Z]_[A-Z]|WEDGED: |[A-Z]{4} [0-9A-Z]{5}|SQL ?S|X[A-Z]|[^\x00-\x7f] [0-9A-Z]{5}"
 )
@@ -94,18 +94,18 @@ _LARGEST: Final = 1 << 63
 
 
 class ExplainedMessage:
-    """One message, and what its occurrences name.
+    """One message, and the values named in its occurrences.
 
     Attributes:
-        word: by which it was recognised; of an unknown one its class or code.
+        word: the word by which it was recognised; for an unknown one its class or code.
         known: the row of the table, None for an unknown one.
-        environment: what becomes of the environment; None if nothing says it.
-        others: words of other messages in the same exceptions, which did not decide.
-        count: how often it was met.
+        environment: the state of the environment afterwards; None if unknown.
+        others: words of other messages in the same exceptions that did not decide.
+        count: number of occurrences.
         first_line, last_line: numbers of lines, from 1.
-        sample: the first text that has it.
-        weak: it was recognised by its text, and nothing near it names a program.
-        lsns, vlsns, txns, releases: what the lines name, each once and in order.
+        sample: the first text with the message.
+        weak: it was recognised by its text only, and no program is named near it.
+        lsns, vlsns, txns, releases: values named in the lines, each once and in order.
     """
 
     def __init__(self, word: str, known: KnownMessage | None, line: int, sample: str) -> None:
@@ -123,10 +123,10 @@ class ExplainedMessage:
         self.releases: dict[str, None] = {}
 
     def name(self, text: str) -> None:
-        """Note what a text names."""
+        """Collect the values that a text names."""
         if len(self.lsns) < _MOST_PLACES:
             places = (make_lsn(int(file, 16), int(offset, 16)) for file, offset in _LSN.findall(text))
-            # NULL and transient LSNs lead nowhere.
+            # NULL and transient LSNs are not places in the log.
             self.lsns.update(dict.fromkeys(lsn for lsn in places if file_of(lsn) < 1 << 31))
         if len(self.vlsns) < _MOST_PLACES:
             self.vlsns.update(dict.fromkeys(_numbers(_VLSN.findall(text))))
@@ -145,7 +145,7 @@ def _numbers(found: Iterable[str]) -> Iterator[int]:
 
 
 class PlaceLook(NamedTuple):
-    """What is at a place that a message names; ``intact``: a good entry begins there."""
+    """The entry at a place that a message names; ``intact``: a good entry begins there."""
 
     lsn: int
     intact: bool
@@ -153,7 +153,7 @@ class PlaceLook(NamedTuple):
 
 
 class _Verdict(NamedTuple):
-    """What one incident says; ``known`` is None for an unknown exception; ``strong``: it has a word of its own."""
+    """The message of one incident; ``known`` is None for an unknown exception; ``strong``: recognised by a word."""
 
     word: str
     known: KnownMessage | None
@@ -163,7 +163,7 @@ class _Verdict(NamedTuple):
 
 
 def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
-    """The messages in some lines, in the order in which they first come."""
+    """The messages in some lines, in the order of their first occurrence."""
     found: dict[str, ExplainedMessage] = {}
     context = False
     last = 0
@@ -183,7 +183,7 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
             one = found[verdict.word] = ExplainedMessage(verdict.word, verdict.known, incident.first_line, sample)
         _add(one, verdict, incident)
         one.weak = one.weak and not named
-    # Frames alone are worth a word only where nothing else is; a page dump parts an exception from its frames.
+    # Frames alone are used only if there is nothing else; a page dump separates an exception from its frames.
     if len(found) > 1:
         found.pop(TRACE.word, None)
     if context or last <= _PASTED_LINES:
@@ -209,7 +209,7 @@ def _worse(first: str | None, second: str | None) -> str | None:
 
 
 def _verdict(incident: Incident) -> _Verdict | None:
-    """The message of an incident; None if it has none of JE, Derby or a frontend."""
+    """The message of an incident; None if it has no message of JE, Derby or a frontend."""
     if not any(_may_show(one) for one in incident.texts):
         return _by_frames(incident)
     spelled = [text.spellings() for text in incident.texts]
@@ -229,16 +229,16 @@ def _verdict(incident: Incident) -> _Verdict | None:
 
 
 def _may_show(text: Text) -> bool:
-    """Whether a text needs a closer look; most lines of a log file need none."""
+    """Whether a text needs closer examination; most lines of a log file do not."""
     if len(text.lines) > 1 or _HINT.search(text.lines[0]):
         return True
     return bool(shown_by(text.lines[0], of_derby=text.thrown_by.startswith(DERBY_PACKAGE)))
 
 
 def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str, incident: Incident) -> str | None:
-    """What becomes of the environment, by the message that decided, by the others, and by what the text says."""
+    """The state of the environment, from the deciding message, the other messages, and the text."""
     rows = (refined, *rows)
-    # What reports that opening failed says more than the exception that made it fail.
+    # The message that opening failed is more useful than the exception that caused it.
     if refined.environment == NOT_OPEN or any(row.wrapper and row.environment == NOT_OPEN for row in rows):
         return NOT_OPEN
     if any(frame.startswith(_OPENING) for frame in incident.frames):
@@ -252,11 +252,11 @@ def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str
 
 
 def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
-    """The known words of one text, outermost first, and whether each stands there as a word."""
-    # What JE says inside of a reason is more precise than the reason.
+    """The known words of one text, outermost first, and whether each occurs as a whole word."""
+    # JE's text inside of a reason is more precise than the reason.
     shown = shown_by(text, of_derby=of_derby)
     yield from ((known.word, False) for known in shown if known.signs)
-    # JE writes what it wraps in front of its own reason: the last is the outermost.
+    # JE writes the wrapped text before its own reason, so the last reason is the outermost.
     reasons = [found[1] for found in _REASON.finditer(text) if found[1] in REASON_WORDS]
     yield from ((_instead(word, text), True) for word in reversed(reasons))
     for found in _EXCEPTION.finditer(text):
@@ -273,23 +273,23 @@ def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 def _instead(word: str, text: str) -> str:
-    """The reason, or what it stands for: recovery reports any exception as LOG_INTEGRITY."""
+    """The reason, or the actual exception behind it: recovery reports any exception as LOG_INTEGRITY."""
     return next((row.word for row in REPORTS.get(word, ()) if has(text, row.signs)), word)
 
 
 def _refined(chosen: KnownMessage, rows: list[KnownMessage], whole: str, incident: Incident) -> KnownMessage:
-    """The row that makes one of some rows more precise, or the chosen one itself."""
+    """A more precise row for the chosen row, if one matches; otherwise the chosen one."""
     for row in rows:
         for known in REFINEMENTS.get(row.word, ()):
             if has(whole, known.signs):
                 return known
-    # A wrapper around an exception of Java: the frames may say more.
+    # A wrapper around an exception of Java: the frames may be more precise.
     by_frame = _row_of_frame(incident) if chosen.wrapper else None
     return by_frame or chosen
 
 
 def _row_of_frame(incident: Incident) -> KnownMessage | None:
-    """The row of the uppermost frame that is not Java's own, if the table has that place."""
+    """The row for the uppermost frame outside of Java itself, if the table has one."""
     for frame in incident.frames:
         if frame.startswith(JAVA_FRAMES):
             continue
@@ -329,7 +329,7 @@ def _known(row: KnownMessage) -> _Verdict:
 
 
 def _unknown(incident: Incident) -> _Verdict | None:
-    """The class or code of an exception of JE or Derby that the table does not have."""
+    """The class or code of an exception of JE or Derby that is not in the table."""
     named = any("derby" in line.lower() for text in incident.texts for line in text.lines)
     named = named or any(frame.startswith(DERBY_PACKAGE) for frame in incident.frames)
     for text in incident.texts:
@@ -347,12 +347,12 @@ def _unknown(incident: Incident) -> _Verdict | None:
 
 
 def look_at_places(storage: Storage, messages: Iterable[ExplainedMessage]) -> list[PlaceLook]:
-    """What is at the places that messages name, in an environment of JE.
+    """The entries at the places that messages name, in an environment of JE.
 
     Raises:
         NotFoundError: there is no environment.
     """
-    # Most texts are explained without an environment, and soon.
+    # Imported here, since most texts are explained without an environment.
     from engine.log.files import list_log_files
     from engine.log.scan import scan_log
 

@@ -1,10 +1,10 @@
-"""An environment as it was at a point of its log, to be read.
+"""A read-only view of an environment as it was at a point of its log.
 
-The log of then is a view (``points.as_of``) that recovery reads in memory: databases that were created, renamed or
-removed since are as they were. What cannot be had again are files that the cleaner has deleted since: the trees of then
-may lead into them. They are walked over when a file is missing, and such a point is refused with the *horizon*: the
-oldest end of a checkpoint from which on every file is there. Later points need no more of the old files, so it is found
-by halving.
+The log up to the point is a view (``points.as_of``) that is recovered in memory, so databases that were created,
+renamed or removed since appear as they were. Files that the cleaner has deleted since cannot be restored, but the trees
+of that time may lead into them. If a file is missing, the trees are walked, and a point that needs it is refused with
+the *horizon*: the oldest end of a checkpoint from which on every needed file exists. Later points do not need more of
+the old files, so the horizon is found by binary search.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from engine.verify.trees import walk_trees
 
 
 def view_at(storage: Storage, point: Point, listener: Listener = SILENT) -> tuple[CutStorage, Cut]:
-    """The environment as it was at a point, and where its log ends there.
+    """The environment as it was at a point, and the end of its log there.
 
     Raises:
-        NotFoundError: no such point. RefusedError: no transaction ends before it; files of then are gone.
+        NotFoundError: no such point. RefusedError: no transaction ends before it; or needed files were deleted.
     """
     files = list_log_files(storage)
     cut = find_cut(storage, files, point, listener)
@@ -40,7 +40,7 @@ def view_at(storage: Storage, point: Point, listener: Listener = SILENT) -> tupl
 
 
 def lost_at(view: Storage, listener: Listener = SILENT) -> dict[int, LostFile] | None:
-    """What the trees of an environment hold in files that are not there; None when recovery needs such a file."""
+    """References of the trees of an environment into missing files; None if recovery needs such a file."""
     try:
         found = walk_trees(view, list_log_files(view), _SilentVisitor(), listener=listener)
     except DamageError:
@@ -49,7 +49,7 @@ def lost_at(view: Storage, listener: Listener = SILENT) -> dict[int, LostFile] |
 
 
 def horizon_of(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> int | None:
-    """The oldest end of a checkpoint from which on every file is there; None when not even the last has all."""
+    """The oldest end of a checkpoint from which on every needed file exists; None if not even the last has all."""
     ends = [
         item.lsn + item.total_bytes
         for item in scan_log(storage, files).entries()
@@ -79,7 +79,7 @@ def _beyond(storage: Storage, files: LogFiles, point: Point, cut: Cut, listener:
 
 
 class _SilentVisitor:
-    """Looks on while trees are walked over, and asks for nothing."""
+    """A visitor for walks over trees that requests nothing."""
 
     def begin(self, db: object) -> None:
         """The tree of a database follows."""

@@ -1,7 +1,7 @@
-"""What JE needs beside a sound log, or would refuse.
+"""What JE needs besides an intact log, or would refuse.
 
-The databases are those of the last checkpoint, read without a recovery but for logs of JE 3 and 4. What cannot be read
-leaves no note: damage is for ``verify`` to find.
+The databases are those of the last checkpoint; only logs of JE 3 and 4 are recovered for reading them. Unreadable parts
+give no note, since ``verify`` finds damage.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ CLASSES: Final = Rule(
 )
 RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 
-# je.freeDisk where nothing is set, since JE 18.
+# The default of je.freeDisk since JE 18.
 _FREE_DISK_BYTES: Final = 5 << 30
-# Of the first log that JE 18 wrote.
+# The first log version of JE 18.
 _WITH_FREE_DISK: Final = PRIOR_VERSION
 _MOST_CLASSES: Final = 8
 
 
 def notes_for_je(storage: Storage, files: LogFiles) -> Iterator[Finding]:
-    """The notes, one of a kind."""
+    """The notes, at most one of each kind."""
     if not files.files:
         return
     found = files._replace(marker=None)
@@ -104,7 +104,7 @@ def _databases(access: LogAccess, root_lsn: int) -> dict[int, DatabaseImpl]:
 
 
 def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn: int) -> Iterator[Finding]:
-    """JE looks at the nodes that it replays, those since the last CkptStart, of databases that recovery leaves."""
+    """JE checks the nodes that it replays, those since the last CkptStart, of databases that exist after recovery."""
     first = 0 if start_lsn == NULL_LSN else file_of(start_lsn)
     nodes: dict[int, LogEntry] = {}
     refused: list[LogEntry] = []
@@ -116,7 +116,7 @@ def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn
             if (start_lsn == NULL_LSN or entry.lsn >= start_lsn) and isinstance(record, (NodeRecord, OldDelta)):
                 nodes.setdefault(record.db_id, entry)
                 if entry.type_number == OLD_DELTA_TYPE:
-                    # Refused whatever its database is.
+                    # Refused for any database.
                     refused.append(entry)
                     break
     if not nodes:
@@ -128,7 +128,7 @@ def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn
             if state is not None and state.duplicates:
                 refused.append(entry)
 
-    # Logs of these versions are rare: to know their databases they are recovered in memory.
+    # Logs of these versions are rare, so they are recovered in memory to find their databases.
     if not refused:
         recover_only(storage, files, look)
     if refused:

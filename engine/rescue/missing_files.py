@@ -1,16 +1,15 @@
-"""Log files that are gone or cut short, and what stood only there.
+"""Log files that are missing or cut short, and the data that only they held.
 
-A gap in the numbers says nothing by itself: the cleaner deletes files in any order. A file is *missing* when a tree
-leads into it, or when recovery has to read it; else it was *cleaned*. Where recovery refuses, the trees are walked as
-the log has them (``engine.rescue.salvage.trees``). Where damage keeps from that, too, a file into which nothing else
-leads is *unknown*.
+A gap in the numbers proves nothing: the cleaner deletes files in any order. A file is *missing* if a tree leads into
+it, or if recovery has to read it; else it was *cleaned*. If recovery refuses, the trees in the log are walked
+(``engine.rescue.salvage.trees``). If damage prevents that too, a file without known references is *unknown*.
 
 Three things are lost with a file:
 
-* a record whose slot leads there; an older version may stand in another file;
-* a node: with it the whole subtree below; known are its range of keys, and how many records nodes of that
-  level hold in this database on average;
-* the full version of a BIN whose delta stands in another file: the same.
+* a record whose slot leads there; an older version may be in another file;
+* a node, with the whole subtree below it. Its key range is known, and the average number of records below nodes of that
+  level in this database;
+* the full version of a BIN whose delta is in another file; the loss is that of a node.
 
 A record that is embedded in its slot, that has expired or was discarded, or that belongs to a database with duplicates
 needs no file (R-TREE-41).
@@ -58,20 +57,20 @@ CUT: Final = "cut"
 UNKNOWN: Final = "unknown"
 STATES: Final = (MISSING, CLEANED, CUT, UNKNOWN)
 
-# Numbers of one gap that are listed one by one; a directory with files 0 and 7ffffffe has two billion.
+# Most numbers of a gap that are listed; a directory with files 0 and 7ffffffe has a gap of two billion.
 _MOST_NUMBERS: Final = 100_000
 # Between two reports of progress.
 _TOLD_BINS: Final = 64
 
 
 class AbsentFile(NamedTuple):
-    """A log file that is not there, or not whole.
+    """A log file that is missing or incomplete.
 
     Attributes:
         state: of ``STATES``.
         in_recovery: recovery has to read it.
-        nodes, records: how many references to nodes and to records lead there.
-        first_db: a database that they belong to; empty without one.
+        nodes, records: numbers of references to nodes and records in it.
+        first_db: a database of these references; empty without any.
     """
 
     number: int
@@ -83,10 +82,10 @@ class AbsentFile(NamedTuple):
 
 
 class LostKey(NamedTuple):
-    """A record whose newest version stood in such a file.
+    """A record whose newest version was in such a file.
 
     Attributes:
-        older: the LSN of an older one that is there.
+        older: the LSN of an older version that exists.
         internal: the database is one of JE's own.
     """
 
@@ -98,13 +97,13 @@ class LostKey(NamedTuple):
 
 
 class LostSubtree(NamedTuple):
-    """A part of a tree whose root node stood in such a file.
+    """A part of a tree whose root node was in such a file.
 
     Attributes:
-        low, high: the keys from and below which it holds; None: no bound.
+        low, high: its key range, from ``low`` on and below ``high``; None: no bound.
         lsn: where the node was logged.
         level: 1 for a BIN.
-        records: how many there are, about.
+        records: estimated number of records.
         internal: the database is one of JE's own.
     """
 
@@ -122,11 +121,11 @@ class MissingReport(NamedTuple):
 
     Attributes:
         files: in ascending order.
-        keys, subtrees: by database, in key order.
-        problem: why recovery refuses, or which part of the log it does not read, as commits after damage in the last
-            file; empty when it takes in all.
-        walked: recovery does not refuse, and the trees were walked as it leaves them.
-        databases: names of users' databases that are gone whole.
+        keys, subtrees: lost keys and subtrees by database, in key order.
+        problem: why recovery refuses, or the part of the log that it does not read, such as commits after damage in the
+            last file; empty if it reads everything.
+        walked: recovery succeeds, and its trees were walked.
+        databases: names of users' databases that are lost entirely.
     """
 
     files: tuple[AbsentFile, ...]
@@ -138,11 +137,11 @@ class MissingReport(NamedTuple):
 
 
 def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> MissingReport:
-    """Say which log files are missing, and what stood only there.
+    """Find missing log files, and the data that only they held.
 
     Arguments:
         storage, env: the environment and its directory.
-        listener: hears ``trees`` in databases, and steps of ``salvage``.
+        listener: receives progress of ``trees`` in databases, and steps of ``salvage``.
 
     Raises:
         NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
@@ -171,7 +170,7 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
         for one in keys:
             absent.note(one.lsn, one.db, node=False)
     needed = set() if walked else _needed_by_recovery(storage, files, absent)
-    # Recovery also reads nodes that stand before its range.
+    # Recovery also reads nodes before its range.
     if absent.holds(stopped_at):
         needed.add(file_of(stopped_at))
     listed = tuple(absent.file(number, number in needed, walked=is_whole) for number in absent.numbers())
@@ -179,7 +178,7 @@ def find_missing(storage: Storage, env: str, listener: Listener = SILENT) -> Mis
 
 
 class _Absent:
-    """Which places of the log are not there, and what leads to them."""
+    """The missing parts of the log, and the references to them."""
 
     def __init__(self, files: LogFiles, cut: Mapping[int, int]) -> None:
         self._present = {file.number for file in files.files}
@@ -190,7 +189,7 @@ class _Absent:
         self._first_db: dict[int, str] = {}
 
     def holds(self, lsn: int) -> bool:
-        """Whether an LSN is in a file that is gone, or after the end of one that was cut."""
+        """Whether an LSN is in a missing file, or after the end of a cut one."""
         number = file_of(lsn)
         if is_null(lsn):
             return False
@@ -206,11 +205,11 @@ class _Absent:
         self._first_db.setdefault(number, db)
 
     def numbers(self) -> list[int]:
-        """Files that are not there or not whole, or to which something leads."""
+        """Files that are missing, incomplete, or referenced."""
         return sorted({*self._gaps, *self._cut, *self._nodes, *self._records})
 
     def file(self, number: int, in_recovery: bool, *, walked: bool) -> AbsentFile:
-        """What is known of one."""
+        """The facts about one file."""
         nodes, records = self._nodes.get(number, 0), self._records.get(number, 0)
         if number in self._cut:
             state = CUT
@@ -222,7 +221,7 @@ class _Absent:
 
 
 class _Walk:
-    """Walks over the trees of a recovered environment; nothing of them is kept in memory."""
+    """Walks over the trees of a recovered environment without keeping them in memory."""
 
     def __init__(self, env: Environment, absent: _Absent) -> None:
         self._engine = env.engine
@@ -251,7 +250,7 @@ class _Walk:
         bins = records = 0
         walked = 0.0
         lost: list[LostSubtree] = []
-        # With the share of the tree that stands under the node.
+        # The last element is the share of the tree below the node.
         todo: list[tuple[int, IN | None, bytes | None, bytes | None, int, float]] = []
         root = root_in_memory(db)
         if root is not None or db.has_root:
@@ -293,7 +292,7 @@ class _Walk:
             todo += reversed(children)
         average = records / bins if bins else float(db.max_entries) / 2
         for one in lost:
-            # Upper nodes have as many children as BINs have records, about.
+            # Upper nodes have about as many children as BINs have records.
             self.subtrees.append(one._replace(records=round(average**one.level)))
 
     def _kid(self, db: DatabaseState, node: IN, at: int) -> IN | None:
@@ -302,14 +301,14 @@ class _Walk:
         return spill.peek(db, lsn) if kid is None and is_spilled(lsn) and spill is not None else kid
 
     def _read(self, db: DatabaseState, lsn: int) -> IN | int:
-        """A node; or, where it cannot be read, the LSN in a missing file that it needs, NULL_LSN without one."""
+        """A node; or, if it cannot be read, the needed LSN in a missing file, NULL_LSN without one."""
         if self._absent.holds(lsn):
             return lsn
         try:
             return fetch_node(self._engine.ctx, db, lsn)
         except (DamageError, FormatError):
             pass
-        # A delta stands on a full version, which may be in another file. What is only damaged is for verify.
+        # A delta needs a full version, which may be in another file. Mere damage is reported by verify.
         try:
             entry = self._engine.access.read(lsn)
             record = entry.record() if entry.type_number == DELTA_TYPE else None
@@ -339,10 +338,10 @@ def _with_older(
     *,
     drop_replaced: bool = False,
 ) -> list[LostKey]:
-    """Look for older versions of lost records: the log is read once, and only when there are some.
+    """Search for older versions of lost records: the log is read once, and only if records are lost.
 
     Arguments:
-        drop_replaced: leave out records that a newer LN has replaced or deleted: recovery has not put it in.
+        drop_replaced: skip records that a newer LN, not applied by recovery, has replaced or deleted.
     """
     wanted = {(names[one.db], one.key): one for one in keys}
     if not wanted:
@@ -377,10 +376,10 @@ def _with_older(
 
 
 class _LogWalk:
-    """Walks over the trees as the log has them, where recovery refuses.
+    """Walks over the trees in the log if recovery refuses.
 
     Attributes:
-        is_whole: everything that cannot be read stood in files that are absent.
+        is_whole: everything unreadable was in absent files.
     """
 
     def __init__(self, storage: Storage, files: LogFiles, env: str, absent: _Absent) -> None:
@@ -457,7 +456,7 @@ class _LogWalk:
 
     def _branch(self, name: str, branch: LostBranch, *, internal: bool) -> None:
         if not self._absent.holds(branch.lsn):
-            # What is only damaged is for verify.
+            # Mere damage is reported by verify.
             self.is_whole = False
             return
         self._absent.note(branch.lsn, name, node=True)
@@ -469,7 +468,7 @@ def _is_own(name: str) -> bool:
 
 
 def _needed_by_recovery(storage: Storage, files: LogFiles, absent: _Absent) -> set[int]:
-    """Absent files that recovery has to read: from the first active LSN of the last checkpoint on."""
+    """Absent files needed by recovery: those from the first active LSN of the last checkpoint on."""
     try:
         checkpoint = survey(storage, files, quick=True).checkpoint
     except JetoolError:

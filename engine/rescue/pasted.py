@@ -1,8 +1,8 @@
-"""Pasted text and log files of applications, divided into incidents.
+"""Divides pasted text and log files of applications into incidents.
 
 An incident is one record of a log, or one exception with its causes. Its texts are ordered from the outermost to the
-innermost. Frames of a stack trace belong to it, as does a line that continues another: an indented one, or the rest of
-a line that a terminal or a mail program has broken.
+innermost. It includes the frames of a stack trace, and lines that continue others: indented ones, or the rest of a line
+broken by a terminal or a mail program.
 
 Prefixes that containers, journald and mail programs put in front of each line are removed. Lines are read one by one;
 an incident keeps a bounded part of them.
@@ -21,7 +21,7 @@ _MOST_CONTINUED: Final = 200
 _MOST_CHARACTERS: Final = 1 << 17
 
 _QUOTE: Final = re.compile(r"(?:[>|] ?)+|(?:[\w.-]+(?: \d+)? +\| )+")
-# What begins a record of a log: a time, a level, or the head of klog.
+# The start of a log record: a time, a level, or the header of klog.
 _STAMP: Final = re.compile(
     r"""\W{0,3}(?:
         \d{4}[-/.]?\d\d[-/.]?\d\d[T\s,]   |  \d{1,2}[-/.](?:\d{1,2}|[A-Z][a-z]{2})[-/.]\d{2,4}[\s:,T]
@@ -39,13 +39,13 @@ _CAUSE: Final = re.compile(r"(?:^|\s)(?:Caused by|Suppressed|Next exception|Nest
 _WRAPPED_BY: Final = re.compile(r"(?:^|\s)Wrapped by: ")
 _NESTED: Final = re.compile(r"={3,} (?:begin|end) nested exception")
 _THROWN: Final = re.compile(r"(?:Exception in thread |(?:java|javax|com|org)\.[\w.$]+(?:Exception|Error|Throwable)\b)")
-# A code of Derby at the begin of a line, as ij and SQLException's chain print it, in any language.
+# A code of Derby at the start of a line, as printed by ij and SQLException's chain, in any language.
 _CODE: Final = re.compile(r"[^\W\d_]{2,7} [0-9A-Z]{5} ?[:\uff1a]")
-# Widths of terminals; a line this long that others continue was broken without regard to words.
+# Widths of terminals; a line of this length that continues was broken within words.
 _WIDTHS: Final = frozenset((72, 79, 80, 100, 120, 132, 160))
 _SHORTEST_BROKEN: Final = 60
 JAVA_FRAMES: Final = ("java.", "javax.", "jdk.", "sun.")
-# What ends a value of several lines begins no message.
+# The end of a value of several lines does not begin a message.
 _CLOSING: Final = frozenset("\"'/>)]},;")
 
 
@@ -53,9 +53,9 @@ class Text:
     """One message of an incident: a line with the lines that continue it.
 
     Attributes:
-        number: of its first line, from 1.
+        number: number of its first line, from 1.
         lines: the lines.
-        thrown_by: the uppermost frame after it that is not Java's own; empty without one.
+        thrown_by: the uppermost following frame outside of Java itself; empty without one.
     """
 
     def __init__(self, number: int, line: str) -> None:
@@ -71,11 +71,11 @@ class Text:
             self._room -= len(line)
 
     def joined(self) -> str:
-        """The text in one line, as it was before a terminal or a mail program broke it."""
+        """The text in one line, as before a terminal or a mail program broke it."""
         return self.spellings()[0]
 
     def spellings(self) -> tuple[str, ...]:
-        """The text with its lines joined by spaces and without any, the likelier first: words may be broken in two."""
+        """The text with its lines joined with and without spaces, the likelier first, since words may be broken."""
         if len(self.lines) == 1:
             return (self.lines[0],)
         both = (" ".join(line.strip() for line in self.lines), "".join(self.lines))
@@ -105,12 +105,12 @@ class Incident:
         self.stamped = False
 
     def add(self, text: Text, *, outermost: bool = False) -> None:
-        """Add a message: the innermost one, or the outermost."""
+        """Add a message as the innermost or the outermost one."""
         self.texts.insert(0 if outermost else len(self.texts), text)
         self.latest = text
 
     def add_frames(self, line: str) -> None:
-        """Note the frames that a line holds."""
+        """Collect the frames in a line."""
         if self.latest is not None and not self.latest.thrown_by:
             own = (found for found in _FRAME.findall(line) if found and not found.startswith(JAVA_FRAMES))
             self.latest.thrown_by = next(own, "")
@@ -123,11 +123,11 @@ class _Reader:
 
     def __init__(self) -> None:
         self.open: Incident | None = None
-        # Whether the last line was a message, so that another line may continue it; otherwise a frame.
+        # Whether the last line was a message, which another line may continue; otherwise it was a frame.
         self._in_text = False
 
     def read(self, number: int, line: str) -> Incident | None:
-        """Take one line; the incident that ended before it, or None."""
+        """Take one line; return the incident that ended before it, or None."""
         ended = None
         if not line.strip():
             ended, self.open = self.open, None
@@ -148,7 +148,7 @@ class _Reader:
             self.open = current
             current.stamped = _STAMP.match(line) is not None
             current.add(Text(number, line))
-            # A log of one line a record has the frames in it.
+            # A log with one line per record has the frames in the line.
             if frame is not None:
                 current.add_frames(line)
             self._in_text = True
@@ -177,7 +177,7 @@ class _Reader:
         return True
 
     def _is_next(self, current: Incident, line: str) -> bool:
-        """Whether a line is the next exception: after the record that reports it, or in Derby's chain."""
+        """Whether a line is the incident's next exception: after the record that reports it, or in Derby's chain."""
         if not current.texts:
             return False
         if current.stamped and len(current.texts) == 1 and not current.frames:
@@ -202,7 +202,7 @@ def incidents(lines: Iterable[str]) -> Iterator[Incident]:
         prefix = _QUOTE.match(line) if "|" in line or line[:1] == ">" else None
         if prefix is not None:
             line = line[prefix.end() :]
-        # Logs in JSON hold a stack trace in one line.
+        # JSON logs hold a stack trace in one line.
         for part in line.replace("\\t", "\t").split("\\n") if "\\n" in line else (line,):
             ended = reader.read(number, part)
             if ended is not None:

@@ -1,4 +1,4 @@
-"""Points of a log, and where a log can end there.
+"""Points of a log, and where a log can end for them.
 
 =====================  =======================================================================================
 point                  what is kept
@@ -11,16 +11,16 @@ point                  what is kept
 ``matchpoint``         everything up to the matchpoint of the last rollback
 =====================  =======================================================================================
 
-A log that ends there has to end where a transaction does, so the cut goes back to the last *end* before the point: a
+The log has to end where a transaction does, so the cut goes back to the last *end* before the point: a
 Commit, an Abort, the RollbackEnd of a rollback, a record without a transaction, or a CkptEnd with no record of a
-transaction between it and the end before it. What recovery would find is the same: a transaction that the point leaves
-open would be undone.
+transaction between it and the end before it. Recovery gives the same result, since it would undo a transaction that is
+open at the point.
 
 A rollback has marked the entries after its matchpoint invisible, and only RollbackStart and RollbackEnd say why. A cut
-between matchpoint and RollbackEnd would leave such entries unexplained, so it goes back to the matchpoint.
+between matchpoint and RollbackEnd would leave unexplained invisible entries, so it goes back to the matchpoint.
 
-Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd | 600 Commit T2``: lsn:500 is cut after
-200, and so is 600, since T2 is open there; the end of the log is the end of 600.
+Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd | 600 Commit T2``: lsn:500 and lsn:600
+are cut after 200, since T2 is open there; the end of the log is that of 600.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ COMMITS: Final = "commits"
 MATCHPOINT: Final = "matchpoint"
 KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
 _IN_TXN: Final = LNS & TRANSACTIONAL
-# Plain entries where a log may end, or which a CkptEnd after them has to wait for.
+# Types of plain entries where a log may end, or after which a CkptEnd is not an end.
 _NOTED: Final = TXN_ENDS | PLAIN_LNS | _IN_TXN
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -76,7 +76,7 @@ class Point(NamedTuple):
     Attributes:
         kind: of ``KINDS``.
         value: an LSN, a VLSN, ms since 1970, an id, a number of Commits; 0 for a matchpoint.
-        text: as it was written.
+        text: its original text.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Point(NamedTuple):
 
 
 def parse_point(text: str) -> Point:
-    """The point that a text names, as in the table above; a time is one of ISO 8601, in UTC unless it names a zone.
+    """Parse a point, as in the table above; a time is in ISO 8601, in UTC unless it has a zone.
 
     Raises:
         UsageError: it names none.
@@ -115,10 +115,10 @@ class Cut(NamedTuple):
     """Where a log ends for a point.
 
     Attributes:
-        end_lsn: the first byte that goes.
-        last_lsn, last_type: the last entry that stays.
-        asked_lsn: where the point itself is: the first byte after what it keeps.
-        snapped: why the cut is not there: empty, or in words.
+        end_lsn: the first byte to remove.
+        last_lsn, last_type: the last entry that is kept.
+        asked_lsn: position of the point itself: the first byte after the part that it keeps.
+        snapped: why the cut is not at the point; empty if it is.
         log_end_lsn: where the log ends now.
     """
 
@@ -131,7 +131,7 @@ class Cut(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The last place where a log may end; ``lsn`` NULL_LSN before there is one."""
+    """The last place where a log may end; ``lsn`` is NULL_LSN before the first."""
 
     end_lsn: int
     lsn: int
@@ -139,10 +139,10 @@ class _End(NamedTuple):
 
 
 def find_cut(storage: Storage, files: LogFiles, point: Point, listener: Listener = SILENT) -> Cut:
-    """Where the log ends for a point; the log is read once.
+    """Find where the log ends for a point; the log is read once.
 
     Arguments:
-        listener: hears ``look for the point`` with the number of files.
+        listener: receives progress of ``look for the point`` with the number of files.
 
     Raises:
         NotFoundError: the log has no such point. RefusedError: no transaction ends before it.
@@ -188,7 +188,7 @@ class _Walk:
         self._point = point
         self._last = self._now = _End(NULL_LSN, NULL_LSN, 0)
         self._found: tuple[int, _End] | None = None
-        # LSN and last end before it of the last Commits.
+        # For the last Commits, the LSN and the last end before it.
         self._commits: deque[tuple[int, _End]] = deque(maxlen=point.value if point.kind == COMMITS else 1)
         self._starts: dict[int, RollbackStart] = {}
         self._ends: dict[int, int] = {}
@@ -197,27 +197,27 @@ class _Walk:
         self._is_after_vlsn = False
 
     def pass_place(self, storage: Storage, lsn: int, prev: int) -> None:
-        """An entry or a stretch of damage begins at an LSN."""
+        """Note that an entry or a stretch of damage begins at an LSN."""
         wanted = self._point.value
         if self._point.kind != LSN or self._found is not None:
             return
         if lsn == wanted:
             self._found = (lsn, self._last)
         elif lsn > wanted:
-            # The end of a file is a place too: nothing of the next one is kept.
+            # The end of a file can be a point too: nothing of the next file is kept.
             if wanted == self._now.end_lsn:
                 self._found = (wanted, self._last)
                 return
             raise self._between(storage, prev, lsn)
 
     def may_be_in(self, stretch: Stretch) -> bool:
-        """Whether every entry of a stretch has to be looked at: the point may be one of them, or between two."""
+        """Whether every entry of a stretch must be examined, because the point may be at or between them."""
         if self._point.kind == LSN and self._found is None:
             return stretch.last_lsn >= self._point.value or self._now.end_lsn == self._point.value
         return self._point.kind == VLSN
 
     def take_stretch(self, stretch: Stretch) -> None:
-        """The next entries, in which ``may_be_in`` says the point is not; plain ones are visible and no rollbacks."""
+        """Take entries without the point, according to ``may_be_in``; plain ones are visible and not rollbacks."""
         kind, value, data = self._point.kind, self._point.value, stretch.data
         lengths = header_lengths(stretch.version)
         for pos in stretch.positions(keeping(_NOTED)):
@@ -229,7 +229,7 @@ class _Walk:
                 if number == COMMIT:
                     self._commits.append((lsn, self._last))
                 if kind in (TIME, TXN) and self._found is None:
-                    # As ``_record``: what is no transaction's end is not the one that is looked for.
+                    # As in ``_record``: an entry that is not the end of a transaction cannot be the point.
                     with suppress(FormatError, IndexError):
                         txn, time_ms = txn_end_fields(data, body, end, stretch.version)
                         if kind == TIME and time_ms > value:
@@ -257,7 +257,7 @@ class _Walk:
             record = _record(entry)
             if isinstance(record, RollbackStart):
                 self._starts[entry.lsn] = record
-                # What it takes back is no longer part of the stream.
+                # Entries that it takes back no longer belong to the stream.
                 self._vlsn = min(self._vlsn, record.matchpoint_vlsn)
         elif entry.type_number == ROLLBACK_END:
             rolled = _record(entry)
@@ -280,7 +280,7 @@ class _Walk:
 
     def _meet_vlsn(self, entry: LogEntry) -> None:
         if self._point.kind == VLSN and entry.vlsn > self._point.value and not self._is_after_vlsn:
-            # A later rollback may take the stream back below this place: then the last one counts.
+            # A later rollback may take the stream back below this place; then the last one counts.
             self._found = (entry.lsn, self._last) if self._vlsn == self._point.value else None
             self._is_after_vlsn = True
         elif self._point.kind == VLSN and entry.vlsn <= self._point.value:
@@ -297,7 +297,7 @@ class _Walk:
                 self._found = (entry.lsn, self._last)
 
     def result(self, storage: Storage, files: LogFiles) -> Cut:
-        """The cut for the point."""
+        """Determine the cut for the point."""
         asked, last = self._place(storage, files)
         snapped = ""
         if last.lsn == NULL_LSN:
@@ -308,11 +308,11 @@ class _Walk:
                 consequence="nothing would be left",
                 hint="name a later point; jetool txns lists where transactions end",
             )
-        # Of the other kinds of points it is the end that is meant.
+        # For the other kinds of points the end of the entry is meant.
         if last.end_lsn != asked and self._point.kind in (LSN, VLSN):
             snapped = f"back to the {type_name(last.type_number)} before it, where no transaction is open"
         for _ in self._starts:
-            # Rollbacks overlap: the matchpoint of one may lie within another.
+            # Rollbacks may overlap: the matchpoint of one may lie within another.
             moved = self._before_rollback(storage, files, last.end_lsn)
             if moved is None:
                 break
@@ -320,7 +320,7 @@ class _Walk:
         return Cut(last.end_lsn, last.lsn, last.type_number, asked, snapped, self._now.end_lsn)
 
     def _place(self, storage: Storage, files: LogFiles) -> tuple[int, _End]:
-        """Where the point is, and the last end before it."""
+        """The position of the point, and the last end before it."""
         kind, value, now = self._point.kind, self._point.value, self._now
         if kind == COMMITS:
             if len(self._commits) < value:
@@ -343,7 +343,7 @@ class _Walk:
         raise self._absent(storage, words if kind == VLSN else "no Commit or Abort of it")
 
     def _before_rollback(self, storage: Storage, files: LogFiles, end_lsn: int) -> _End | None:
-        """The matchpoint of a rollback that a cut would tear; None when it tears none."""
+        """The matchpoint of a rollback that a cut would split; else None."""
         for start_lsn, record in self._starts.items():
             over = self._ends.get(start_lsn, self._now.end_lsn + 1)
             if record.matchpoint_lsn < end_lsn < over:
@@ -386,7 +386,7 @@ def _after_matchpoint(storage: Storage, files: LogFiles, record: RollbackStart) 
 
 
 def lengths_at(files: LogFiles, end_lsn: int) -> dict[str, int | None]:
-    """By path, how long the log files are when the log ends at an LSN; None for those that go."""
+    """By path, the length of each log file if the log ends at an LSN; None for files to remove."""
     last, found = file_of(end_lsn), {}
     for file in files.files:
         if file.number >= last:
@@ -395,7 +395,7 @@ def lengths_at(files: LogFiles, end_lsn: int) -> dict[str, int | None]:
 
 
 def as_of(storage: Storage, end_lsn: int) -> CutStorage:
-    """The environment as it was when its log ended at an LSN."""
+    """A view of the environment as it was when its log ended at an LSN."""
     return CutStorage(storage, lengths_at(list_log_files(storage), end_lsn))
 
 

@@ -1,15 +1,15 @@
-"""What is in use, counted anew: the trees are walked over, and the log is read for what it holds.
+"""Recounts utilization: walks over the trees, and reads the log.
 
-The cleaner's counters (``space``) are estimates. Here a byte is *live* when it belongs to an entry that a tree leads
-to: the full version of a node and its last delta, and LNs of slots that hold neither the data nor a deletion. Of these,
-*expired* entries are not read any more. All else is *obsolete*: other LNs and nodes, and entries of other kinds, as
+The cleaner's counters (``space``) are estimates. Here a byte is *live* if it belongs to an entry that a tree refers to:
+the full version of a node and its last delta, and LNs of slots without embedded data that are not deleted. Of these,
+**expired* entries are no longer read. All else is *obsolete*: other LNs and nodes, and entries of other kinds, such as
 Commits, which belong to no database and are not needed once they are logged (R-CLN-3).
 
-``DbSpace -r`` agrees within a point or two, but takes a full version for obsolete once a delta follows it, though
-without it the delta could not be read.
+``DbSpace -r`` agrees within a point or two, but counts a full version as obsolete once a delta follows it, although the
+delta could not be read without it.
 
-Where recovery refuses there are no trees. Then salvage says which version of each record counts, and the newest version
-of each BIN stands for its node: an estimate, of users' databases only.
+If recovery refuses, there are no trees. Then salvage decides which version of each record counts, and the newest
+version of each BIN represents its node: an estimate, for users' databases only.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PACKED_BYTES: Final = 9
 
 
 class FileSpace(NamedTuple):
-    """What a file holds: bytes of all its entries but the header; of these, what is obsolete, and what has expired."""
+    """Bytes in a file: of all its entries without the header, of the obsolete ones, and of the expired ones."""
 
     counted: int
     obsolete: int
@@ -58,9 +58,9 @@ class DatabaseSpace(NamedTuple):
     """What a database takes.
 
     Attributes:
-        name: empty for one that was removed, with its id only.
-        records: that the tree has.
-        live, expired, obsolete: bytes of its LNs and nodes; what has expired is not among the live ones.
+        name: empty for a removed database, which has only its id.
+        records: number of records in the tree.
+        live, expired, obsolete: bytes of its LNs and nodes; live ones do not include expired ones.
     """
 
     id: int
@@ -75,10 +75,10 @@ class Recalculation(NamedTuple):
     """The figures.
 
     Attributes:
-        files: by number; those that can be read.
+        files: readable files by number.
         databases: by id.
-        estimated: recovery refuses, so that the log had to tell.
-        not_walked: databases whose trees cannot be walked over, with the reason.
+        estimated: recovery refuses, so that the counts come from the log.
+        not_walked: databases whose trees cannot be walked, with the reason.
     """
 
     files: dict[int, FileSpace]
@@ -88,7 +88,7 @@ class Recalculation(NamedTuple):
 
 
 class _Uses:
-    """Live and expired bytes, by file and by database, while trees are walked over."""
+    """Collects live and expired bytes, by file and by database, during walks over trees."""
 
     def __init__(self, access: LogAccess) -> None:
         self._access = access
@@ -114,12 +114,12 @@ class _Uses:
             if state & DELETED:
                 continue
             self.records[db.id] += 1
-            # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
+            # Their LNs were obsolete from the start: the slots hold everything (R-CLN-5).
             if not db.duplicates and not state & SLOT_EMBEDDED:
                 self.use(db.id, lsn, node.sizes[at], node.expirations[at])
 
     def use(self, db_id: int, lsn: int, size: int = 0, expiration: int = 0) -> None:
-        """An entry that is needed; size 0: the log tells."""
+        """Note a needed entry; size 0: the size is read from the log."""
         if is_null(lsn) or not self._access.has_file(file_of(lsn)):
             return
         size = size or self._size_at(lsn)
@@ -143,7 +143,7 @@ class _Uses:
         return length + size
 
     def _header_at(self, lsn: int) -> tuple[bytes, int, int]:
-        """The first bytes of an entry, the length of its header, and the size of its body."""
+        """Read the first bytes of an entry, the length of its header, and the size of its body."""
         number = file_of(lsn)
         head = self._access.handle(number).read(offset_of(lsn), HEADER_WITH_VLSN_BYTES + _PACKED_BYTES)
         if len(head) < HEADER_BYTES:
@@ -153,11 +153,11 @@ class _Uses:
 
 
 def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener = SILENT) -> Recalculation:
-    """Count what is in use.
+    """Recount the utilization.
 
     Arguments:
         storage, env, files: the environment, its directory, its log files.
-        listener: hears ``trees`` in databases and ``files`` in bytes.
+        listener: receives progress of ``trees`` in databases and ``files`` in bytes.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
@@ -197,7 +197,7 @@ def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener 
 
 
 def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int]) -> int:
-    """Bytes of the good entries of a file but its header; those of LNs and nodes go by database to ``held``."""
+    """Bytes of the good entries of a file without its header; those of LNs and nodes are added to ``held``."""
     counted = 0
     for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
         if isinstance(item, Damage):
@@ -212,7 +212,7 @@ def _held_by(storage: Storage, file: LogFile, end_file: int, held: Counter[int])
 
 
 def _database_of(entry: LogEntry) -> int:
-    """The database of an LN or node; -1 where the layout does not say it in front."""
+    """The database of an LN or node; -1 if the layout does not have it at the start."""
     try:
         if entry.type_number in LNS:
             return database_of(entry.body, entry.version)
@@ -222,7 +222,7 @@ def _database_of(entry: LogEntry) -> int:
 
 
 def _from_log(env: str, files: LogFiles, uses: _Uses, listener: Listener) -> None:
-    """What salvage says, where there are no trees."""
+    """The counts from salvage, if there are no trees."""
     survey = survey_log(env)
     salvage = Salvage(sources_of([SalvageNode(env, files, survey, "recovery refuses")]), listener)
     ids = {db.name: db_id for db_id, db in survey.dbs.items()}

@@ -1,11 +1,11 @@
-"""What takes room in the directory of an environment, and why each file is kept.
+"""The files in the directory of an environment, their utilization, and why each is kept.
 
 The counters and the reasons are the cleaner's own: the environment is opened as for cleaning, on a view whose changes
-stay in memory. Where recovery refuses, the last summary of each file that the log holds tells what was counted, and
-why a file is kept cannot be said. Files are those of the directory, to the byte, whatever the view made of them.
+stay in memory. If recovery refuses, the counters come from the last summary of each file in the log, and the reason why
+a file is kept is unknown. File sizes are those in the directory, not those in the view.
 
-Bytes that have expired may have been counted as obsolete too, so live bytes are a range: everything but the larger of
-the two counts, at most; everything but their sum, at least.
+Expired bytes may have been counted as obsolete too, so live bytes are a range: at most all bytes minus the larger of
+the two counts, at least all bytes minus their sum.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class SpaceFile(NamedTuple):
         path: relative to the environment.
         size_bytes: its length.
         state: of ``STATES``.
-        counted: bytes of its entries that were counted; None where nothing is known of it.
-        obsolete, expired: of these; what has expired may be in both.
-        reason: why it is there.
-        exact: counted anew: what has expired is not among the obsolete.
+        counted: counted bytes of its entries; None if unknown.
+        obsolete, expired: parts of these; expired bytes may be in both.
+        reason: why it is kept.
+        exact: recounted, so that obsolete bytes do not include expired ones.
     """
 
     path: str
@@ -84,7 +84,7 @@ class SpaceFile(NamedTuple):
 
     @property
     def live(self) -> tuple[int, int] | None:
-        """Bytes that are in use: at least, at most."""
+        """Bytes in use: at least, at most."""
         if self.counted is None or self.obsolete is None or self.expired is None:
             return None
         least = max(self.counted - self.obsolete - self.expired, 0)
@@ -94,14 +94,14 @@ class SpaceFile(NamedTuple):
 
 
 class SpaceReport(NamedTuple):
-    """All files of a directory; ``problem``: why recovery refuses, empty when it does not."""
+    """All files of a directory; ``problem``: why recovery refuses; empty if it does not."""
 
     files: tuple[SpaceFile, ...]
     problem: str
 
 
 def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
-    """What takes room, and why.
+    """Find the files and their utilization.
 
     Raises:
         NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
@@ -119,7 +119,7 @@ def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
 
 
 def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> SpaceReport:
-    """The same with figures that were counted anew."""
+    """The same with recounted figures."""
     numbers = {file.path: file.number for file in files.files}
     rows = []
     for file in report.files:
@@ -131,11 +131,11 @@ def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> Spa
 
 
 def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, SpaceFile]:
-    """What the cleaner says, by number of the file."""
+    """The cleaner's figures, by file number."""
     counters: dict[int, FileSummary] = {}
 
     def count(utilization: UtilizationTracker) -> None:
-        # Now, as the checkpoint that ends the opening counts what it writes.
+        # Read now, since the checkpoint at the end of the opening counts its own entries.
         utilization.load()
         counters.update((number, one.summary()) for number, one in utilization.files().items())
 
@@ -159,10 +159,10 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
                 counted=None if summary is None else summary.total_size,
                 obsolete=None if summary is None else _within(obsolete_bytes(summary), summary.total_size),
                 expired=None if summary is None or facts is None else _within(facts.expired, summary.total_size),
-                # The checkpoint of the opening has moved the figure; it is printed beside the reason.
+                # The checkpoint of the opening has changed the figure, which is printed beside the reason.
                 reason=_NOT_NEXT if kept.reason.endswith("% of it is in use") else kept.reason,
             )
-    # Opening for writing lets go of what was reserved, on the view.
+    # Opening for writing deletes reserved files on the view.
     gone = "nothing leads into it: it goes when the environment is next opened for writing"
     reserved, begun = _uncounted(RESERVED, gone), _uncounted(LIVE, "begun, and no entry is in it yet")
     return {
@@ -172,7 +172,7 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
 
 
 def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, FileSummary]:
-    """What recovery counts when it takes back what has no end, as DbSpace does and who opens for writing does not."""
+    """Utilization after unfinished transactions are undone. DbSpace counts this way; opening for writing does not."""
     config = EnvironmentConfig()
     ctx = make_context(config, LogAccess(storage, files.files))
     utilization = UtilizationTracker(ctx)
@@ -190,7 +190,7 @@ def _counters(storage: Storage, files: LogFiles, listener: Listener) -> dict[int
 
 
 def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
-    """What the last summary of each file says."""
+    """The figures in the last summary of each file."""
     reason = "not known: recovery refuses"
     found = {file.number: _uncounted(UNKNOWN, reason) for file in files.files}
     try:
@@ -198,7 +198,7 @@ def _by_log(storage: Storage, files: LogFiles) -> dict[int, SpaceFile]:
             if isinstance(item, LogEntry) and item.type_number in FILE_SUMMARY_LNS:
                 _take_summary(item, found)
     except JetoolError:
-        # What was read before is what there is.
+        # Keep the summaries read before the error.
         pass
     return found
 
@@ -222,7 +222,7 @@ def _take_summary(item: LogEntry, found: dict[int, SpaceFile]) -> None:
 
 
 def _within(counted: int, total: int) -> int:
-    """A part of a file, by its counters, which may say anything."""
+    """A part of a file, from its counters, which may have any value."""
     return max(min(counted, total), 0)
 
 

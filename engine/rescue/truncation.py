@@ -1,15 +1,14 @@
-"""Cutting a log at a point.
+"""Cuts a log at a point.
 
-A plan is made first, by reading alone: where the log will end (``points``), what goes, and whether what is left is
-whole. For that the environment is recovered in memory as it will be. Where files have been deleted since that point,
-the trees of then may lead into them: they are walked over, and the cut is refused when they do.
+A plan is made first, only by reading: where the log will end (``points``), the part to remove, and whether the rest is
+complete. For this the cut environment is recovered in memory. If files have been deleted since that point, its trees
+may refer to them: the trees are walked, and the cut is refused if they do.
 
-What is left needs nothing written to it: the utilization, the VLSN index and the list of reserved files are records of
-the log, and recovery finds them as they were at the last checkpoint before the cut, and brings them up to the cut from
-the entries after that.
+Nothing needs to be written to the rest: the utilization, the VLSN index and the list of reserved files are records of
+the log. Recovery reads them as of the last checkpoint before the cut, and updates them from the entries after it.
 
-The plan has a *token*, a digest of the cut and of what the files were when it was made: a run that names the token of a
-dry run is refused when the files have changed since.
+The plan has a *token*, a digest of the cut and of the state of the files: a run with the token of a dry run is refused
+if the files have changed since.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ BY_RESTORE: Final = "with-restore"
 
 
 class CutCommit(NamedTuple):
-    """A Commit that goes; VLSN NULL_VLSN outside a stream."""
+    """A removed Commit; its VLSN is NULL_VLSN outside a stream."""
 
     lsn: int
     txn: int
@@ -51,18 +50,17 @@ class CutCommit(NamedTuple):
 
 
 class CutContent(NamedTuple):
-    """What is in the part of a log that goes.
+    """The content of the part of a log to be removed.
 
     Attributes:
-        entries, size_bytes: in all; of damage the bytes only.
-        commits, aborts: transactions that ended there.
-        records: by database, records that were written there and count, whatever became of their transactions.
-        first_vlsn, last_vlsn: of visible entries; NULL_VLSN without any.
+        entries, size_bytes: totals; damage counts only in bytes.
+        commits, aborts: numbers of transactions that ended there.
+        records: by database, number of visible records written there, whatever the fate of their transactions.
+        first_vlsn, last_vlsn: first and last VLSN of visible entries; NULL_VLSN without any.
         first_commit, last_commit: None without a Commit.
         dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
-        durable: Commits among them up to that VLSN: a majority of the group has them.
-        after_damage: Commits among them that stand after damage in the last file: recovery does not see them, salvage
-            does.
+        durable: number of Commits up to that VLSN, which a majority of the group has.
+        after_damage: number of Commits after damage in the last file: recovery does not see them, salvage does.
     """
 
     entries: int
@@ -87,10 +85,10 @@ class TruncationPlan(NamedTuple):
         content: what goes.
         cut_file: the file that the log will end in.
         removed: files after it.
-        last_vlsn: the last VLSN that stays; NULL_VLSN without one.
-        rejoins: of a replicated node, whether the group takes it back: ``YES``, or ``BY_RESTORE`` when no place is left
-            at which its stream and another's can be found equal; None for one that is not replicated.
-        token: see the head of the module.
+        last_vlsn: the last VLSN that is kept; NULL_VLSN without one.
+        rejoins: whether a replicated node can rejoin its group: ``YES``, or ``BY_RESTORE`` if no place is left at which
+            its stream and another one can be compared; None without replication.
+        token: see the module docstring.
     """
 
     cut: Cut
@@ -108,11 +106,11 @@ class TruncationPlan(NamedTuple):
 
 
 def plan_truncation(storage: Storage, point: Point, listener: Listener = SILENT) -> TruncationPlan:
-    """Say what a truncation would do; nothing is changed.
+    """Plan a truncation; nothing is changed.
 
     Raises:
-        NotFoundError: no such point. RefusedError: no transaction ends before it; what is left would not be whole; a
-            restore marker.
+        NotFoundError: no such point. RefusedError: no transaction ends before it, the rest would be incomplete, or
+            there is a restore marker.
         UnsupportedError, StorageError: a file cannot be read.
     """
     files = list_log_files(storage)
@@ -124,7 +122,7 @@ def plan_truncation(storage: Storage, point: Point, listener: Listener = SILENT)
     content = _content(storage, files, cut, names)
     rejoins = None
     if vlsns is not None:
-        # A syncup needs one place at which both streams can be found equal.
+        # A syncup needs a place at which both streams are equal.
         rejoins = YES if vlsns.last_sync != NULL_VLSN else BY_RESTORE
     return TruncationPlan(
         cut=cut,
@@ -141,9 +139,9 @@ def truncate(storage: Storage, plan: TruncationPlan) -> None:
     """Cut the log as planned.
 
     Arguments:
-        storage: the environment, locked by the caller, who also saves what goes.
+        storage: the environment, locked by the caller, who also saves the removed bytes.
     """
-    # From the end: at any moment what is there is a log without gaps.
+    # From the end, so that at any moment the remaining files are a log without gaps.
     for file in reversed(plan.removed):
         storage.remove(file.path)
     storage.sync_directory()
@@ -158,7 +156,7 @@ def truncate(storage: Storage, plan: TruncationPlan) -> None:
 def _require_whole(
     storage: Storage, files: LogFiles, cut: Cut, listener: Listener
 ) -> tuple[dict[int, str], VLSNRange | None]:
-    """Recover what will be left; names of its databases by id, and its VLSNs, None when it is not replicated."""
+    """Recover the rest in memory; return names of its databases by id, and its VLSNs, None if it is not replicated."""
     view = as_of(storage, cut.end_lsn)
     try:
         with Environment(view, EnvironmentConfig(read_only=True), listener) as env:
@@ -167,7 +165,7 @@ def _require_whole(
                 with env.open_database(name) as db:
                     names[db.state.id] = name
             index = read_index(env.engine.parts) if env.replicated else None
-            # An index that does not meet the log keeps JE from opening the environment.
+            # A VLSN index that does not match the log keeps JE from opening the environment.
             if index is not None and index.refused is not None:
                 raise index.refused
     except DamageError as error:
@@ -186,7 +184,7 @@ def _require_whole(
 
 
 def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
-    """Refuse when a tree of then leads into a file that has been deleted since."""
+    """Refuse if a tree at the cut refers to a file that has been deleted since."""
     lost = lost_at(view, listener)
     if lost:
         number = min(lost)
@@ -213,10 +211,10 @@ class _Content:
         self.dtvlsn = self.after_damage = 0
 
     def take(self, entry: LogEntry, *, is_after_end: bool) -> None:
-        """One entry; ``is_after_end`` when the log has ended before it."""
+        """Count one entry; ``is_after_end``: the log has ended before it."""
         self.entries += 1
         if entry.type_number in MAP_LNS:
-            # A database that was made after the cut has its name here only.
+            # The name of a database created after the cut is found only here.
             record = _decoded(entry)
             if isinstance(record, LN) and isinstance(record.content, MapLN) and record.content.database.name:
                 self._names.setdefault(record.content.database.db_id, record.content.database.name)
@@ -246,7 +244,7 @@ class _Content:
         by_name: dict[str, int] = {}
         for db_id, count in self.records.items():
             name = self._names.get(db_id, f"database {db_id}")
-            # JE's own records are of no interest to who decides about the cut.
+            # JE's own records do not matter for the decision about the cut.
             if not name.startswith("_je"):
                 by_name[name] = by_name.get(name, 0) + count
         durable = sum(NULL_VLSN != one.vlsn <= self.dtvlsn for one in self.commits)
@@ -276,7 +274,7 @@ def _content(storage: Storage, files: LogFiles, cut: Cut, names: dict[int, str])
         if isinstance(item, LogEntry):
             found.take(item, is_after_end=is_after_end)
         elif item.length and file_of(item.lsn) >= end_file:
-            # The log ends here (R-LOG-31), but Commits after it may have been durable (D-5): they go as well.
+            # The log ends here (R-LOG-31), but later Commits may have been durable (D-5): they are removed as well.
             is_after_end = True
     return found.result(size_bytes)
 

@@ -18,7 +18,7 @@ then    bit set   unfilled pages, a hint that is not logged
 
 Bit set: int number of bits, then the bytes, most significant bit first. Extent status: 1 has deallocated pages, 2 has
 free pages, 4 all free, 8 retired, 0x10 has unfilled pages, 0x10000000 keeps the unfilled map, 0x20000000 no separate
-map of deallocated pages. Pages older than that last bit have a third bit set and are not supported.
+map of deallocated pages. Allocation pages without that last bit have a third bit set; they are older and not supported.
 
 The page checksum is computed with the N header bytes set to zero.
 """
@@ -92,7 +92,7 @@ class BitSet(NamedTuple):
         return BitSet(self.bits, bytes(data))
 
     def resized(self, bits: int) -> BitSet:
-        """The set grown with zeros, or cut; bits after the end are cleared."""
+        """The set extended with zeros, or cut; bits after the end are cleared."""
         size = (bits + 7) // 8
         data = bytearray(self.data[:size].ljust(size, b"\0"))
         if bits & 7:
@@ -118,7 +118,7 @@ def decode(data: bytes) -> AllocationPage:
     if length not in (0, container.HEADER_SIZE):
         raise FormatError("an allocation page has a container header of a strange size", found=plural(length, "byte"))
     start = container.HEADER_OFFSET
-    # The container header is written alone at times, so the page checksum leaves it out.
+    # The container header is sometimes written alone, so the page checksum excludes it.
     computed = checksum_of(data[:start] + bytes(length) + data[start + length :])
     if stored_checksum(data) != computed:
         raise FormatError("the checksum of a page is wrong", expected=str(computed), found=str(stored_checksum(data)))
@@ -129,7 +129,7 @@ def decode(data: bytes) -> AllocationPage:
         raise FormatError("an allocation page is too short", found=plural(len(data), "byte"))
     next_page, next_offset = _CHAIN.unpack_from(data, HEADER_SIZE)
     extent = Extent(*_EXTENT.unpack_from(data, start + length))
-    # Those pages have a third bit set, which would be read as the unfilled map.
+    # Such a page has a third bit set, which would be mistaken for the unfilled map.
     if not extent.status & NO_DEALLOCATED_MAP:
         raise FormatError("an allocation page is of a release before 10.1", found=f"status 0x{extent.status:x}")
     if not 0 <= extent.last_page - extent.first_page < maximum_pages(len(data), length):
@@ -168,7 +168,7 @@ def encode(page: AllocationPage, page_size: int) -> bytes:
         _BITS.pack_into(out, at, bits.bits)
         out[at + _BITS.size : end] = bits.data
         at = end
-    # The header goes in after the checksum is computed.
+    # The header is inserted after the checksum is computed.
     data = bytearray(sealed(out))
     data[start : start + length] = page.container_header
     return bytes(data)
@@ -177,7 +177,7 @@ def encode(page: AllocationPage, page_size: int) -> bytes:
 def maximum_pages(page_size: int, header_length: int) -> int:
     """How many pages one allocation page can manage."""
     room = page_size - CHECKSUM_SIZE - HEADER_SIZE - 48 - 1 - header_length - _EXTENT.size
-    # A third of the room for each of Derby's three maps, though new pages keep two.
+    # Derby reserves a third of the room for each of three maps, although new pages have two.
     return (room // 3 - 4) * 8
 
 

@@ -3,7 +3,7 @@
 Slot 0 of every page of an index is the control row: two bytes 0x0085 (leaf) or 0x0086 (branch), left and right sibling
 (long, -1 = none), parent, level, 1 on the root page, and on the root page (page 1) the descriptor. Leaf rows are the
 key columns and the row location (clong page, cint record id); branch rows have the child page after them. The
-leftmost child of a branch page stands in its control row.
+leftmost child of a branch page is in its control row.
 
 Descriptor: short format id (388, 466 or 470), long container, int segment, int columns, int *unique columns*, bool
 duplicates allowed, bool parent links, a short format id for each column, long container of the table, int position of
@@ -38,7 +38,7 @@ _PAGE_NUMBER_SIZE = 8
 
 
 class ControlRow(NamedTuple):
-    """The control row, fields in on-disk order; ``descriptor`` is None but on the root page."""
+    """The control row, fields in on-disk order; ``descriptor`` is None except on the root page."""
 
     kind: int
     left: int
@@ -54,10 +54,10 @@ class Descriptor(NamedTuple):
     """The descriptor, fields in on-disk order.
 
     Attributes:
-        formats: of the columns, the row location among them.
+        formats: format ids of the columns, including the row location.
         table: container of the table.
-        location: which column is the row location.
-        collated: whether a column has an order of its own.
+        location: position of the row location column.
+        collated: whether a column has a collation.
     """
 
     format_id: int

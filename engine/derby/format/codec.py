@@ -10,9 +10,9 @@ bytes       int length, then the bytes
 string      unsigned short byte length, then modified UTF-8
 ==========  ======================================================================
 
-Compressed numbers are written in the shortest form, and a longer one is refused: so decoding and encoding again gives
-the same bytes. Every read is checked against the bytes that remain, so damaged input ends in ``FormatError`` and never
-in an allocation that the buffer does not back.
+Compressed numbers are written in the shortest form, and longer forms are refused, so decoding and encoding gives the
+same bytes. Every read is checked against the remaining bytes, so damaged input raises ``FormatError`` and never causes
+an allocation larger than the buffer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FieldCursor:
         return self.end - self.position
 
     def take(self, length: int) -> int:
-        """Move over ``length`` bytes; the offset of the first of them. FormatError when they are not there."""
+        """Skip ``length`` bytes; return the offset of the first. FormatError if fewer are left."""
         start = self.position
         if length < 0 or start + length > self.end:
             raise FormatError(
@@ -129,7 +129,7 @@ class FieldCursor:
         return value
 
     def page_key(self) -> tuple[int, int, int, int]:
-        """Four compressed longs: segment, container, page, version; quick when all are small."""
+        """Four compressed longs: segment, container, page, version; fast if all are small."""
         start = self.position
         if start + 8 <= self.end:
             found: tuple[int, int, int, int] = _FOUR_SHORTS.unpack_from(self.data, start)
@@ -140,7 +140,7 @@ class FieldCursor:
         return self.clong(), self.clong(), self.clong(), self.clong()
 
     def count(self) -> int:
-        """A cint that announces items of at least one byte each, checked against the bytes that remain."""
+        """A cint that counts items of at least one byte each, checked against the remaining bytes."""
         value = self.cint()
         if value > self.remaining():
             raise FormatError("a count is larger than the bytes left", found=f"{value} of {self.remaining()}")

@@ -3,8 +3,8 @@
 VARCHAR FOR BIT DATA (format id 88): a length, then the bytes. Length: to 31 one byte ``0x80 | n``; to 65535 ``A0``
 and a short; else ``C0`` and an int. Row location (format id 90): clong page, cint record id.
 
-Derby compares bit data as if the shorter one were padded with 0x20, so ``a`` and ``a\\x20`` would be one key. A key
-in an index therefore ends in a zero byte: then Derby's order, and its notion of equality, are those of the bytes.
+Derby compares bit data as if the shorter value were padded with 0x20, so ``a`` and ``a\\x20`` would be one key. A key
+in an index therefore ends in a zero byte, so that Derby orders and compares keys as plain bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEY_END = b"\0"
 
 
 class Location(NamedTuple):
-    """Where a row of a heap is."""
+    """The location of a row in a heap."""
 
     page: int
     record_id: int
@@ -63,7 +63,7 @@ def encode_key(key: bytes) -> bytes:
 
 
 def decode_key(column: bytes) -> bytes:
-    """The key of a column in an index; FormatError when it does not end like one."""
+    """The key of a column in an index; FormatError if it does not end in the zero byte."""
     stored = decode_varbit(column)
     if not stored.endswith(_KEY_END):
         raise FormatError("a key in an index does not end in a zero byte")

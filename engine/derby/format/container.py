@@ -111,7 +111,7 @@ def number_of(name: str) -> tuple[bool, int] | None:
 
 
 def decode_header(data: bytes) -> ContainerHeader:
-    """The header that fills the 80 bytes of ``data``; FormatError when it is foreign or fails its checksum."""
+    """Decode a header of 80 bytes; FormatError if it is not a container header or fails its checksum."""
     if len(data) != HEADER_SIZE:
         raise FormatError("not a container header", expected=f"{HEADER_SIZE} bytes", found=plural(len(data), "byte"))
     format_id, *fields, checksum = _LAYOUT.unpack(data)
@@ -142,7 +142,7 @@ def encode_stub(header: ContainerHeader) -> bytes:
 
 def header_in(data: bytes) -> ContainerHeader:
     """The header inside the first bytes (at least ``HEADER_END``) of a container or stub file."""
-    # The byte in front says how long the header is; a page without one has 0 there.
+    # The preceding byte holds the length of the header; it is 0 on a page without one.
     if len(data) < HEADER_END or data[LENGTH_OFFSET] != HEADER_SIZE:
         found = plural(len(data), "byte")
         raise FormatError("no container header in page 0", expected=plural(HEADER_END, "byte"), found=found)

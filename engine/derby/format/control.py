@@ -15,7 +15,7 @@ offset  size  content
 40      long  CRC-32 of bytes 0 to 39
 ======  ====  ==================================================================
 
-A file of 16 bytes (the first three fields) is older than any release that Derby 10.14 still boots (R-DRB-41).
+A file of 16 bytes (the first three fields) is older than any release that Derby 10.14 can boot (R-DRB-41).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Control(NamedTuple):
 
 
 def decode(data: bytes) -> Control:
-    """The control file in ``data``; FormatError when it is short, foreign or fails its checksum."""
+    """Decode a control file; FormatError if it is short, of another format or fails its checksum."""
     if len(data) < SIZE:
         raise FormatError("the control file is too short", expected=f"{SIZE} bytes", found=plural(len(data), "byte"))
     format_id, obsolete, checkpoint, major, minor, build, flags, spare, spare_long, checksum = _LAYOUT.unpack(

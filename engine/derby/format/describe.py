@@ -1,7 +1,7 @@
-"""Records as ordered fields, once, for every renderer.
+"""Records as ordered fields, shared by all renderers.
 
 Rules: fields come in on-disk order; names are those of the records; an instant is text as Derby prints it; bytes are
-hexadecimal text; a repeated part is a list. Rows in optional data are described when asked for.
+hexadecimal text; a repeated part is a list. Rows in optional data are described on request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def describe(record: Record, *, rows: bool = False) -> Fields:
     """The fields of a record.
 
     Arguments:
-        record: any record, checksum records too.
+        record: any record, including checksum records.
         rows: whether the rows of the optional data are described.
 
     Returns: pairs of name and value; the operation's own fields stand between ``operation`` and ``undo_instant``.
@@ -59,7 +59,7 @@ def describe_operation(operation: registry.Operation) -> Fields:
     """The fields of an operation."""
     names: tuple[str, ...] = operation._fields
     fields: Fields = [(name, _value(name, value)) for name, value in zip(names, operation, strict=True)]
-    # The kind is a number in the record and a word everywhere else.
+    # The kind is a number in the record and a word in the output.
     if isinstance(operation, container.ContainerOperation):
         fields[3] = ("kind", container.KIND_NAMES[operation.kind])
     return fields
@@ -86,7 +86,7 @@ def images(record: Record) -> list[row.DecodedRow | row.RowField]:
 
 
 def row_count(operation: registry.Operation) -> int:
-    """How many rows the optional data of an operation holds."""
+    """Number of rows in the optional data of an operation."""
     if isinstance(operation, page.Purge):
         return len(operation.record_ids)
     if isinstance(operation, page.CopyRows):

@@ -38,7 +38,7 @@ def show(instant: int) -> str:
 
 
 def parse(text: str) -> int:
-    """The instant written as ``(1,41725)`` or ``1,41725``. UsageError for any other text."""
+    """The instant written as ``(1,41725)`` or ``1,41725``. UsageError for other text."""
     found = _TEXT.fullmatch(text.strip())
     if found is None or int(found[1]) > MAX_FILE or int(found[2]) > 0xFFFFFFFF:
         raise UsageError(f"{text!r} is not a log instant", expected="FILE,POSITION such as 1,41725", found=text)

@@ -57,7 +57,7 @@ def number_of(name: str) -> int | None:
 
 
 def decode(data: bytes) -> LogFileHeader:
-    """The header at the start of ``data``; FormatError when it is short or foreign."""
+    """Decode the header at the start of ``data``; FormatError if it is short or of another format."""
     if len(data) < HEADER_SIZE:
         raise FormatError(
             "the log file is shorter than its header", expected=f"{HEADER_SIZE} bytes", found=plural(len(data), "byte")

@@ -17,11 +17,11 @@ offset          size          content
 44              long long     0
 60              ...           records, packed without gaps
 size-8-6(i+1)   3 shorts      slot i: record offset, record length, reserved bytes after the record
-size-8          long          CRC-32 of the bytes in front of it
+size-8          long          CRC-32 of the bytes before it
 ==============  ============  ====================================================================
 
-Records lie in any order; each takes its length plus its reserved bytes, and they are contiguous, so the first free byte
-is the end of the one that lies last. Free bytes are zero; reserved bytes may hold stale data.
+Records lie in any order. Each takes its length plus its reserved bytes, and they are contiguous, so the free bytes
+begin at the end of the last one. Free bytes are zero; reserved bytes may hold stale data.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CHECKSUM_SIZE: Final = 8
 
 
 class PageHeader(NamedTuple):
-    """The 60 bytes in front, fields in on-disk order."""
+    """The page header of 60 bytes, fields in on-disk order."""
 
     page_format: int
     spare: int
@@ -111,7 +111,7 @@ def put_page_header(page: bytearray, header: PageHeader) -> None:
 def decode(data: bytes) -> StoredPage:
     """The stored page that fills ``data``. FormatError when the checksum or the slot table is wrong.
 
-    The slot table is right when every record lies after the header and in front of the table, and records with their
+    The slot table is right when every record lies after the header and before the table, and records with their
     reserved bytes fill that room from offset 60 without gap or overlap.
     """
     if stored_checksum(data) != checksum_of(data):
@@ -122,7 +122,7 @@ def decode(data: bytes) -> StoredPage:
 
 
 def decode_unchecked(data: bytes) -> StoredPage:
-    """As ``decode``, for a page whose checksum has been compared already."""
+    """Same as ``decode``, for a page whose checksum was tested before."""
     header = read_page_header(data)
     if header.page_format != STORED:
         raise FormatError("not a stored page", expected=f"format id {STORED}", found=str(header.page_format))
@@ -141,7 +141,7 @@ def decode_unchecked(data: bytes) -> StoredPage:
         spans.append((offset, middle + reserved))
     at = HEADER_SIZE
     for start, end in sorted(spans):
-        # Sorted by place, the records must follow each other without a byte between them.
+        # Sorted by offset, the records must follow each other without a gap.
         if start != at:
             raise FormatError("records on a page overlap or leave a gap", found=f"{start} instead of {at}")
         at = end
@@ -166,6 +166,6 @@ def encode(page: StoredPage, page_size: int) -> bytes:
 
 
 def sealed(page: bytearray) -> bytes:
-    """The page with its checksum put in."""
+    """The page with its checksum inserted."""
     page[-CHECKSUM_SIZE:] = zlib.crc32(memoryview(page)[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "big")
     return bytes(page)

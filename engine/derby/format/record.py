@@ -12,8 +12,8 @@ CLR                long, the undo instant: the record that it compensates
 checksum record    nothing more
 =================  ==========================================================================
 
-A CLR carries no data of its own: to redo it, the record at the undo instant is read and undone with *that* record's
-data (R-DRB-36). No record points to the previous one of its transaction.
+A CLR carries no data of its own: to redo it, the record at its undo instant is read and undone with that record's data
+(R-DRB-36). No record points to the previous one of its transaction.
 
 Example, the begin of transaction 194 at (1,40674) of the fixture ``crash-five-transactions``::
 
@@ -71,7 +71,7 @@ GROUP_NAMES: Final = {
     CHECKSUM: "checksum",
 }
 
-# Envelope and body of a checksum record: what the first record of a log buffer reserves in front of itself.
+# Size of envelope and body of a checksum record, which the first record of a log buffer reserves before itself.
 CHECKSUM_BODY_SIZE: Final = 21
 CHECKSUM_RECORD_SIZE: Final = CHECKSUM_BODY_SIZE + OVERHEAD
 assert CHECKSUM_RECORD_SIZE == 37
@@ -81,7 +81,7 @@ class Record(NamedTuple):
     """One log record.
 
     Attributes:
-        instant: where it stands in the log.
+        instant: its position in the log.
         length: bytes of the body; the record takes 16 more.
         group: flag bits.
         transaction: number of the transaction, None in checksum records.
@@ -105,7 +105,7 @@ class Record(NamedTuple):
 
 
 def decode_body(instant: int, body: bytes) -> Record:
-    """The record whose body is ``body``; FormatError when a byte is left over or missing."""
+    """The record whose body is ``body``; FormatError if bytes are left over or missing."""
     if len(body) < _FRONT.size:
         raise FormatError("a log record is too short", found=plural(len(body), "byte"))
     format_id, group = _FRONT.unpack_from(body)
@@ -126,7 +126,7 @@ def decode_body(instant: int, body: bytes) -> Record:
             data = cursor.byte_array()
     if cursor.remaining():
         raise FormatError("bytes are left over after a log record", found=plural(cursor.remaining(), "byte"))
-    # As Record(...), without the call of a Python function that a NamedTuple's constructor is.
+    # Faster than Record(...): a NamedTuple's constructor is a Python function.
     return _new_tuple(Record, (instant, len(body), group, number, operation, data, undo_instant))
 
 

@@ -19,7 +19,7 @@ length and the data. On pages, and in records for bytes that were copied from a 
 in records have bit 0x20 and a plain 2-byte length; the bit is cleared when the field is put on a page. In update images
 status 5 (with or without 0x20) means *unchanged*.
 
-Field numbers are absolute for the whole row; a piece on an overflow page says which number its first field has.
+Field numbers count through the whole row; a piece on an overflow page holds the number of its first field.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ FIELD_NOT_NULLABLE: Final = 0x04
 FIELD_FIXED: Final = 0x20
 FIELD_UNCHANGED: Final = FIELD_NULL | FIELD_NOT_NULLABLE
 
-# A row has 1012 columns at most in Derby; more fields than this on one page cannot be real.
+# A Derby row has at most 1012 columns, so more fields than this on one page mean damage.
 _MAX_FIELDS: Final = 1 << 16
 
 
 class RowHeader(NamedTuple):
-    """What stands in front of the fields; ``length`` is the number of bytes it takes."""
+    """The header before the fields; ``length`` is its size in bytes."""
 
     status: int
     record_id: int
@@ -70,7 +70,7 @@ class RowField(NamedTuple):
 
     @property
     def unchanged(self) -> bool:
-        """Whether an update image leaves the field as it is."""
+        """Whether an update image leaves the field unchanged."""
         return self.status & FIELD_UNCHANGED == FIELD_UNCHANGED
 
 
@@ -82,7 +82,7 @@ class DecodedRow(NamedTuple):
 
 
 def new_row(record_id: int, fields: tuple[RowField, ...]) -> DecodedRow:
-    """A row that is put in: neither deleted nor continued on another page."""
+    """The header of a new row: neither deleted nor continued on another page."""
     header = RowHeader(
         status=0,
         record_id=record_id,
@@ -113,12 +113,12 @@ def read_header(cursor: FieldCursor) -> RowHeader:
     if field_count > _MAX_FIELDS:
         raise FormatError("a row has too many fields", found=str(field_count))
     length = cursor.position - start
-    # As RowHeader(...), without the call of a Python function that a NamedTuple's constructor is.
+    # Faster than RowHeader(...): a NamedTuple's constructor is a Python function.
     return _new_tuple(RowHeader, (status, record_id, overflow_page, overflow_id, first_field, field_count, length))
 
 
 def encode_header(header: RowHeader) -> bytes:
-    """The bytes of a header; ``length`` is not looked at."""
+    """The bytes of a header; ``length`` is ignored."""
     out = bytearray((header.status,))
     codec.put_cint(out, header.record_id)
     if header.status & OVERFLOW:
@@ -190,7 +190,7 @@ def encode_row(row: DecodedRow) -> bytes:
 def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
     """The row after an update: the header of ``image``, its fields, and the old field where it says unchanged.
 
-    A field that the old row does not have either stays as the image has it, a null.
+    If the old row lacks the field too, it stays null, as in the image.
     """
     fields = []
     for number, field in enumerate(image.fields, image.header.first_field):

@@ -2,9 +2,9 @@
 
 Modules:
 
-* ``compensate``: compensation: which CLR undoes a record, and on which page and row it does so
+* ``compensate``: compensation: the CLR that undoes a record, and the page and row where it does so
 * ``manager``: recovery of a database after a crash: redo, undo, checkpoint
 * ``redo``: the redo pass: repeat history from the redo low water mark
 * ``start``: where recovery starts
-* ``undo``: the undo pass: losers are rolled back, one after the other
+* ``undo``: the undo pass: rolls losers back, one at a time
 """

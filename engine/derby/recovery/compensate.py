@@ -1,18 +1,18 @@
-"""Compensation: which CLR undoes a record, and on which page and row it does so.
+"""Compensation: the CLR that undoes a record, and the page and row where it does so.
 
 Rules (R-DRB-50 to 54):
 
 * Insert, delete and update field get a *logical* CLR, which names page, version and record id. When the record allows
-  logical undo (its row is in a B-tree) the row may have moved: it is used in its place when the record id is still
-  there and all its columns equal the row in the record; otherwise the index is searched for it.
+  logical undo (its row is in a B-tree) the row may have moved: it is used in place if the record id still exists there
+  with all columns equal to those in the record; otherwise the index is searched for it.
 * The other page operations get a *physical* CLR for their own page.
 * Creation and drop of a container get a container CLR.
 * Begin, prepare, checkpoint, set reserved space, removal of a container or a file: nothing.
 
 Searching (R-DRB-55): a moved row is copied byte for byte, so stored bytes are compared, not SQL values, and no order of
-keys is needed. Only the *unique columns* that the root page's descriptor names are compared: in a unique index the row
-location may have been replaced by the very record that is undone. Splits move rows to the right, so the search goes
-from the page of the record along the right siblings, then through all other leaf pages.
+keys is needed. Only the *unique columns* that the root page's descriptor names are compared: in a unique index the
+record being undone may itself have replaced the row location. Splits move rows to the right, so the search goes from
+the page of the record along the right siblings, then through all other leaf pages.
 
 Example, ``crash-mixed``: transaction 207 inserted the index row of (1,82042) as record 59 on page 2 of container 1201;
 splits moved it. Its CLR (1,213865) names page 7, record 24.
@@ -36,7 +36,7 @@ from engine.errors import DamageError, FormatError
 
 
 class UndoPlace(NamedTuple):
-    """Where a compensation is applied; ``record_id`` is None for a physical one."""
+    """The place where a compensation is applied; ``record_id`` is None for a physical one."""
 
     page: int
     record_id: int | None
@@ -50,11 +50,11 @@ def undoable(operation: Operation) -> bool:
 
 
 def place_of(cache: PageCache, found: Container, one: Record, operation: PageOperation) -> UndoPlace:
-    """Where a page record is undone.
+    """Find where a page record is undone.
 
     Arguments:
         cache: the pages.
-        found: the container of the record.
+        found: the record's container.
         one: the record.
         operation: its operation.
 
@@ -72,7 +72,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
     original = cache.get(found, operation.page)
     if isinstance(original, LivePage):
         slot = original.slot_of(operation.record_id)
-        # R-DRB-54: record ids are used again, so the id alone does not prove that it is the row.
+        # R-DRB-54: record ids are reused, so the id alone does not identify the row.
         if slot is not None and columns_of(original, slot) == wanted:
             return UndoPlace(operation.page, operation.record_id)
     return _search(cache, found, operation, wanted[: unique_columns(cache, found)])
@@ -84,7 +84,7 @@ def columns_of(target: LivePage, slot: int) -> list[bytes | None]:
 
 
 def unique_columns(cache: PageCache, found: Container) -> int:
-    """How many columns identify a row of an index."""
+    """Number of columns that identify a row of an index."""
     root = cache.get(found, btree.ROOT_PAGE)
     control = control_row_of(root) if isinstance(root, LivePage) else None
     if control is None or control.descriptor is None:
@@ -140,7 +140,7 @@ def _leaves(cache: PageCache, found: Container, first: int) -> Iterator[tuple[in
         assert isinstance(target, LivePage)
         yield number, target
         number = control.right
-    # The chain is broken, or the page of the record is no leaf any more: the row may be on any other one.
+    # The chain is broken, or the record's page is no longer a leaf: the row may be on any other leaf.
     for number in range(btree.ROOT_PAGE, cache.page_count(found)):
         if number in seen:
             continue

@@ -2,19 +2,19 @@
 
 Order (duties of section J of the behaviour document):
 
-1. Analysis without effects: where to start, where the log ends, which transactions are open, what follows the end.
+1. Analysis without effects: where to start, where the log ends, which transactions are open, and what follows the end.
 2. Interlock. Derby takes any damage for the end of the log and zeroes what follows; when committed transactions follow,
-   this program refuses. It also refuses where Derby would start an empty log, and where the log ends in front of its
+   this program refuses. It also refuses where Derby would start an empty log, and where the log ends before its
    own checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
 3. Redo pass from the redo low water mark (``redo``).
-4. The tail after the append position is zeroed, even where Derby would leave bytes that it does not understand.
+4. The tail after the append position is zeroed, even if Derby would leave bytes that it cannot decode.
 5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
 6. The closing checkpoint (``checkpoint``), unless the database was clean (R-DRB-62). Derby also leaves it out when
-   there is little to redo and nothing to undo (R-DRB-60); here nothing is left to redo in any case (duty 6).
+   there is little to redo and nothing to undo (R-DRB-60); here nothing may be left to redo (duty 6).
 
-A dry run is the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten, and
-``take_back`` brings the old state back, also after an interrupted run, even when that left a torn page. Without it an
-interrupted run is simply started again: what it wrote to the log is there, and the rest is done.
+A dry run does the same on an overlay in memory. With a backup directory every byte is saved before it is overwritten,
+and ``take_back`` restores the old state, even after an interrupted run that left a torn page. Without it an
+interrupted run can simply be started again: its records are in the log, and the new run does the rest.
 
 Example, ``crash-five-transactions``: scan from (1,40674), redo of 9 records from (1,41652), end at (1,42645); loser 196
 gets nine CLRs from (1,42682) on and an abort end; checkpoint at (1,43174). Derby writes the same bytes.
@@ -53,9 +53,10 @@ class RecoveryOptions(NamedTuple):
     """How recovery is to be done.
 
     Attributes:
-        accept_loss: go on although committed transactions lie after the end of the log, or a next log file is foreign.
+        accept_loss: continue although committed transactions lie after the end of the log, or the next log file does
+            not continue it.
         derby_default: behave as Derby: no interlock, and without ``log.ctrl`` no mirror and no checksum records.
-        force_checkpoint: take a checkpoint even of a clean database.
+        force_checkpoint: take a checkpoint even if the database is clean.
         cache_pages: pages kept in memory.
         buffer_bytes: log buffer, decides where checksum groups end.
         switch_bytes: log switch interval.
@@ -73,20 +74,20 @@ DEFAULTS = RecoveryOptions()
 
 
 class DerbyRecoveryResult(NamedTuple):
-    """What recovery did (or, in a dry run, would do).
+    """The result of recovery (of a dry run: what it would be).
 
     Attributes:
         analysis: the state that was found.
-        clean: whether there was nothing to redo or undo.
-        redo_seen, redo_applied, redo_skipped: page and container records of the redo pass.
+        clean: whether nothing had to be redone or undone.
+        redo_seen, redo_applied, redo_skipped: numbers of page and container records in the redo pass.
         undone: transactions rolled back, in order.
         undo_from, undo_to: the part of the log written by the undo pass.
         in_doubt: numbers of the prepared transactions that were kept.
         zeroed_bytes: bytes after the append position that were zeroed although they were not all zero.
-        pages_written: pages written, those that left the cache early included.
+        pages_written: number of pages written, including evicted ones.
         checkpoint: the closing checkpoint, None when none was needed.
-        lost_commits: committed transactions given up after the end of the log.
-        notes: what an operator should know, one clause each.
+        lost_commits: number of committed transactions after the end of the log that were given up.
+        notes: remarks for the operator, one clause each.
         changed: bytes of each file that a dry run would write, empty in a real run.
     """
 
@@ -120,15 +121,16 @@ def recover(
     Arguments:
         storage: the database directory.
         options: see ``RecoveryOptions``.
-        dry_run: leave everything as it is and say what would happen.
+        dry_run: change nothing and report what would happen.
         backup: directory for saved bytes; None saves nothing.
-        listener: hears the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
+        listener: receives progress of the steps ``redo`` (bytes), ``undo`` (transactions) and those of the checkpoint.
 
     Raises:
         NotFoundError: no Derby database there.
         UnsupportedError: encrypted, or of a release that was not verified for recovery.
-        RefusedError: a JVM has it open; committed transactions would be lost; the next log file is foreign.
-        DamageError: a log file or a record that is needed is missing, or a page does not fit its record.
+        RefusedError: a JVM has it open; committed transactions would be lost; the next log file does not continue the
+            log.
+        DamageError: a needed log file or record is missing, or a page does not fit its record.
     """
     if dry_run:
         overlay = OverlayStorage(storage)
@@ -144,12 +146,12 @@ def recover(
 
 
 def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
-    """Bring back the state before the recovery that a backup directory belongs to; the number of entries undone.
+    """Restore the state before the recovery that wrote a backup directory; return the number of entries undone.
 
     Arguments:
         storage: the database directory.
         backup: the backup directory.
-        force: go on although files were changed since.
+        force: continue although files were changed since.
 
     Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
     """
@@ -163,7 +165,7 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
 def recover_locked(
     storage: Storage, options: RecoveryOptions, backup: Storage | None, listener: Listener
 ) -> DerbyRecoveryResult:
-    """As ``recover``, for a caller that holds the lock."""
+    """Same as ``recover``, for a caller that holds the lock."""
     if backup is None:
         return _Recovery(DerbyDatabase(storage), options, listener).run()
     saving = SavingStorage(storage, backup, "recover")
@@ -177,9 +179,9 @@ def recover_locked(
 
 
 def unlock(storage: Storage, lock: Lock) -> None:
-    """Give the lock back; a lock file that no JVM made goes away."""
+    """Release the lock; a lock file that no JVM created is removed."""
     try:
-        # A JVM makes both files; one alone is ours.
+        # A JVM creates both files; if there is only one, this program made it.
         if storage.stat(OWNER_FILE) is None and storage.stat(LOCK_FILE) is not None:
             storage.remove(LOCK_FILE)
     finally:
@@ -233,20 +235,21 @@ class _Recovery:
         self._table = XactTable(self._analysis.start.redo_lwm)
 
     def run(self) -> DerbyRecoveryResult:
-        """All steps; whatever is open is closed in any case."""
+        """All steps; open files are closed in any case."""
         try:
             if self._analysis.after.torn_commits:
                 torn = plural(self._analysis.after.torn_commits, "commit is", "commits are")
                 self.notes.append(f"the last write to the log is torn; {torn} undone that was not acknowledged")
             loss = self._options.accept_loss or self._options.derby_default
             check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
-            # Nothing is written before the interlock; only a page store of this program has copies to mend from.
+            # Nothing is written before the interlock. Only a page store of jetool has copies for repairing torn pages.
             mended = mend(self._database.storage) if self._copies is not None else 0
             if mended:
                 self.notes.append(
                     f"{plural(mended, 'page was', 'pages were')} torn by an interrupted write and mended from copies"
                 )
-            # Stale bytes after the end of a clean log are zeroed too: after the next crash they might pass for records.
+            # Stale bytes after the end of a clean log are zeroed too: after the next crash they might be taken for
+            # records.
             forced = self._options.force_checkpoint or self._analysis.after.other_bytes
             done = self._already_clean() if self._analysis.clean and not forced else self._run()
             if self._copies is not None:
@@ -261,7 +264,7 @@ class _Recovery:
 
     def _run(self) -> DerbyRecoveryResult:
         end = self._analysis.end
-        # R-DRB-8: the log that is going to be applied is durable before any page is written.
+        # R-DRB-8: the log to be applied is durable before any page is written.
         first = instant.file_of(self._analysis.start.redo_lwm)
         for number in range(first, instant.file_of(end.append) + 1):
             file = self._database.storage.open_rw(self._log.path(number))
@@ -271,10 +274,10 @@ class _Recovery:
                 file.close()
         self._redo_pass()
         zeroed = clear_tail(self._log, end.append) if self._analysis.after.other_bytes or end.fuzzy else 0
-        # The tail is clear before the first CLR: a shorter record would leave valid-looking bytes after it.
+        # The tail is zeroed before the first CLR: after a shorter record, old bytes could look like valid records.
         undone = Undo(self._log, self._writer, self._cache, self._redo).run(self._table, self._listener)
         undo_to = self._writer.end
-        # A clean database whose tail was zeroed needs no checkpoint: the old one names the same state.
+        # A clean database whose tail was zeroed needs no checkpoint: the old one describes the same state.
         needed = not self._analysis.clean or self._options.force_checkpoint
         checkpoint = self._checkpoint() if needed else None
         return self._result(undone, undo_to, zeroed, checkpoint)
@@ -301,9 +304,9 @@ class _Recovery:
         )
 
     def _already_clean(self) -> DerbyRecoveryResult:
-        """Nothing to redo or undo; a control file that is not right is written again."""
+        """Nothing to redo or undo; an invalid control file is rewritten."""
         primary, mirror = self._controls.primary.control, self._controls.mirror.control
-        # A crash between the two writes, or damage to one copy: the one that counts goes to both.
+        # After a crash between the two writes, or damage to one copy, the valid copy is written to both.
         if primary != mirror and self._controls.chosen is not None:
             write_controls(self._database.storage, self._controls.chosen)
             self.notes.append("both control files were written again")
@@ -324,9 +327,9 @@ class _Recovery:
 
     def _checkpoint(self) -> CheckpointResult:
         release = self._database.likely_release(self._database.controls())
-        # With both control files gone the release is guessed from what is left of them.
+        # If both control files are damaged, the release is guessed from their remains.
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
-        # Their removal lies in front of this checkpoint, so it may drop them.
+        # Their removal lies before this checkpoint, so it may drop them.
         self._containers.adopt_stubs()
         points: tuple[TruncationPoint, ...] = ()
         # The pages are current now, so the database's own property table can be read like any other.

@@ -4,17 +4,16 @@ There is no analysis pass; one forward scan is enough (R-DRB-30). For each recor
 
 * Page record: the container is found, then the page, then versions are compared (R-DRB-34). Page version = record
   version: redo. Greater: already there, skip. Less: a record is missing; stop.
-* A container that has only a stub left was removed later: skip. A missing container is made again by its create
-  record; in any other record it has vanished, an error. A page after the end of the file, or never formatted, is made
-  by its init record (R-DRB-33).
+* If only a stub of the container is left, it was removed later: skip. A missing container is recreated by its create
+  record; for any other record it is an error. A page after the end of the file, or never formatted, is created by its
+  init record (R-DRB-33).
 * CLR: the record at its undo instant is undone, on the page and the row that the CLR names (R-DRB-36).
-* Container record: create needs nothing when the file is there, drop sets the mark, remove makes the stub and deletes
-  the file (R-DRB-35).
-* A checkpoint met on the way is not repeated, and stored files are not removed: both are harmless to leave out
-  (R-DRB-32).
+* Container record: create does nothing if the file exists, drop sets the mark, remove writes the stub and deletes the
+  file (R-DRB-35).
+* A checkpoint record is not repeated, and stored files are not removed: skipping both is harmless (R-DRB-32).
 
-Example, ``crash-five-transactions``: page 1 of 0x490 is on disk at version 14. (1,41609), version 13, lies in front of
-redoLWM and is not looked at. (1,41924), version 14: redo, the page becomes 15.
+Example, ``crash-five-transactions``: page 1 of 0x490 is on disk at version 14. (1,41609), version 13, lies before
+redoLWM and is ignored. (1,41924), version 14: redo, the page becomes 15.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ class Redo:
         cache: the pages.
 
     Attributes:
-        seen: page and container records looked at.
-        applied: those that changed something.
-        skipped: those that were there already, or whose container is gone.
+        seen: number of page and container records read.
+        applied: number of those that changed something.
+        skipped: number of those already applied, or whose container was removed.
     """
 
     __slots__ = ("_cache", "_containers", "_log", "applied", "seen", "skipped")
@@ -57,7 +56,7 @@ class Redo:
         self.skipped = 0
 
     def redo(self, one: Record) -> None:
-        """Repeat one record. DamageError when it cannot be repeated."""
+        """Repeat one record. DamageError if that is impossible."""
         operation = one.operation
         try:
             if registry.is_page_operation(operation):
@@ -103,11 +102,11 @@ class Redo:
         return True
 
     def _apply(self, one: Record, operation: registry.PageOperation, target: Page) -> int:
-        """Do the operation, or the undo that the CLR stands for; by how much the version rises."""
+        """Apply the operation, or the undo described by the CLR; return the increase of the page version."""
         if one.undo_instant is None:
             loggable.do(target, operation, one.data)
             return loggable.raised_by(operation)
-        # R-DRB-36: a CLR carries no data; it is in the record that it undoes.
+        # R-DRB-36: a CLR carries no data; the data is in the record that it undoes.
         undone = self._log.record(one.undo_instant)
         if not registry.is_page_operation(undone.operation):
             raise FormatError("a CLR compensates a record that changes no page", found=instant.show(one.undo_instant))
@@ -121,13 +120,13 @@ class Redo:
             return self.remove(key, one.instant)
         found = self._containers.find(key)
         if found is None:
-            # With a stub the container was removed later: making it again would bring it back for good.
+            # A stub shows that the container was removed later: recreating it would bring it back for good.
             if operation.kind == container_operations.CREATE and not self._containers.has_stub(key):
                 assert operation.header is not None
                 self._containers.create(key, container.decode_header(operation.header))
                 return True
             return False
-        # Drop raises the version, so another version means that it is done already.
+        # Drop raises the version, so another version means that the drop was applied before.
         if operation.kind == container_operations.CREATE or found.header.version != operation.version:
             return False
         drop(found)
@@ -149,7 +148,7 @@ class Redo:
         return True
 
     def remove(self, key: ContainerKey, at: int) -> bool:
-        """Remove a container; whether its file was still there."""
+        """Remove a container; return whether its file still existed."""
         there = self._containers.find(key) is not None
         # Its changed pages must not be written after the file is gone.
         self._cache.forget(key)

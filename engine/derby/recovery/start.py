@@ -1,4 +1,4 @@
-"""Where recovery starts: the last checkpoint, its two low water marks, and what is wrong on the way there.
+"""Finds where recovery starts: the last checkpoint and its two low water marks, and any problem in finding them.
 
 Rules: with a checkpoint, scan from its undoLWM and redo from its redoLWM (R-DRB-22). Without one, both are the first
 byte after the header of log file 1 (R-DRB-30). When the record that the control file names is no checkpoint, both are
@@ -39,7 +39,7 @@ class Start(NamedTuple):
 
 
 def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
-    """The start of recovery. DamageError when a log file that it needs is missing or no log file."""
+    """The start of recovery. DamageError if a needed log file is missing or is not a log file."""
     if controls.checkpoint == instant.NONE:
         return _from_file(log, FIRST_FILE, None)
     at = controls.checkpoint
@@ -52,7 +52,7 @@ def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
     if not isinstance(found.operation, CheckpointRecord):
         return _from_file(log, instant.file_of(at), "the record there is no checkpoint")
     marks = found.operation
-    # Both marks are places where a record can stand, in this order: undoLWM, redoLWM, the checkpoint.
+    # Both marks must be possible positions of records, in the order undoLWM, redoLWM, checkpoint.
     placed = all(instant.position_of(mark) >= HEADER_SIZE for mark in (marks.undo_lwm, marks.redo_lwm))
     if not placed or instant.file_of(marks.undo_lwm) <= 0 or not marks.undo_lwm <= marks.redo_lwm <= at:
         return _from_file(log, instant.file_of(at), "its low water marks make no sense")

@@ -1,16 +1,16 @@
-"""The undo pass: losers are rolled back, one after the other.
+"""The undo pass: rolls losers back, one at a time.
 
 Rules:
 
-* Order: internal losers first, then all others, each kind by descending number (R-DRB-51). Prepared transactions are
-  left alone (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next one.
-* Within one the records are read backward. A CLR leads to the record that it undid, and undo goes on *in front of*
-  that, so nothing is undone twice (R-DRB-50, 57).
-* The CLR of a record is made for the page's present version, appended, then applied.
-* A removal of a container is in the log before the file goes (R-DRB-8).
+* Order: internal losers first, then the others; within each kind by descending number (R-DRB-51). Prepared transactions
+  are kept (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next one.
+* The records of one loser are read backward. A CLR leads to the record that it undid, and undo continues *before* that,
+  so nothing is undone twice (R-DRB-50, 57).
+* The CLR of a record is made for the current version of the page, appended, then applied.
+* The removal of a container is logged before its file is deleted (R-DRB-8).
 
-Example, ``crash-mixed``: losers 251 and 207, in this order. 207 had rolled back to a savepoint: undo of its last four
-records, then the CLR (1,211500), from there to (1,204939), and on in front of it with (1,83758). 45 CLRs in all.
+Example, ``crash-mixed``: losers 251 and 207, in this order. 207 had rolled back to a savepoint: its last four records
+are undone, then the CLR (1,211500) leads to (1,204939), and undo continues before that with (1,83758). 45 CLRs in all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONTAINER_CLR = RAW_STORE | COMPENSATION
 
 
 class UndoResult(NamedTuple):
-    """A transaction that was rolled back, with the number of CLRs written for it now."""
+    """A transaction that was rolled back, with the number of CLRs written in this run."""
 
     transaction: int
     internal: bool
@@ -65,13 +65,13 @@ class Undo:
         self._redo = redo
 
     def run(self, table: XactTable, listener: Listener) -> list[UndoResult]:
-        """Roll every loser of a table back; the table then holds the prepared transactions only."""
+        """Roll back every loser of a table; only the prepared transactions remain in it."""
         undone = []
         losers = table.losers()
         for done, one in enumerate(losers):
             listener.step("undo", done, len(losers))
             clrs = self.roll_back(one)
-            # The end is durable before the next loser: after a crash this one is not rolled back again.
+            # The end is durable before the next loser begins, so a crash does not repeat this rollback.
             self._writer.finish(one.number, committed=False)
             self._writer.flush()
             del table.open[one.number]
@@ -83,7 +83,7 @@ class Undo:
 
         Arguments:
             one: the transaction; its CLRs are added to its records.
-            keep: how many of its first records stay as they are.
+            keep: number of its first records that are not undone.
 
         Returns: the number of CLRs written.
         """
@@ -92,7 +92,7 @@ class Undo:
         while index >= keep:
             found = self._log.record(one.instants[index])
             if found.undo_instant is not None:
-                # R-DRB-57: a CLR met here was written before the crash; what it undid is done with.
+                # R-DRB-57: this CLR was written before the crash; the record that it undid is skipped.
                 index = bisect_left(one.instants, found.undo_instant) - 1
                 continue
             if undoable(found.operation):
@@ -112,7 +112,7 @@ class Undo:
         return clrs
 
     def _compensate(self, found: Record, number: int) -> int:
-        """Write the CLR of a record and apply it; its instant."""
+        """Write the CLR of a record and apply it; return its instant."""
         operation = found.operation
         if isinstance(operation, container_operations.ContainerOperation):
             return self._compensate_container(found, operation, number)
@@ -126,7 +126,7 @@ class Undo:
         target = self._cache.get(home, place.page)
         if target is None:
             raise FormatError(f"page {place.page} of {key} is not there")
-        # The CLR is for the page as it is now, which may not be the page of the record.
+        # The CLR names the page that holds the row now, which may not be the page of the record.
         where = (key.segment, key.container, place.page, target.version)
         clr: registry.PageOperation = operations.PhysicalUndo(*where)
         if place.record_id is not None:
@@ -143,12 +143,12 @@ class Undo:
     ) -> int:
         key = ContainerKey(operation.segment, operation.container)
         home = self._cache.containers.find(key)
-        # The file may be gone when the crash came after a removal: the CLR is written all the same.
+        # If the crash came after a removal, the file may be gone; the CLR is still written.
         version = home.header.version if home is not None else operation.version
         clr = container_operations.ContainerUndo(key.segment, key.container, version)
         at = self._writer.append(CONTAINER_CLR, number, clr, undo_instant=found.instant)
         if operation.kind == container_operations.CREATE:
-            # The removal must be in the log before the file goes (R-DRB-8).
+            # The removal must be in the log before the file is deleted (R-DRB-8).
             self._writer.flush()
             self._redo.remove(key, at)
         elif home is not None:

@@ -1,4 +1,4 @@
-"""A page store of our own on Derby's real format: tables of keys and values, without an SQL catalogue.
+"""jetool's own page store in Derby's real format: tables of keys and values, without an SQL catalogue.
 
 Modules, bottom up: ``write_path`` (log, then do), ``locks``, ``commits`` (group commit), ``space`` (pages),
 ``heap``, ``index`` and ``split`` (the B-tree), ``tables`` (the catalogue), ``transaction``, ``reclaim`` (work after a
@@ -6,5 +6,5 @@ commit), ``page_store`` (opening, checkpoints, closing). Start with ``page_store
 
 Also here:
 
-* ``layout``: the files of a new store, and what tells a store from an SQL database
+* ``layout``: the files of a new store, and the property that distinguishes a store from an SQL database
 """

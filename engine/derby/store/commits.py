@@ -1,14 +1,14 @@
-"""Group commit (R-DRB-7): one flush at a time; it takes everything that was appended until then.
+"""Group commit (R-DRB-7): one flush runs at a time, and writes everything appended before it began.
 
 A committing transaction appends its end record and then needs everything up to it to be durable. When a flush is
-running it waits, and looks again: the flush may have covered it. Otherwise it writes what is in the buffer, its own end
-and those of all others that have come in the meantime, and syncs without holding the latch, so that others go on
-appending. An instant that is durable already returns at once.
+running it waits and tests again: the flush may have covered its record. Otherwise it writes what is in the buffer, its
+own end record and those that others have appended in the meantime, and syncs without holding the latch, so that others
+can append. An instant that is durable already returns at once.
 
 Example: A flushes to (1,5000). B ends at (1,5200) and C at (1,5300) while A's sync runs; both wait. B wakes first and
 flushes to (1,5300): C finds its end durable. Three commits, two syncs.
 
-A sync that fails is not repeated: what the system has dropped is not known. The store stops.
+A failed sync is not repeated: it is unknown which pages the system has dropped. The store stops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DerbyGroupCommit:
 
     Attributes:
         flushes: syncs so far.
-        waits: how often a transaction waited for another one's flush.
+        waits: number of times that a transaction waited for another one's flush.
     """
 
     def __init__(self, core: Core) -> None:
@@ -37,12 +37,12 @@ class DerbyGroupCommit:
         self.waits = 0
 
     def make_durable(self, end: int) -> None:
-        """Return when everything in front of an instant is durable. Called without the latch."""
+        """Return when everything before an instant is durable. Called without the latch."""
         while not self._is_durable(end):
             written = None
             try:
                 with self._core.stopping():
-                    # Under the latch the bytes are taken; the sync runs without it, so that others go on appending.
+                    # The bytes are taken under the latch; the sync runs without it, so that others can append.
                     with self._core.latch:
                         written = self._core.writer.write_out()
                     if written is not None:
@@ -51,14 +51,14 @@ class DerbyGroupCommit:
             finally:
                 with self._ended:
                     self._flushing = False
-                    # After a failed sync nothing counts as durable: what the system has dropped is not known.
+                    # After a failed sync nothing counts as durable: it is unknown which pages the system has dropped.
                     if written is not None and not self._core.broken:
                         self._core.writer.synced(written.end)
-                    # The waiters look again, and flush or find the store stopped.
+                    # The waiters test again, and then flush or find the store stopped.
                     self._ended.notify_all()
 
     def _is_durable(self, end: int) -> bool:
-        """Wait for a running flush; when the instant is not durable then, the caller is to flush."""
+        """Wait for a running flush; if the instant is still not durable, the caller must flush."""
         with self._ended:
             while self._flushing and self._core.writer.durable < end:
                 self.waits += 1
@@ -66,6 +66,6 @@ class DerbyGroupCommit:
             self._core.require_whole()
             if self._core.writer.durable >= end:
                 return True
-            # Only one thread gets here at a time; it is the one that flushes.
+            # Only one thread at a time gets here: the one that flushes.
             self._flushing = True
             return False

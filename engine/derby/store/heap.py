@@ -1,14 +1,14 @@
-"""A heap: rows of a table, wherever there is room. A row is named by page and record id until it moves.
+"""A heap: rows of a table, on any page with room. A row is identified by page and record id until it moves.
 
-* Page 1 has a descriptor row in slot 0, as Derby's heaps have. Rows go to the page that was used last, to a page that
-  got room back since the store was opened, or to a new page.
+* Page 1 has a descriptor row in slot 0, as Derby's heaps have. Rows go to the page that was used last, to a page where
+  room was freed since the store was opened, or to a new page.
 * A row that does not fit on a page of its own keeps its key, and its value becomes a chain of pieces on overflow pages,
   one piece to a page: a field that says overflow, with page and record id of the first piece; each piece is the data
   and such a field for the next one (derby-log-format.md 13.3).
-* A deleted row is marked only, so that it can come back; it is purged after the commit (``reclaim``). The undo of an
+* A deleted row is only marked, so that undo can restore it; it is purged after the commit (``reclaim``). The undo of an
   insert purges at once (flag 0x02): no other transaction has seen the row.
-* An update stays in its place when the page has room; what it gives up is reserved until the commit, so its undo always
-  fits. Otherwise the row moves and the caller changes the index.
+* An update stays in place if the page has room. The bytes that it frees stay reserved until the commit, so its undo
+  always fits. Otherwise the row moves and the caller changes the index.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _UNCHANGED = RowField(row.FIELD_UNCHANGED, None)
 
 
 class HeapRow(NamedTuple):
-    """A row: its columns as stored, and the first piece of its value when that is elsewhere."""
+    """A row: its columns as stored, and the location of the first piece if its value is on overflow pages."""
 
     columns: tuple[bytes, ...]
     pieces: Location | None
 
 
 def descriptor(key: ContainerKey) -> bytes:
-    """The column of the descriptor row: two columns of bytes."""
+    """The content of the descriptor row: it declares two columns of bytes."""
     out = bytearray()
     codec.put_short(out, _DESCRIPTOR_FORMAT)
     codec.put_int(out, key.segment)
@@ -67,7 +67,7 @@ class Heap:
         found: the container.
 
     Attributes:
-        roomy: pages that got room back.
+        roomy: pages where room was freed.
     """
 
     def __init__(self, core: Core, found: Container) -> None:
@@ -84,7 +84,7 @@ class Heap:
         Arguments:
             running: the transaction.
             columns: the columns; the last one may be long.
-            taken: gets the overflow pages that were taken.
+            taken: the numbers of newly used overflow pages are appended to it.
         """
         # Overflow pages first: the row must name the first piece.
         image = self._image(running, columns, taken)
@@ -97,7 +97,7 @@ class Heap:
         return Location(number, record_id)
 
     def fetch(self, at: Location) -> HeapRow | None:
-        """A row with its value put together, or None when it is marked deleted. DamageError when it is not there."""
+        """A row with its complete value, or None if it is marked deleted. DamageError if it does not exist."""
         target, slot = self._find(at)
         if target.rows[slot].deleted:
             return None
@@ -109,18 +109,18 @@ class Heap:
         return HeapRow(columns, pieces)
 
     def pieces_of(self, at: Location) -> Location | None:
-        """The first piece of the value of a row, deleted or not; None when the value is in the row."""
+        """The location of the first piece of a row's value, deleted or not; None if the value is in the row."""
         target, slot = self._find(at)
         return _pointer(target.rows[slot].decoded().fields[-1])
 
     def update(self, running: RunningXact, at: Location, columns: Sequence[bytes], taken: list[int]) -> bool:
-        """Give a row other columns in its place; False, and nothing done, when there is no room for it."""
+        """Replace the columns of a row in place; False, and no change, if the page lacks the room."""
         target, slot = self._find(at)
         old = target.rows[slot].decoded()
         fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             fields[-1] = _WIDEST_POINTER
-        # Tried with the widest pointer, before any overflow page is taken: nothing must be done on False.
+        # Tested with the widest pointer before any overflow page is taken, since False means that nothing was changed.
         if not target.has_room_to_replace(slot, DecodedRow(old.header, tuple(fields))):
             return False
         new = DecodedRow(old.header, self._image(running, columns, taken).fields)
@@ -135,7 +135,7 @@ class Heap:
         self._change(running, at.page, operations.Delete, at.record_id, False, slot, True)
 
     def purge(self, running: RunningXact, at: Location) -> bool:
-        """Take a row that is marked deleted off its page; whether that left the page without rows."""
+        """Purge a row that is marked deleted; return whether its page is then empty."""
         target, slot = self._find(at)
         if not target.rows[slot].deleted:
             return False
@@ -144,7 +144,7 @@ class Heap:
         return not target.rows
 
     def free_slack(self, running: RunningXact, at: Location) -> None:
-        """Give up the bytes that an update left reserved after a row."""
+        """Free the bytes that an update left reserved after a row."""
         target, slot = self._find(at)
         reserved, least = len(target.rows[slot].slack), target.least_slack(slot)
         if reserved > least:
@@ -153,10 +153,10 @@ class Heap:
             self.roomy.add(at.page)
 
     def forget(self, number: int) -> None:
-        """Put no more rows on a page that was given back."""
+        """Put no more rows on a page that was returned."""
         self.roomy.discard(number)
         if self._last == number:
-            # A page given back must not get rows before it is taken into use again.
+            # A returned page must not get rows before it is allocated again.
             self._last = FIRST_PAGE
 
     def rows(self) -> Iterator[tuple[Location, HeapRow]]:
@@ -207,7 +207,7 @@ class Heap:
         return sum(len(part) + 5 for part in columns) + 16 > self._room
 
     def _image(self, running: RunningXact, columns: Sequence[bytes], taken: list[int]) -> DecodedRow:
-        """The row for some columns; its value is put on overflow pages first when it is long."""
+        """Make the row for some columns; a long value is put on overflow pages first."""
         fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             pointer = self._put_pieces(running, columns[-1], taken)
@@ -218,7 +218,7 @@ class Heap:
         """Put a value on overflow pages, the last piece first, so that each can name the next one."""
         size = self._room - _PIECE_OVERHEAD
         following: Location | None = None
-        # Each piece names the next one, so the last is written first.
+        # Each piece points to the next one, so the last is written first.
         for start in range((len(value) - 1) // size * size, -1, -size):
             number = allocate(self._core, self.container, overflow=True)
             taken.append(number)
@@ -237,7 +237,7 @@ class Heap:
         for number in (self._last, *sorted(self.roomy)):
             target = self._core.cache.get(self.container, number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
-                # The id is part of the record, and its length may differ from page to page.
+                # The id is part of the record, and its encoded length may differ from page to page.
                 named = DecodedRow(image.header._replace(record_id=target.header.next_record_id), image.fields)
                 if target.free_bytes >= target.space_for(named):
                     return number
@@ -255,7 +255,7 @@ class Heap:
 
 
 def _pointer(field: RowField) -> Location | None:
-    """Where the first or the next piece is, when the field says so."""
+    """The location of the first or next piece, if the field points to one."""
     if not field.status & row.FIELD_OVERFLOW or field.data is None:
         return None
     cursor = FieldCursor(field.data)
@@ -263,6 +263,6 @@ def _pointer(field: RowField) -> Location | None:
 
 
 def _only_changes(image: DecodedRow, other: DecodedRow) -> DecodedRow:
-    """The row with every field that is the same in the other one left out."""
+    """The row without the fields that are equal in the other row."""
     fields = (_UNCHANGED if mine == theirs else mine for mine, theirs in zip(image.fields, other.fields, strict=True))
     return DecodedRow(image.header, tuple(fields))

@@ -1,14 +1,14 @@
 """A unique B-tree index: keys in the order of their bytes, each with the location of its row.
 
-* Page 1 is the root for ever. Slot 0 of every page is the control row; leaves are chained both ways. A branch row holds
+* Page 1 is always the root. Slot 0 of every page is the control row; leaves are chained both ways. A branch row holds
   the first key of its child and the child's page; keys below the first row are in the leftmost child, which the control
   row names.
-* A leaf row is inserted, marked and relocated with *logical* undo: it may have moved by then, and recovery looks for
-  its key (R-DRB-54). The undo of an insert purges the row.
-* A deleted key stays as a marked row until the commit; when the key comes back meanwhile, the row is used again.
+* A leaf row is inserted, marked and relocated with *logical* undo: it may have moved by the time of the undo, so
+  recovery searches for its key (R-DRB-54). The undo of an insert purges the row.
+* A deleted key stays as a marked row until the commit; if the key is inserted again before that, the row is reused.
 * A page without room is split first, in an internal transaction (``split``). Pages that become empty stay in the chain.
 
-Search costs one binary search per level; a page decodes the rows that are compared once.
+A search costs one binary search per level; each compared row of a page is decoded only once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_ROW = 1
 _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
 _LOCATION_FIELD = 1
 _CHILD_FIELD = 2
-# A branch page must hold several rows, or the tree would not narrow down.
+# A branch page must have room for several rows; otherwise the tree would not get narrower towards the root.
 _LEAST_ROWS = 4
 _ROW_OVERHEAD = 64
 _DEEPEST = 64
@@ -46,7 +46,7 @@ class IndexEntry(NamedTuple):
 
 
 class DescentStep(NamedTuple):
-    """A page on the way from the root, and the slot of the row that led on (0: the leftmost child)."""
+    """A page on the path from the root, and the slot of the row that was followed (0: the leftmost child)."""
 
     page: int
     slot: int
@@ -66,7 +66,7 @@ class Index:
         self.longest_key = found.header.page_size // _LEAST_ROWS - _ROW_OVERHEAD
 
     def find(self, key: bytes) -> IndexEntry | None:
-        """The row of a key, marked or not; None when the key is not there."""
+        """The row of a key, marked or not; None if the key does not exist."""
         leaf, slot = self._leaf(key)
         target = self.page(leaf)
         if slot < len(target.rows) and self.key_at(target, slot) == key:
@@ -78,12 +78,13 @@ class Index:
 
         Arguments:
             start: the key; None for the end at which the walk begins.
-            inclusive: whether the key itself is wanted.
+            inclusive: whether to include the key itself.
             reverse: towards smaller keys.
         """
         number, slot = self._edge(reverse=reverse) if start is None else self._leaf(start)
         target = self.page(number)
-        # The slot is the first key not below ``start``; forward exclusive and backward inclusive go one on.
+        # The slot holds the first key not below ``start``; forward exclusive and backward inclusive begin one slot
+        # later.
         if start is not None and inclusive == reverse:
             slot += slot < len(target.rows) and self.key_at(target, slot) == start
         rows = target.rows[FIRST_ROW:slot] if reverse else target.rows[slot:]
@@ -107,7 +108,7 @@ class Index:
         return self.page(self._leaf(key).page).free_bytes >= _ROW_OVERHEAD + len(key)
 
     def insert(self, running: RunningXact, key: bytes, at: Location) -> None:
-        """Put a key in that is not there, on a leaf that has room (``split.make_room``)."""
+        """Insert a new key into a leaf that has room (``split.make_room``)."""
         leaf, slot = self._leaf(key)
         fields = RowField(0, column.encode_key(key)), RowField(0, column.encode_location(at))
         record_id = self.page(leaf).header.next_record_id
@@ -122,7 +123,7 @@ class Index:
         self._change(running, entry.page, operations.Delete, entry.record_id, True, slot, deleted, data=one.record)
 
     def relocate(self, running: RunningXact, entry: IndexEntry, at: Location) -> None:
-        """Give a key another row."""
+        """Point a key to another row."""
         slot, one = self._find(entry)
         old = one.decoded()
         out = bytearray()
@@ -133,21 +134,24 @@ class Index:
         self._change(running, entry.page, *fields, data=bytes(out) + one.record)
 
     def purge(self, running: RunningXact, entry: IndexEntry) -> None:
-        """Take a row off, in an internal transaction."""
+        """Purge a row, in an internal transaction."""
         slot, one = self._find(entry)
         self._change(running, entry.page, operations.Purge, slot, (entry.record_id,), data=one.record)
 
     def path(self, key: bytes) -> list[DescentStep]:
-        """The pages from the root to the leaf of a key; the last slot is where the key is, or would be."""
+        """The pages from the root to the leaf of a key.
+
+        The last slot is that of the key, or where it would be inserted.
+        """
         number, steps = btree.ROOT_PAGE, list[DescentStep]()
-        # Damage may make the pages a circle.
+        # Damage may link the pages in a circle.
         while len(steps) < _DEEPEST:
             target = self.page(number)
             control = self.control(target)
             slot = self._search(target, key)
             if control.kind == btree.LEAF:
                 return [*steps, DescentStep(number, slot)]
-            # The child of the last row whose key is not above the one looked for.
+            # The child of the last row whose key is not above the given one.
             exact = slot < len(target.rows) and self.key_at(target, slot) == key
             slot = slot if exact else slot - 1
             steps.append(DescentStep(number, slot))
@@ -173,7 +177,7 @@ class Index:
         return column.decode_key(target.rows[slot].decoded().fields[0].data or b"")
 
     def damaged(self, what: str) -> DamageError:
-        """The error for a tree that makes no sense."""
+        """The error for an inconsistent tree."""
         return DamageError(
             f"the index in {self.container.key} cannot be used: {what}",
             file=self.container.path,
@@ -203,7 +207,7 @@ class Index:
         return btree.decode_page_number(target.rows[slot].decoded().fields[_CHILD_FIELD].data)
 
     def _search(self, target: LivePage, key: bytes) -> int:
-        """The first slot whose key is not below the one looked for."""
+        """The first slot whose key is not below the given one."""
         low, high = FIRST_ROW, len(target.rows)
         while low < high:
             middle = (low + high) // 2

@@ -1,9 +1,9 @@
-"""The files of a new store, and what tells a store from an SQL database.
+"""The files of a new store, and the property that distinguishes a store from an SQL database.
 
-``service.properties`` says ``jetool.store=1``; its service is Derby's raw store, so SQL Derby does not open it, and the
-raw store does. Files are made in an order that leaves nothing that looks like a store before it is one: log directory
+``service.properties`` has ``jetool.store=1``. Its service is Derby's raw store, so that the raw store opens it and SQL
+Derby does not. Files are created in an order in which an incomplete store never looks like a store: log directory
 and segment, log file 1 (header, then zeros to the switch interval), the properties, then the control files, which name
-no checkpoint yet. Opening makes the catalogue when it is not there, and takes the first checkpoint.
+no checkpoint yet. Opening creates the catalogue if it is missing, and takes the first checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_LINE: Final = "#--- last line, don't put anything after this line ---"
 
 
 def require_store(database: DerbyDatabase) -> None:
-    """UsageError when the tables of a database are SQL's."""
+    """UsageError if the database has an SQL catalogue."""
     if database.properties.get(STORE_PROPERTY) != _VERSION:
         raise UsageError(
             "the database is no page store of jetool",
@@ -41,7 +41,7 @@ def require_store(database: DerbyDatabase) -> None:
 
 
 def switch_bytes(database: DerbyDatabase) -> int:
-    """The log switch interval of a store; the default when its properties say nothing sensible."""
+    """The log switch interval of a store; the default if its properties have no usable value."""
     text = database.properties.get(SWITCH_PROPERTY, "")
     found = int(text) if text.isdigit() else DEFAULT_SWITCH_BYTES
     return found if SMALLEST_SWITCH <= found <= LARGEST_SWITCH else DEFAULT_SWITCH_BYTES
@@ -51,11 +51,11 @@ def make_files(storage: Storage, log_file_bytes: int, *, archive: bool) -> None:
     """Make the files of a store without tables.
 
     Arguments:
-        storage: a directory that is empty, or not there.
+        storage: a directory that is empty or does not exist.
         log_file_bytes: log switch interval, 100 000 to 134 217 728.
         archive: whether log files are kept.
 
-    Raises: RefusedError when the directory is not empty; UsageError when the interval is not possible.
+    Raises: RefusedError when the directory is not empty; UsageError if the interval is out of range.
     """
     if not SMALLEST_SWITCH <= log_file_bytes <= LARGEST_SWITCH:
         raise UsageError(
@@ -83,7 +83,7 @@ def make_files(storage: Storage, log_file_bytes: int, *, archive: bool) -> None:
     properties = {STORE_PROPERTY: _VERSION, PROTOCOL: STORE_SERVICE, SWITCH_PROPERTY: str(log_file_bytes)}
     if archive:
         properties[ARCHIVE_PROPERTY] = "true"
-    # With its properties the directory is a store; the log is there already.
+    # The properties make the directory a store, so the log is written before them.
     write_properties(storage, properties)
     write_controls(storage, Control())
     for directory in (LOG_DIRECTORY, ""):
@@ -101,6 +101,6 @@ def write_properties(storage: Storage, properties: dict[str, str]) -> None:
         file.sync()
     finally:
         file.close()
-    # A crash leaves the old file or the new one, never a part.
+    # A crash leaves the old file or the new one, never a partial one.
     storage.rename(temporary, PROPERTIES)
     storage.sync_directory()

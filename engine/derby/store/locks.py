@@ -1,8 +1,7 @@
-"""Locks on keys, held to the end of a transaction, so that one loser never undoes another one's change.
+"""Locks on keys, held to the end of a transaction, so that the undo of one loser never touches a change of another.
 
-Shared locks are for reading, exclusive ones for writing. A request that does not fit waits, and gives up after a time:
-that also ends deadlocks. Who gives up should roll back. A transaction that alone holds a shared lock gets the exclusive
-one.
+Shared locks are for reading, exclusive ones for writing. A conflicting request waits, and fails after a timeout, which
+also ends deadlocks. The caller should then roll back. The only holder of a shared lock can get the exclusive lock.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class LockName(NamedTuple):
 
 
 class _Held:
-    """Who holds a lock: several readers, or one writer."""
+    """The holders of a lock: several readers, or one writer."""
 
     __slots__ = ("readers", "writer")
 
@@ -31,7 +30,7 @@ class _Held:
         self.writer: int | None = None
 
     def fits(self, owner: int, *, exclusive: bool) -> bool:
-        """Whether the owner can have it now."""
+        """Whether the lock can be granted to the owner now."""
         if self.writer not in (None, owner):
             return False
         return not exclusive or self.readers <= {owner}
@@ -51,11 +50,11 @@ class Locks:
         self._released = Condition()
 
     def take(self, owner: int, name: LockName, *, exclusive: bool) -> None:
-        """Get a lock, waiting for it. RefusedError when the time is over."""
+        """Get a lock, waiting for it. RefusedError after the timeout."""
         deadline = time.monotonic() + self._timeout_s
         with self._released:
             while not self._try(owner, name, exclusive=exclusive):
-                # Woken by any release; the time runs on from the request.
+                # Any release wakes it; the timeout counts from the request.
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._released.wait(left):
                     raise self._refused(owner, name)
@@ -67,7 +66,7 @@ class Locks:
             return held is None or held.fits(owner, exclusive=False)
 
     def release_all(self, owner: int) -> None:
-        """Give every lock of a transaction back."""
+        """Release every lock of a transaction."""
         with self._released:
             for name in self._owned.pop(owner, ()):
                 held = self._held[name]

@@ -1,11 +1,10 @@
 """The page store: opened with recovery, closed with a checkpoint.
 
-Opening locks the directory as a JVM does, recovers it when it needs that (``engine.derby.recovery``), and goes on after
-the last record. Opening it to read only works on an overlay in memory: recovery happens there, nothing is locked or
-changed.
+Opening locks the directory as a JVM does, recovers it if needed (``engine.derby.recovery``), and appends after the last
+record. A read-only store works on an overlay in memory: recovery happens there, and nothing is locked or changed.
 
-Closing rolls back what is open and takes a checkpoint, so the next opening has nothing to do. ``crash`` leaves the
-files as the death of the process would. A checkpoint is also taken after a commit when more log than the checkpoint
+Closing rolls back open transactions and takes a checkpoint, so the next opening has nothing to recover. ``crash``
+leaves the files as if the process had died. A checkpoint is also taken after a commit when more log than the checkpoint
 interval has been written since the last one (R-DRB-20).
 
 The page-LSN variant of textbook ARIES, and where this store differs, are described in ``engine.derby.textbook``.
@@ -53,7 +52,7 @@ from engine.events import SILENT, Listener
 from engine.storage.base import Lock, Storage
 from engine.storage.overlay import OverlayStorage
 
-# A structure change holds a handful of pages at once.
+# A structure change uses a few pages at once.
 _FEWEST_PAGES = 40
 
 
@@ -65,7 +64,7 @@ class StoreOptions(NamedTuple):
         buffer_bytes: log buffer; decides where checksum groups end.
         checkpoint_bytes: log written between automatic checkpoints; 0 for none.
         lock_timeout_s: how long a transaction waits for a key.
-        accept_loss: recover although committed transactions lie after the end of the log.
+        accept_loss: recover even if committed transactions lie after the end of the log.
     """
 
     cache_pages: int = 4096
@@ -85,11 +84,11 @@ class PageStore:
         storage: its directory.
         options: see ``StoreOptions``.
         read_only: recover and work on a view in memory; nothing is locked or changed.
-        backup: where bytes that recovery overwrites are saved; None saves nothing.
-        listener: hears the steps of recovery and of checkpoints.
+        backup: directory where recovery saves the bytes that it overwrites; None saves nothing.
+        listener: receives progress of the steps of recovery and of checkpoints.
 
     Attributes:
-        recovered: what recovery did at opening.
+        recovered: the result of recovery at opening.
 
     Raises:
         NotFoundError: no database there.
@@ -139,7 +138,7 @@ class PageStore:
         """Make a store and open it.
 
         Arguments:
-            storage: a directory that is empty, or not there.
+            storage: a directory that is empty or does not exist.
             options: see ``StoreOptions``.
             log_file_bytes: log switch interval, 100 000 to 134 217 728.
             archive: keep every log file (R-DRB-73).
@@ -165,12 +164,12 @@ class PageStore:
 
     @property
     def end(self) -> int:
-        """Instant where the next record goes."""
+        """Instant of the next record."""
         return self._core.writer.end
 
     @property
     def commits(self) -> DerbyGroupCommit:
-        """How commits were made durable."""
+        """The group commit of the store, which counts its flushes."""
         return self._parts.commits
 
     def begin(self) -> StoreTransaction:
@@ -178,18 +177,18 @@ class PageStore:
         return StoreTransaction(self._parts)
 
     def tables(self) -> list[str]:
-        """Names of the tables, sorted; those that open transactions have made included."""
+        """Names of the tables, sorted, including those created by open transactions."""
         with self._core.latch:
             return self._parts.tables.names()
 
     def places(self) -> list[TablePlace]:
-        """Where each table is and how large it is, in the order of their names."""
+        """Location and size of each table, by name."""
         with self._core.latch:
             self._core.require_whole()
             return [self._parts.tables.place(name) for name in self._parts.tables.names()]
 
     def create_table(self, name: str, page_bytes: int = DEFAULT_PAGE_BYTES) -> None:
-        """Make a table in a transaction of its own; errors as ``StoreTransaction.create_table``."""
+        """Create a table in a transaction of its own; errors as ``StoreTransaction.create_table``."""
         with self.begin() as txn:
             txn.create_table(name, page_bytes)
 
@@ -204,19 +203,19 @@ class PageStore:
             return txn.get(name, key)
 
     def delete(self, name: str, key: bytes) -> bool:
-        """Delete a record in a transaction of its own; False when the key is not there."""
+        """Delete a record in a transaction of its own; False if the key does not exist."""
         with self.begin() as txn:
             return txn.delete(name, key)
 
     def scan(
         self, name: str, start: bytes | None = None, stop: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Records in the order of their keys, from ``start`` on and in front of ``stop``."""
+        """Records in the order of their keys, from ``start`` on and before ``stop``."""
         with self.begin() as txn:
             yield from txn.scan(name, start, stop, reverse=reverse)
 
     def flush(self) -> None:
-        """Make everything appended durable, open transactions' records too."""
+        """Make everything appended durable, including records of open transactions."""
         with self._core.latch, self._core.stopping():
             self._core.writer.flush()
 
@@ -243,7 +242,7 @@ class PageStore:
             return done
 
     def set_truncation_point(self, client: str, at: int | None) -> None:
-        """Keep the log from an instant on for a client, as long as the store is open; None lets it go."""
+        """Keep the log from an instant on for a client, while the store is open; None releases it."""
         with self._core.latch:
             self._truncation_points.pop(client, None)
             if at is not None:
@@ -257,12 +256,12 @@ class PageStore:
             self._database.service = read_properties(self._database.storage)
 
     def close(self) -> None:
-        """Roll back what is open, take a checkpoint and give the directory back. Closing twice is harmless."""
+        """Roll back open transactions, take a checkpoint and unlock the directory. Closing twice is harmless."""
         if self._closed:
             return
         try:
             with self._core.latch:
-                # What is in memory cannot be trusted; recovery decides at the next opening.
+                # The state in memory cannot be trusted; recovery decides at the next opening.
                 if self._core.broken:
                     return
                 if self._core.writer.end != self._settled:
@@ -274,7 +273,7 @@ class PageStore:
             self.crash()
 
     def crash(self) -> None:
-        """Give the directory back as the death of the process would leave it."""
+        """Unlock the directory and leave it as if the process had died."""
         if self._closed:
             return
         self._closed = True
@@ -293,7 +292,7 @@ class PageStore:
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
-        # Their removal lies in front of every checkpoint to come.
+        # Their removal lies before every checkpoint to come.
         containers.adopt_stubs()
         self._copies = PageCopies(self._storage)
         cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)

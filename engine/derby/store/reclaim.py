@@ -1,12 +1,13 @@
 """Work after a commit or a rollback, in internal transactions of its own (R-DRB-6).
 
-What a committed transaction has marked deleted is purged; unneeded pieces of long values, and pages that became empty,
-are given back; bytes that an update left reserved are freed; the files of dropped tables go. After a rollback the
-overflow pages that it had taken are given back.
+Rows that a committed transaction has marked deleted are purged. Unneeded pieces of long values and empty pages are
+returned, bytes that an update left reserved are freed, and the files of dropped tables are removed. After a rollback
+its overflow pages are returned.
 
-All of it happens under the latch right after the locks were released, before anybody else can use what is purged. A
-crash in between leaves marked rows and unused pages: space, no data. ``purge_key`` and ``purge_row`` look again whether
-the mark is still there, since the transaction may have written the key once more.
+All of this happens under the latch right after the locks were released, before another transaction can use the purged
+rows. A
+crash in between leaves marked rows and unused pages: it wastes space, but loses no data. ``purge_key`` and
+``purge_row`` check that the mark still exists, since the transaction may have written the key again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Work: TypeAlias = Callable[[Core, RunningXact], None]
 
 
 def run(core: Core, works: Sequence[Work]) -> None:
-    """Do some works in one internal transaction; called with the latch held."""
+    """Do several pieces of work in one internal transaction; called with the latch held."""
     if works:
         with core.nested(internal=True) as running:
             for work in works:
@@ -38,7 +39,7 @@ def run(core: Core, works: Sequence[Work]) -> None:
 
 
 def purge_key(table: StoreTable, key: bytes) -> Work:
-    """Take a marked row off the index."""
+    """Purge a marked row of the index."""
 
     def work(_: Core, running: RunningXact) -> None:
         entry = table.index.find(key)
@@ -50,11 +51,11 @@ def purge_key(table: StoreTable, key: bytes) -> Work:
 
 
 def purge_row(table: StoreTable, at: Location) -> Work:
-    """Take a marked row off the heap, with the pieces of its value."""
+    """Purge a marked row of the heap, with the pieces of its value."""
 
     def work(core: Core, running: RunningXact) -> None:
         heap = table.heap
-        # Read before the row that names them goes.
+        # The chain is read before the row that points to it is purged.
         pieces = heap.pieces_of(at)
         if heap.purge(running, at) and at.page != FIRST_PAGE:
             give_back(core, running, heap.container, at.page)
@@ -66,7 +67,7 @@ def purge_row(table: StoreTable, at: Location) -> Work:
 
 
 def purge_catalogue_row(tables: StoreTables, at: Location) -> Work:
-    """Take the row of a dropped table off the catalogue."""
+    """Remove the row of a dropped table from the catalogue."""
 
     def work(_: Core, running: RunningXact) -> None:
         tables.purge_row(running, at)
@@ -75,7 +76,7 @@ def purge_catalogue_row(tables: StoreTables, at: Location) -> Work:
 
 
 def free_pieces(heap: Heap, first: Location) -> Work:
-    """Give the pages of a value back that was replaced."""
+    """Return the pages of a replaced value."""
 
     def work(core: Core, running: RunningXact) -> None:
         _give_back_pieces(core, running, heap, first)
@@ -84,7 +85,7 @@ def free_pieces(heap: Heap, first: Location) -> Work:
 
 
 def free_slack(heap: Heap, at: Location) -> Work:
-    """Give up what an update left reserved, if the row is still there."""
+    """Free the bytes that an update left reserved, if the row still exists."""
 
     def work(_: Core, running: RunningXact) -> None:
         if heap.page(at.page).slot_of(at.record_id) is not None:
@@ -100,14 +101,14 @@ def remove_container(redo: Redo, key: ContainerKey) -> Work:
         found = core.containers.find(key)
         if found is not None:
             where = *key, found.header.version, container_operations.REMOVE, None
-            # R-DRB-8: the record is durable before the file goes.
+            # R-DRB-8: the record is durable before the file is removed.
             redo.remove(key, core.log_container(running, container_operations.ContainerOperation(*where)))
 
     return work
 
 
 def give_back_taken(found: Container, number: int) -> Work:
-    """Give an overflow page back that a rollback has left empty."""
+    """Return an overflow page that a rollback has left empty."""
 
     def work(core: Core, running: RunningXact) -> None:
         # The rollback may have undone the creation of the whole container.
@@ -119,6 +120,6 @@ def give_back_taken(found: Container, number: int) -> Work:
 
 
 def _give_back_pieces(core: Core, running: RunningXact, heap: Heap, first: Location) -> None:
-    # The chain is read to its end first: a page given back names nothing any more.
+    # The whole chain is read first: a returned page no longer points to the next.
     for at in [at for at, _ in heap.pieces(first)]:
         give_back(core, running, heap.container, at.page)

@@ -1,12 +1,12 @@
-"""Pages of a container: taken into use, and given back.
+"""Allocating and returning the pages of a container.
 
-Each allocation page maps a range of pages; they are chained. Taking a page: the first free one of the maps, else the
-next one that was never used, else a new allocation page after the range of the last one. The init record of the page
-and the record on the allocation page belong to a nested transaction that ends at once, so that others can use the same
-allocation page (R-DRB-10). A page that is used again keeps counting its version.
+Each allocation page maps a range of pages; they are chained. Allocation takes the first free page in the maps, else the
+next page that was never used, else makes a new allocation page after the range of the last one. The init record of the
+page and the record on the allocation page belong to a nested transaction that ends at once, so that others can use the
+same allocation page (R-DRB-10). A reused page continues its version count.
 
-Giving back happens after a commit or a rollback (``reclaim``): the page is marked invalid and free. Highest pages are
-not cut off.
+A page is returned after a commit or a rollback (``reclaim``): it is marked invalid and free. The container file is not
+shortened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALLOCATION_PAGE = 0
 
 
 def allocate(core: Core, found: Container, *, overflow: bool = False) -> int:
-    """Take a page into use, in a nested transaction; its number.
+    """Allocate a page in a nested transaction; return its number.
 
     Arguments:
         core: the write path.
@@ -46,7 +46,7 @@ def allocate(core: Core, found: Container, *, overflow: bool = False) -> int:
 
 
 def initialise_container(core: Core, found: Container) -> None:
-    """Take the first allocation page and the first page of a new container into use."""
+    """Initialise the first allocation page and the first page of a new container."""
     with core.nested(internal=False) as running:
         fields = page.FIRST_RECORD_ID, 0, 0, page.ALLOCATION
         core.change(running, found, ALLOCATION_PAGE, operations.InitPage, *fields)
@@ -59,7 +59,7 @@ def give_back(core: Core, running: RunningXact, found: Container, number: int) -
     while number > target.content.extent.last_page:
         own = target.content.next_page
         target = _map(core, found, own)
-    # The page is invalid before the map offers it again.
+    # The page is invalid before the map marks it as free.
     core.change(running, found, number, operations.InvalidatePage)
     core.change(running, found, own, operations.AllocatePage, number, operations.DEALLOCATED, operations.ALLOCATED)
 
@@ -74,7 +74,7 @@ def highest_page(core: Core, found: Container) -> int:
 
 
 def _usable(target: LiveAllocation) -> int | None:
-    """A free page of the map, or the next one after those in use; None when the range is full."""
+    """A free page in the map, or the next unused one; None if the range is full."""
     extent = target.content.extent
     if extent.status & allocation.HAS_FREE:
         for at, byte in enumerate(target.content.free.data):
@@ -91,7 +91,7 @@ def _initialise(core: Core, running: RunningXact, found: Container, number: int,
     if known is None:
         core.cache.make(found, number, page.STORED)
     elif isinstance(known, LivePage) and known.version > 0:
-        # Its version counts on: older records of the page must not match it again.
+        # Its version continues: older records of the page must not match it again.
         flags |= operations.INIT_REUSE
         # A heap must not give an id twice, since undo finds rows by it.
         if not found.header.status & container.REUSABLE_IDS:

@@ -1,11 +1,11 @@
 """Making room in a B-tree: pages are split from the top down, each split in an internal transaction of its own.
 
-* The root never moves. When it has no room its rows go to a new child, and the tree is one level higher.
+* The root never moves. If it has no room, its rows move to a new child, and the tree gets one level more.
 * Another page is split when its parent has room for one more row of any size; otherwise the parent is split first, and
-  the next call goes on. So one internal transaction changes the page, its new right neighbour, the neighbour after
+  the next call continues. So one internal transaction changes the page, its new right neighbour, the neighbour after
   that, and the parent.
-* Half of the bytes go to the right. When keys come in ascending order the new page starts empty but for the last row,
-  so pages stay full.
+* Half of the bytes go to the right. If keys are inserted in ascending order, the new page gets only the last row, so
+  pages stay full.
 
 Records of a split of leaf L into L and R under parent P, all of one internal transaction: insert of R's control row;
 left link of the page after; right link of L; copy of the rows to R; purge of them from L; insert of R's first key in
@@ -38,7 +38,7 @@ def _split_on_the_way(index: Index, key: bytes) -> None:
     path = index.path(key)
     widest = index.container.header.page_size // 4
     level = len(path) - 1
-    # A parent without room for any key must be split before its child; the next call goes on.
+    # A parent without room for a key of any size must be split before its child; the next call continues.
     while level > 0 and index.page(path[level - 1].page).free_bytes < widest:
         level -= 1
     with index.core.nested(internal=True) as running:
@@ -58,7 +58,7 @@ def _grow(index: Index, running: RunningXact) -> None:
     _insert(index, running, child, btree.CONTROL_SLOT, btree.control_fields(moved), operations.INSERT_DEFAULT)
     _move(index, running, btree.ROOT_PAGE, FIRST_ROW, child)
     grown = btree.control_fields(control._replace(kind=btree.BRANCH, level=control.level + 1, leftmost_child=child))
-    # The control row is updated in its place; fields that stay as they are are logged as unchanged.
+    # The control row is updated in place; unchanged fields are logged as such.
     old = index.page(btree.ROOT_PAGE).rows[btree.CONTROL_SLOT].decoded()
     header = old.header._replace(status=row.HAS_FIRST_FIELD, first_field=0, field_count=len(grown))
     changed = tuple(_UNCHANGED if n < len(old.fields) and old.fields[n] == new else new for n, new in enumerate(grown))
@@ -69,7 +69,7 @@ def _grow(index: Index, running: RunningXact) -> None:
 
 
 def _split(index: Index, running: RunningXact, parent: DescentStep, step: DescentStep) -> None:
-    """Move the right part of a page to a new page, and tell the parent."""
+    """Move the right part of a page to a new page, and insert it into the parent."""
     number = allocate(index.core, index.container)
     target = index.page(step.page)
     control = index.control(target)
@@ -83,7 +83,7 @@ def _split(index: Index, running: RunningXact, parent: DescentStep, step: Descen
         _link(index, running, control.right, btree.LEFT_FIELD, number)
     _link(index, running, step.page, btree.RIGHT_FIELD, number)
     if control.kind == btree.BRANCH:
-        # Its child is the leftmost one of the new page; its key goes up.
+        # Its child becomes the leftmost child of the new page; its key moves to the parent.
         _purge(index, running, step.page, first, 1)
     _move(index, running, step.page, first, number)
     upper = key, at, RowField(0, btree.encode_page_number(number))
@@ -91,7 +91,7 @@ def _split(index: Index, running: RunningXact, parent: DescentStep, step: Descen
 
 
 def _split_slot(target: LivePage, wanted: int) -> int:
-    """The first slot that goes to the right: the middle by bytes, or the last row when the new key comes after it."""
+    """The first slot to move: the middle by bytes, or the last row if the new key follows it."""
     # Ascending keys: the left page stays full.
     if wanted >= len(target.rows) - 1:
         return len(target.rows) - 1
@@ -129,7 +129,7 @@ def _move(index: Index, running: RunningXact, source: int, first: int, goal: int
         return
     next_id = index.page(goal).header.next_record_id
     copied = tuple(operations.CopiedRow(next_id + n, len(one.slack)) for n, one in enumerate(rows))
-    # Derby takes the new ids from the rows, too, so the record holds the rows under them.
+    # Derby reads the new ids from the rows too, so the rows in the record have their new ids.
     images = [(one.record_id, source_row.decoded()) for one, source_row in zip(copied, rows, strict=True)]
     named = (DecodedRow(image.header._replace(record_id=record_id), image.fields) for record_id, image in images)
     data = b"".join(row.encode_row(image) for image in named)

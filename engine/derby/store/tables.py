@@ -3,8 +3,8 @@
 A table is a heap with the rows (key, value) and a unique index from the key to the row. Container numbers end in 0 for
 heaps and in 1 for indexes, as Derby's do. The catalogue is the heap in container 32 (``seg0/c20.dat``); its rows are
 the name of a table and the numbers of its two containers (two longs). Creating and dropping a table is a change of the
-catalogue and of containers in one transaction, and is undone with it. The files of a dropped table go after the
-commit.
+catalogue and of containers in one transaction, and is undone with it. The files of a dropped table are removed after
+the commit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StoreTable:
         name: its name.
         heap: its rows.
         index: its keys.
-        row: where its row in the catalogue is.
+        row: location of its row in the catalogue.
     """
 
     __slots__ = ("heap", "index", "name", "row")
@@ -55,7 +55,7 @@ class StoreTable:
 
 
 class TablePlace(NamedTuple):
-    """Where a table is: containers, page size in bytes, pages in use, levels of the index."""
+    """A table: containers, page size in bytes, pages in use, levels of the index."""
 
     name: str
     heap_container: int
@@ -72,7 +72,7 @@ class StoreTables:
     Arguments:
         core: the write path.
 
-    Raises: DamageError when the catalogue is not there or cannot be read.
+    Raises: DamageError if the catalogue is missing or cannot be read.
     """
 
     def __init__(self, core: Core) -> None:
@@ -83,7 +83,7 @@ class StoreTables:
 
     def reload(self) -> None:
         """Read the catalogue again, after a rollback that may have changed it."""
-        # Built aside: an error leaves the old catalogue in force.
+        # Built separately, so that an error leaves the old catalogue in force.
         known = {}
         for at, found in self._heap.rows():
             name = column.decode_varbit(found.columns[0]).decode("utf-8", "replace")
@@ -131,7 +131,7 @@ class StoreTables:
         used = (key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys())
         number = max(_FIRST_HEAP, *used)
         heap_key, index_key = ContainerKey(0, number), ContainerKey(0, number + 1)
-        # Containers first: the row of the catalogue must not name what is not there.
+        # Containers first: the catalogue must not name containers that do not exist.
         make_heap(self._core, running, heap_key, page_bytes)
         _make_index(self._core, running, index_key, heap_key, page_bytes)
         numbers = column.encode_varbit(_NUMBERS.pack(heap_key.container, index_key.container))
@@ -140,7 +140,7 @@ class StoreTables:
         return self._known[name]
 
     def drop(self, running: RunningXact, name: str) -> tuple[ContainerKey, ...]:
-        """Mark a table dropped; the containers that are to be removed after the commit."""
+        """Mark a table dropped; return the containers to be removed after the commit."""
         table = self.get(name)
         # The files stay until the commit, so a rollback finds everything.
         self._heap.delete(running, table.row)
@@ -153,7 +153,7 @@ class StoreTables:
         return tuple(one.key for one in found)
 
     def purge_row(self, running: RunningXact, at: Location) -> None:
-        """Take the row of a dropped table off the catalogue, in an internal transaction."""
+        """Remove the row of a dropped table from the catalogue, in an internal transaction."""
         self._heap.purge(running, at)
 
     def _table(self, name: str, numbers: bytes, at: Location) -> StoreTable:
@@ -217,7 +217,7 @@ def _make_index(core: Core, running: RunningXact, key: ContainerKey, heap: Conta
 
 
 def _create(core: Core, running: RunningXact, key: ContainerKey, header: ContainerHeader) -> Container:
-    """Log the creation, durably, then make the file; so that a crash leaves no file that the log does not know."""
+    """Log the creation, durably, then make the file; so that a crash leaves no file that the log does not name."""
     # Redo makes the file again from this header (R-DRB-33).
     raw = container.encode_header(header)
     core.log_container(running, container_operations.ContainerOperation(*key, 0, container_operations.CREATE, raw))

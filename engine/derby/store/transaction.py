@@ -1,12 +1,12 @@
 """A transaction of the page store: changes of tables, savepoints, commit and rollback.
 
 * A key is locked before it is read (shared) or changed (exclusive), to the end of the transaction; the table's name is
-  locked against being dropped meanwhile. A scan waits for keys that others are changing, and keeps no locks of its own.
+  locked against being dropped meanwhile. A scan waits for keys that others are changing, but keeps no locks.
 * A change of a key changes the heap first, then the index.
-* Commit (R-DRB-6): append the end, flush through it (with others, ``commits``), release the locks, then do the work
-  that was waiting for the commit. Rollback is recovery's undo (R-DRB-9): records are read backward, compensated, and
-  the end is flushed.
-* A savepoint is a number of records. After a rollback to it the transaction goes on.
+* Commit (R-DRB-6): append the end, flush the log through it (group commit, ``commits``), release the locks, then do the
+  work that waits for the commit. Rollback is recovery's undo (R-DRB-9): records are read backward, compensated, and the
+  end is flushed.
+* A savepoint is a number of records. After a rollback to it the transaction continues.
 
 Used in a ``with`` statement it commits, or rolls back when an exception leaves it.
 """
@@ -33,7 +33,7 @@ _ALL_TABLES = ""
 
 
 class StoreParts(NamedTuple):
-    """What a transaction works with; ``ended`` is called after every commit."""
+    """The parts of the store that a transaction uses; ``ended`` is called after every commit."""
 
     core: Core
     locks: Locks
@@ -105,7 +105,7 @@ class StoreTransaction:
             self._parts.tables.create(self._running, name, page_bytes)
 
     def drop_table(self, name: str) -> None:
-        """Drop a table; its files go after the commit. NotFoundError when no table has the name."""
+        """Drop a table; its files are removed after the commit. NotFoundError when no table has the name."""
         self._lock(_ALL_TABLES, name.encode(), exclusive=True)
         with self._core.latch:
             # Read before the drop, which forgets the table.
@@ -122,9 +122,9 @@ class StoreTransaction:
             name: the table.
             key: the key, at most a quarter of a page less 64 bytes.
             value: the value, of any length.
-            overwrite: replace the value of a key that is there.
+            overwrite: replace the value of an existing key.
 
-        Returns: False when the key is there and must not be overwritten.
+        Returns: False if the key exists and must not be overwritten.
 
         Raises: NotFoundError without such a table; UsageError when the key is too long; RefusedError when another
         transaction holds the key.
@@ -143,7 +143,7 @@ class StoreTransaction:
             return overwrite
 
     def get(self, name: str, key: bytes) -> bytes | None:
-        """The value of a key, or None when it is not there. NotFoundError without such a table."""
+        """The value of a key, or None if it does not exist. NotFoundError without such a table."""
         table = self._locked(name, key, exclusive=False)
         with self._core.latch:
             self._core.require_whole()
@@ -151,7 +151,7 @@ class StoreTransaction:
             return None if entry is None or entry.deleted else _value(table, entry)
 
     def delete(self, name: str, key: bytes) -> bool:
-        """Delete a record; False when the key is not there. NotFoundError without such a table."""
+        """Delete a record; False if the key does not exist. NotFoundError without such a table."""
         table = self._locked(name, key, exclusive=True)
         with self._core.latch:
             entry = table.index.find(key)
@@ -192,28 +192,28 @@ class StoreTransaction:
             at, inclusive = found[-1][0], False
 
     def savepoint(self) -> Savepoint:
-        """This place in the transaction."""
+        """A savepoint at the current place in the transaction."""
         return Savepoint(self.number, self._running.records, len(self._works))
 
     def roll_back_to(self, savepoint: Savepoint) -> int:
-        """Undo what was done since a savepoint; the number of compensation records. Locks are kept.
+        """Undo all changes since a savepoint; return the number of compensation records. Locks are kept.
 
-        Raises: UsageError when it belongs to another transaction, or a rollback has passed it.
+        Raises: UsageError if it belongs to another transaction, or a rollback went back beyond it.
         """
         if savepoint.transaction != self.number or savepoint.records > self._running.records:
             raise UsageError("the savepoint does not belong to this transaction")
         with self._core.latch:
             written = self._core.roll_back(self._running, savepoint.records)
-            # What was to be reclaimed for the undone changes is in use again.
+            # Space that was to be reclaimed for the undone changes is in use again.
             del self._works[savepoint.works :]
             self._reload()
             return written
 
     def commit(self, *, durable: bool = True) -> int:
-        """Commit; the instant after the end record, 0 when nothing was written.
+        """Commit; return the instant after the end record, 0 if nothing was written.
 
         Arguments:
-            durable: wait until the commit is on disk; otherwise it is with the next flush.
+            durable: wait until the commit is on disk; otherwise the next flush makes it durable.
         """
         self._require_open()
         with self._core.latch:
@@ -229,7 +229,7 @@ class StoreTransaction:
         return end
 
     def abort(self) -> int:
-        """Roll everything back; the number of compensation records written."""
+        """Roll everything back; return the number of compensation records written."""
         self._require_open()
         with self._core.latch:
             written = self._core.roll_back(self._running)
@@ -244,9 +244,9 @@ class StoreTransaction:
         return written
 
     def _insert(self, table: StoreTable, key: bytes, value: bytes, marked: IndexEntry | None) -> None:
-        """Put a row in, and its key; a marked row of the key is used again."""
+        """Insert a row and its key; a marked index row of the key is reused."""
         columns = column.encode_varbit(key), column.encode_varbit(value)
-        # Heap first, then index: a key never leads to a row that is not there.
+        # Heap first, then index: a key never leads to a missing row.
         at = table.heap.insert(self._running, columns, self._taking(table))
         if marked is None:
             make_room(table.index, key)
@@ -256,17 +256,17 @@ class StoreTransaction:
             table.index.mark(self._running, marked, deleted=False)
 
     def _update(self, table: StoreTable, entry: IndexEntry, value: bytes) -> None:
-        """Give a row another value, in its place or elsewhere."""
+        """Replace the value of a row, in place or elsewhere."""
         heap = table.heap
         pieces = heap.pieces_of(entry.at)
         columns = column.encode_varbit(entry.key), column.encode_varbit(value)
         if heap.update(self._running, entry.at, columns, self._taking(table)):
-            # The space that the old value took stays reserved until the commit, so undo always fits.
+            # The space of the old value stays reserved until the commit, so undo always fits.
             self._works.append(reclaim.free_slack(heap, entry.at))
             if pieces is not None:
                 self._works.append(reclaim.free_pieces(heap, pieces))
             return
-        # No room in its place: the row moves, and the key is told before the old row is marked.
+        # No room in place: the row moves, and the key is updated before the old row is marked.
         moved = heap.insert(self._running, columns, self._taking(table))
         table.index.relocate(self._running, entry, moved)
         heap.delete(self._running, entry.at)
@@ -283,7 +283,7 @@ class StoreTransaction:
                 self._core.require_whole()
                 entries = table.index.batch(at, inclusive=inclusive, reverse=reverse)
                 for entry in entries:
-                    # The rest of the leaf is read after that lock was waited for.
+                    # The rest of the leaf is read after waiting for that lock.
                     if not self._parts.locks.is_readable(self.number, LockName(name, entry.key)):
                         break
                     found.append((entry.key, None if entry.deleted else _value(table, entry)))
@@ -308,13 +308,13 @@ class StoreTransaction:
         self._parts.locks.take(self.number, LockName(name, key), exclusive=exclusive)
 
     def _taking(self, table: StoreTable) -> list[int]:
-        """The list that notes overflow pages taken in a heap."""
+        """A new list for the overflow pages that are taken in a heap."""
         taken = list[int]()
         self._taken.append((table.heap.container, taken))
         return taken
 
     def _unused(self) -> list[reclaim.Work]:
-        """Looks at the overflow pages that were taken: what was rolled back has left them empty."""
+        """Work that returns overflow pages left empty by the rollback."""
         return [reclaim.give_back_taken(found, number) for found, numbers in self._taken for number in numbers]
 
     def _reload(self) -> None:

@@ -2,10 +2,11 @@
 
 Rules:
 
-* Order of a change (R-DRB-2): the operation is made for the page's present version, encoded, appended to the log, then
-  applied from the encoded data by the code that redo uses. When applying fails the store is marked broken and stops:
-  the log says that a change was made which is on no page. Recovery decides what holds.
-* The begin of a transaction is written in front of its first change; a reader never appears in the log (R-DRB-3).
+* Order of a change (R-DRB-2): the operation is made for the current version of the page, encoded, appended to the log,
+  then
+  applied from the encoded data by the code that redo uses. If applying fails, the store is marked broken and stops: the
+  log then has a change that is on no page. Recovery decides what holds.
+* The begin of a transaction is written before its first change; a reader never appears in the log (R-DRB-3).
 * A begin with its table entry, and an end with its removal, are one step under the latch, so a checkpoint sees a
   transaction before or after, never between (R-DRB-5).
 * Internal transactions (structure changes, work after a commit) and nested allocation transactions end without a flush
@@ -16,7 +17,7 @@ a lock or for the disk.
 
 Example: T inserts a row whose page must be split. ``T: begin, insert into the heap``; ``I (internal): begin, N (new
 page): begin, init page, allocate, end; I: insert, copy rows, purge, update, end``; ``T: insert into the index``. A
-rollback of T leaves the split; a crash in front of I's end undoes I before T (R-DRB-51).
+rollback of T leaves the split; a crash before I's end undoes I before T (R-DRB-51).
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ class RunningXact:
 
     @property
     def records(self) -> int:
-        """How many records it has written: a position for savepoints."""
+        """Number of records it has written; savepoints use it as a position."""
         return 0 if self.entry is None else len(self.entry.instants)
 
 
 class Core:
-    """What every part of the store writes through.
+    """The write path that all parts of the store share.
 
     Arguments:
         writer: the log.
@@ -107,17 +108,17 @@ class Core:
             )
 
     def stop(self, why: str) -> None:
-        """Refuse everything from now on."""
+        """Stop the store: refuse all further operations."""
         self._broken = self._broken or why
 
     @contextmanager
     def stopping(self) -> Iterator[None]:
-        """Whatever fails in here stops the store."""
+        """An exception in this block stops the store."""
         self.require_whole()
         try:
             yield
         except BaseException as error:
-            # Even an interrupt: the log may say that a change was made which is on no page.
+            # Even an interrupt stops the store: the log may have a change that is on no page.
             self.stop(error.what if isinstance(error, JetoolError) else type(error).__name__)
             raise
 
@@ -129,7 +130,7 @@ class Core:
             return RunningXact(number, internal=internal)
 
     def page(self, found: Container, number: int) -> Page:
-        """A page that must be there. DamageError when it is not."""
+        """A page that must exist. DamageError if it does not."""
         target = self.cache.get(found, number)
         if target is None:
             raise DamageError(
@@ -155,12 +156,12 @@ class Core:
             running: the transaction.
             found: the container.
             number: the page.
-            make: the operation's record; gets segment, container, page and version, then ``fields``.
+            make: the class of the operation; called with segment, container, page and version, then ``fields``.
             data: its optional data.
         """
         with self.stopping():
             target = self.page(found, number)
-            # R-DRB-2: made for the page as it is, logged, then applied by the code that redo uses.
+            # R-DRB-2: made for the current version of the page, logged, then applied by the code that redo uses.
             operation: registry.PageOperation = make(*found.key, number, target.version, *fields)
             self._append(running, _PAGE, operation, data)
             loggable.do(target, operation, data)
@@ -176,7 +177,7 @@ class Core:
             return at
 
     def end(self, running: RunningXact, *, committed: bool) -> int:
-        """Append the end of a transaction; the instant after it, 0 when it has written nothing. Flushes nothing."""
+        """Append the end of a transaction; return the instant after it, 0 if nothing was written. Flushes nothing."""
         if running.entry is None:
             return 0
         with self.stopping():
@@ -186,7 +187,10 @@ class Core:
             return self.writer.end
 
     def roll_back(self, running: RunningXact, keep: int = 0) -> int:
-        """Undo a transaction down to a savepoint; the number of CLRs. It goes on with ordinary records (R-DRB-9)."""
+        """Undo a transaction down to a savepoint; return the number of CLRs.
+
+        It continues with ordinary records (R-DRB-9).
+        """
         if running.entry is None or running.records <= keep:
             return 0
         with self.stopping():
@@ -206,7 +210,7 @@ class Core:
 
     @contextmanager
     def nested(self, *, internal: bool) -> Iterator[RunningXact]:
-        """A short transaction of its own that ends here, without a flush."""
+        """A short transaction that ends with this block, without a flush."""
         running = self.begin(internal=internal)
         with self.stopping():
             yield running

@@ -1,26 +1,28 @@
-"""Indexes against their tables, and the pages of an index against each other: what finds a page in the wrong place.
+"""Compares indexes with their tables, and the pages of an index with each other, to find pages in the wrong place.
 
-Nothing on a page says which one it is, and Derby does not ask either: a page that was written over another one of its
-container has a right checksum, and queries lose rows or find them twice. But a page of an index names its neighbours,
-and an index knows the rows of its table. Derby's SYSCS_CHECK_TABLE compares both; so does this:
+A page does not hold its own number, and Derby does not check it either. A page that was written over another page of
+its container has a valid checksum, and queries lose rows or find them twice. But a page of an index names its
+neighbours, and an index points to the rows of its table. Like Derby's SYSCS_CHECK_TABLE, this module compares both:
 
-* the right neighbour of a page has it as its left one, on the same level, and page 1 alone is the root (DRB-IDX-001);
-* an index has one entry for each row of its table, and its columns hold what the rows hold (DRB-IDX-002).
+* the right neighbour of a page names that page as its left one, on the same level, and only page 1 is the root
+  (DRB-IDX-001);
+* an index has one entry for each row of its table, with the same values (DRB-IDX-002).
 
-For the latter no row is looked up: over the rows and over the entries the CRC-32 of each row's location is summed up,
-and for each column that of location and value. A column of the index has to agree with the column of the table that
-the catalogue names, or with one of its type where the catalogue does not say. Neither order nor the number of rows
-matters, and what is kept is some numbers for each column.
+The second check looks up no row. Over the rows, and over the entries, it sums the CRC-32 of each row's location, and
+for each column the CRC-32 of location and value. The sum of an index column must equal that of the table column named
+by the catalogue, or of a column of the same type if the catalogue names none. The order of rows does not matter, and
+memory holds only a few numbers for each column.
 
-Values are compared where equal values have equal bytes, but for blanks at their end. Derby leaves an entry alone when
-the new value of a column equals the old one, so decimals, floats and strings under a collation may differ from the row
-by right; of such columns only locations count, and of those with a value that is stored in parts. ``uncompared`` counts
-both. A row that goes on on another page is put together when all pages have been seen; of its parts only values are
-kept that an index may have.
+Values are compared only for types whose equal values have equal bytes, ignoring trailing blanks. Derby leaves an entry
+alone when the new value of a column equals the old one, so decimals, floats and strings under a collation may
+legitimately differ from the row. For such columns, and for columns with a value stored in parts, only locations are
+compared.
+``uncompared`` counts both. A row that continues on another page is assembled after all pages were read; of its parts
+only values that an index may hold are kept.
 
-All that holds for containers at rest. Those that recovery would still change are left out, and those with errors.
+This works only for containers at rest: those that recovery would still change, and those with errors, are skipped.
 
-Example: page 2 of heap 0x490 stands on page 1, too. Its index has 71 entries and the table 74 rows.
+Example: page 2 of heap 0x490 was also written over page 1. Its index has 71 entries and the table 74 rows.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from engine.errors import FormatError, plural
 
 _PLACE: Final = struct.Struct(">qq")
 _ABSENT: Final = -2
-# What stands for null, whose field has no data.
+# Represents null, whose field has no data.
 _NULL: Final = b"\xff null"
 _STRING_LENGTH_BYTES: Final = 2
 # A key fits into half a page, and pages have 32 KiB at most. Longer values are not kept.
@@ -74,14 +76,14 @@ _COMPARED: Final[dict[int, Callable[[bytes], bytes]]] = {
 
 
 class Agreement:
-    """Hears of every page in use, and says in the end what does not agree.
+    """Is given every page in use, and then reports the differences.
 
     Arguments:
         changing: containers that recovery would change.
         base_columns: the columns that the catalogue names for each index, counted from 0.
 
     Attributes:
-        uncompared: columns of indexes whose values could not be compared; right after ``findings``.
+        uncompared: number of index columns whose values could not be compared; valid after ``findings``.
     """
 
     __slots__ = ("_base_columns", "_heaps", "_indexes", "_left_out", "_no_index", "_no_table", "uncompared")
@@ -92,16 +94,16 @@ class Agreement:
         self.uncompared = 0
         self._heaps: dict[ContainerKey, _Heap] = {}
         self._indexes: dict[ContainerKey, _Index] = {}
-        # What page 1 does not describe.
+        # Containers whose page 1 does not describe them.
         self._no_table: set[ContainerKey] = set()
         self._no_index: set[ContainerKey] = set()
 
     def leave_out(self, key: ContainerKey) -> None:
-        """A container has errors that say more."""
+        """Skip a container, since it has errors that are more precise."""
         self._left_out.add(key)
 
     def see(self, key: ContainerKey, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
-        """A page in use, page 1 first."""
+        """Take a page in use; page 1 comes first."""
         if key in self._left_out or header.status != page.VALID:
             return
         if number == ROOT_PAGE and rows:
@@ -112,7 +114,7 @@ class Agreement:
             self._indexes[key].see(number, rows)
 
     def findings(self) -> Iterator[DerbyFinding]:
-        """What does not agree, one finding for each index."""
+        """The differences, one finding for each index."""
         self.uncompared = 0
         for key in sorted(self._no_index - self._left_out):
             message = "page 1 does not describe the index"
@@ -145,7 +147,7 @@ class Agreement:
             return "entries lead to rows that are not there"
         self.uncompared += index.keys - len(ours.formats)
         for at, kind in ours.formats.items():
-            # Where the catalogue does not say which column it is, one of its type has to agree.
+            # If the catalogue does not name the column, one of the same type must agree.
             named = base_columns[at : at + 1] if base_columns is not None else theirs.formats
             others = [other for other in named if theirs.formats.get(other) == kind]
             if not others or not heap.overflowing.isdisjoint(others):
@@ -169,7 +171,7 @@ class Agreement:
 
 
 def _heap_columns(key: ContainerKey, first: DecodedRow) -> list[int]:
-    """The formats of the columns of a table. FormatError when the row describes something else."""
+    """The formats of the columns of a table. FormatError if the row describes something else."""
     cursor = FieldCursor((first.fields[0].data if first.fields else None) or b"")
     # The format id differs by release.
     cursor.short()
@@ -183,7 +185,7 @@ def _require_same(key: ContainerKey, found: ContainerKey) -> None:
 
 
 class _Sums:
-    """Sums over rows: their number, their locations, the values of columns that can be compared."""
+    """Sums over rows: their number, their locations, and the values of comparable columns."""
 
     __slots__ = ("columns", "count", "formats", "places")
 
@@ -194,7 +196,7 @@ class _Sums:
         self.columns = dict.fromkeys(self.formats, 0)
 
     def add(self, number: int, record_id: int) -> int:
-        """A row; what stands for its place."""
+        """Add a row; return a checksum of its location."""
         place = zlib.crc32(_PLACE.pack(number, record_id))
         self.count += 1
         self.places += place
@@ -210,7 +212,7 @@ class _Piece(NamedTuple):
 
     Attributes:
         fields: by column; None is null.
-        unknown: columns whose value is not whole here.
+        unknown: columns whose value is incomplete in this piece.
         end: the column after its last one.
         next: page and record id of the next piece; None: it is the last one.
     """
@@ -232,14 +234,14 @@ class _Heap:
         self.overflowing: set[int] = set()
         # By page and record id.
         self._pieces: dict[tuple[int, int], _Piece] = {}
-        # Rows that go on elsewhere: what stands for the place, and the piece that is on the page of the row.
+        # Rows that continue elsewhere: the checksum of the location, and the piece on the page of the row.
         self._continued: list[tuple[int, _Piece]] = []
 
     def see(self, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
         if header.overflow:
             for row in rows:
                 piece = self._piece(row)
-                # Pieces of long values stand here as well, which no index has.
+                # This page may also hold pieces of long values, which no index contains.
                 if piece.fields or piece.unknown or piece.next:
                     self._pieces[number, row.header.record_id] = piece
             return
@@ -260,11 +262,11 @@ class _Heap:
                     self.sums.add_value(at, row.fields[at].data, place)
 
     def complete(self) -> None:
-        """Account for the rows that go on on other pages, when all pages have been seen."""
+        """Add the rows that continue on other pages; call it after all pages."""
         for place, first in self._continued:
             piece: _Piece | None = first
             left = set(self.sums.formats)
-            # Each piece goes on after the one before, so that a circle ends.
+            # The column numbers of the pieces must ascend, so a circular chain ends.
             end = -1
             while piece is not None and piece.end > end:
                 end = piece.end
@@ -310,7 +312,7 @@ class _Index:
     def __init__(self, found: Descriptor) -> None:
         self.table = found.table
         self._location = found.location
-        # The number of columns that are a key.
+        # Number of key columns.
         self.keys = found.location
         keys = [0 if found.collated and kind in _STRINGS else kind for kind in found.formats[: found.location]]
         self.sums = _Sums(keys)
@@ -337,7 +339,7 @@ class _Index:
                     self._add(number, row)
 
     def wrong_neighbours(self) -> Iterator[tuple[int, str]]:
-        """Pages whose neighbours do not have them as theirs, each with what is wrong."""
+        """Pages whose sibling pointers disagree with those of their neighbours, each with a description."""
         for number, level in enumerate(self._level):
             if level == _ABSENT:
                 continue

@@ -3,18 +3,19 @@
 What is checked, in this order:
 
 1. Service properties, and control files: both copies, and whether the record that they name is a checkpoint.
-2. The log: from the first file that exists, then from the undo low water mark; group checksums, chaining, transaction
-   bookkeeping, what follows the end (``log_checks``).
+2. The log, from the first existing file, then from the undo low water mark: group checksums, chaining, transaction
+   bookkeeping, and the bytes after the end (``log_checks``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
-4. The pages of each index against each other, and indexes against their tables (``agreement``), those that recovery
-   changes as it leaves them (``recovered``); not while another process has the database open.
-5. The containers that the log and, once recovered, the catalogue name against the files (``presence``). What neither
-   names is not in use, and nothing in such a file is damage.
+4. The pages of each index compared with each other, and indexes compared with their tables (``agreement``). Those that
+   recovery changes are compared in their state after recovery (``recovered``). Skipped while another process has the
+   database open.
+5. The containers named by the log and by the catalogue after recovery, compared with the files (``presence``). A file
+   that neither names is not in use, so nothing in it counts as damage.
 
-Page versions against the log (R-DRB-34): for every page the records at or after the redo low water mark run through
-versions v, v+1, ... w. The page on disk must have a version from v to w. Below v a record in front is missing, and
-recovery would stop. Above w the page was written after records that the log no longer has: write-ahead logging makes
-that impossible unless the log lost its end.
+Page versions against the log (R-DRB-34): for every page the records from the redo low water mark on have versions v,
+v+1, ... w. The page on disk must have a version from v to w. Below v an earlier record is missing, and recovery would
+stop. Above w the page was written after records that the log no longer has: write-ahead logging makes that impossible
+unless the log lost its end.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.storage.posix_locks import holder_in_words
 
-# As summaries call the check of containers against the log and the catalogue.
+# Name of the check of containers in summaries.
 MISSING_CONTAINERS: Final = "missing containers"
 
 
@@ -58,7 +59,7 @@ class DerbyReport(NamedTuple):
         containers: container files checked.
         pages: pages checked.
         rows: rows checked.
-        not_checked: what was left out, as clauses for the summary.
+        not_checked: skipped checks, as clauses for the summary.
     """
 
     findings: tuple[DerbyFinding, ...]
@@ -75,8 +76,8 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
 
     Arguments:
         database: the database; it is only read.
-        pages: whether the pages of containers are checked too. Containers that are missing are found either way.
-        listener: hears the steps ``log`` (bytes) and ``pages`` (containers).
+        pages: whether the pages of containers are checked too. Missing containers are found in either case.
+        listener: receives progress of the steps ``log`` (bytes) and ``pages`` (containers).
 
     Raises: UnsupportedError when it is encrypted or of an unknown release.
     """
@@ -84,7 +85,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
     controls = database.controls()
     database.require_version(controls)
     findings = [*check_properties(database), *check_controls(controls)]
-    # Checks go on: on a running database findings may come and go.
+    # Checks continue: on a running database findings may be transient.
     holder = database.lock_holder()
     if holder is not None:
         findings.append(finding("DRB-DB-001", f"{holder_in_words(holder)} has the database open", file=LOCK_FILE))
@@ -130,7 +131,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
 
 
 def check_properties(database: DerbyDatabase) -> list[DerbyFinding]:
-    """Findings on the service properties, as far as the file alone tells."""
+    """Findings on the service properties that need no other file."""
     path = database.service.path or PROPERTIES
     findings = []
     if database.service.restored:
@@ -170,20 +171,20 @@ def check_controls(controls: Controls) -> list[DerbyFinding]:
 def _by_catalogue(
     database: DerbyDatabase, facts: LogFacts | None, presence: Presence | None
 ) -> tuple[set[int], set[ContainerKey]]:
-    """The containers that must have pages, and the files that are not in use; none when the log says too little."""
-    # A log that ends early says too little of the catalogue.
+    """The containers that must have pages, and the files not in use; empty if the log is too incomplete."""
+    # A log that ends early does not contain all changes of the catalogue.
     if facts is None or not facts.complete or presence is None or presence.catalogue is None:
         return set(), set()
-    # Redo makes the pages of containers that are new in the log.
+    # Redo creates the pages of containers created in the log.
     new = {key.container for key in facts.notes.created}
     return presence.catalogue - new, unused_containers(database, presence.catalogue, facts.notes)
 
 
 def _new_findings(after: RecoveredCheck, findings: list[DerbyFinding]) -> list[DerbyFinding]:
-    """What recovery in memory adds to the findings."""
+    """Findings from recovery in memory."""
     known = {(one.code, one.container) for one in findings}
     more = [one for one in after.findings if (one.code, one.container) not in known]
-    # Where damage was found already, that is why recovery stops.
+    # If damage was found before, it is the reason why recovery stops.
     if after.stop is not None and not any(one.severity == ERROR for one in (*findings, *more)):
         more.append(after.stop)
     return more
@@ -215,7 +216,7 @@ def _misnamed(database: DerbyDatabase, presence: Presence) -> list[DerbyFinding]
 
 
 def _changing(facts: LogFacts) -> set[ContainerKey]:
-    """Containers that recovery would change: by redo, and by undo of what is written already."""
+    """Containers that recovery would change by redo, and by undo of changes already on disk."""
     opened = {one.number for one in (*facts.table.losers(), *facts.table.in_doubt())}
     return {*facts.notes.named, *(key for key, number in facts.notes.before if number in opened)}
 

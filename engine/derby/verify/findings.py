@@ -1,7 +1,7 @@
 """Findings of ``verify``: stable codes, one line each, and the record that carries one.
 
-A code is never given another meaning. Severity: ``error`` = data is damaged or lost, or Derby would not open the
-database; ``warning`` = a copy or a precaution is gone; ``note`` = worth knowing, as it should be after a crash.
+The meaning of a code never changes. Severity: ``error`` = data is damaged or lost, or Derby would not open the
+database; ``warning`` = a copy or a precaution is gone; ``note`` = worth knowing, but normal after a crash.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DerbyFinding(NamedTuple):
 
 
 class Code(NamedTuple):
-    """What all findings of a code have in common."""
+    """The properties shared by all findings of a code."""
 
     severity: str
     consequence: str
@@ -170,7 +170,7 @@ def finding(
     consequence: str | None = None,
     remedy: str | None = None,
 ) -> DerbyFinding:
-    """A finding with the severity, consequence and remedy of its code where none is given."""
+    """Make a finding; severity, consequence and remedy default to those of its code."""
     line = CODES[code]
     kind = severity or line.severity
     return DerbyFinding(

@@ -1,14 +1,14 @@
 """Checks of the log: groups, chain, transactions, the end and what follows it.
 
 The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
-damaged a note says so, and a second scan starts at the undo low water mark, so that the part that matters is
-checked in any case.
+damaged a note says so, and a second scan starts at the undo low water mark, so that the part needed by recovery is
+always checked.
 
-The second scan follows three things at once. Transactions: every record but those of T1 in the diagram (R-DRB-31)
-belongs to one that has begun. Page versions: a break means that a record is missing in the middle (``page_versions``).
-Containers: which ones the log names, makes and removes (``presence``).
+The second scan follows three things at once. Transactions: every record belongs to one that has begun, except those of
+T1 in the diagram (R-DRB-31). Page versions: a break means that a record is missing in the middle (``page_versions``).
+Containers: those that the log names, creates and removes (``presence``).
 
-At the end, what follows it decides how bad it is: committed transactions (DRB-LOG-002) are lost when Derby starts;
+The bytes after the end decide the severity: committed transactions (DRB-LOG-002) are lost when Derby starts;
 a torn write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after
 the next crash.
 """
@@ -38,15 +38,15 @@ _GUARD = CHECKSUM | RAW_STORE
 
 
 class LogFacts(NamedTuple):
-    """What the scan knows at its end.
+    """The facts collected by the scan.
 
     Attributes:
         start: where recovery starts.
-        versions: what the log says of pages.
-        notes: what it says of containers.
+        versions: versions of pages in the log.
+        notes: containers in the log.
         table: the open transactions.
-        complete: whether the scan reached what the checkpoint promises.
-        settled: whether there is nothing to redo or undo, so that the pages on disk say all.
+        complete: whether the scan reached the checkpoint.
+        settled: whether there is nothing to redo or undo, so that the pages on disk are current.
     """
 
     start: Start
@@ -58,7 +58,7 @@ class LogFacts(NamedTuple):
 
 
 class LogCheck(NamedTuple):
-    """The result; ``facts`` is None when the log has no place to start from."""
+    """The result; ``facts`` is None if the scan has no place to start from."""
 
     findings: list[DerbyFinding]
     records: int
@@ -77,14 +77,14 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
     if start.problem is not None:
         message = f"the control file names {instant.show(controls.checkpoint)}, but {start.problem}"
         findings.append(finding("DRB-CTL-007", message, file=CONTROL, at=controls.checkpoint))
-    # Recovery does not need this part, so damage there is reported and stepped over.
+    # Recovery does not need this part, so damage there is reported and skipped.
     findings += _check_older(log, start)
     scan = _Scan(log, start, listener)
     end = scan.run()
     findings += scan.findings
     findings += _check_end(log, start, end)
     findings += _open_transactions(scan.table)
-    # A log that ends early says nothing of the versions of pages.
+    # A log that ends early gives no upper bound for the versions of pages.
     complete = end.append >= start.redo_lwm and scan.consistent
     settled = complete and not scan.notes.named and not scan.table.open
     facts = LogFacts(start, scan.versions, scan.notes, scan.table, complete, settled)
@@ -92,7 +92,7 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
 
 
 def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
-    """Log files in front of the undo low water mark, as far as they exist."""
+    """Log files before the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
     # Only an unbroken run of files can be scanned up to the mark.
@@ -115,7 +115,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
 
 
 def _old_damage(log: DerbyLogFiles, message: str, at: int) -> DerbyFinding:
-    """Damage where neither recovery nor a running Derby reads: harmless, but for a roll-forward of an archived log."""
+    """Damage that neither recovery nor a running Derby reads: it affects only a roll-forward of an archived log."""
     archived = log.database.properties.get(ARCHIVE_PROPERTY, "").lower() == "true"
     return finding(
         "DRB-LOG-006",
@@ -163,14 +163,14 @@ class _Scan:
             self.bytes += one.end - one.instant
             if self.records % _STEP == 0:
                 self._listener.step("log", self.bytes, 0)
-            # One inconsistency is reported; those that follow from it would hide it.
+            # Only the first inconsistency is reported; its consequences would hide it.
             if self.consistent:
                 try:
                     self.table.see(one)
                 except DamageError as error:
                     self.consistent = False
                     self._report("DRB-LOG-007", one, error.what)
-            # Without its flag a checksum record guards nothing, and no checksum covers it.
+            # Without its flag a checksum record guards nothing, and the flag itself is not covered by a checksum.
             if isinstance(one.operation, Checksum) and one.group != _GUARD:
                 self._report("DRB-LOG-006", one, f"a checksum record has the flags {one.group:#x}, not {_GUARD:#x}")
             self.notes.see(one)
@@ -196,7 +196,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))
     after = look_after_end(log, end)
-    # One finding for the end, the worst that holds.
+    # One finding for the end: the most severe that applies.
     if after.commits:
         message = (
             f"{end.reason}; after it {plural(after.records, 'valid record')}, "
@@ -212,7 +212,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
     elif after.other_bytes:
         message = f"bytes stand after the end of the log ({plural(after.records, 'valid record')} among them)"
         findings.append(finding("DRB-LOG-009", message, file=path, at=end.append))
-    # An obstacle names its file already.
+    # The text of an obstacle already names its file.
     if end.obstacle is None:
         findings += [
             finding("DRB-LOG-005", f"log file {number} does not continue the log", file=log.path(number))

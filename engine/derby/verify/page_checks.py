@@ -1,16 +1,17 @@
-"""Checks of containers and pages, each page against itself and against the log.
+"""Checks of containers and pages: each page by itself, and compared with the log.
 
 For each container file: its header and checksum; whether it is marked dropped; whether the file ends with a whole page.
 For each page: the checksum; the slot table, which must cover the records without gap or overlap; that every row can be
-decoded to its last byte; that record ids are unique and below the next record id; that the stated number of deleted
-rows is right; and the version against the range that the log allows (see ``verify``).
+decoded to its last byte; that record ids are unique and below the next record id; that the number of deleted rows in
+the header is right; and the version against the range that the log allows (see ``verify``).
 
-A page of zeros, or page 0 with nothing but a container header, is what a crash leaves in the middle of growing or
-creating a container. It is a note as long as the log makes the page again, or never names it.
+A page of zeros, or page 0 with only a container header, is left by a crash while a container is created or extended. It
+is a note if the log recreates the page or never names it.
 
-A page of zeros, or none, where the container's own map has a page in use is damage, unless the log makes it again. What
-these checks cannot see is a page that holds what another page of its kind held, when the log does not name it: nothing
-on a page says which one it is. The pages in use are shown to ``agreement``, which can.
+A page that is zero or missing although the container's map marks it as in use is damage, unless the log recreates it.
+What
+these checks cannot detect is a page with the content of another page of its kind, if the log does not name it, since a
+page does not hold its own number. ``agreement``, which is given the pages in use, can.
 
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
 it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
@@ -35,7 +36,7 @@ from engine.storage.base import ReadFile
 
 
 class PageCheck(NamedTuple):
-    """The result, with counts of what was looked at, and the containers whose files have errors."""
+    """The result, with counts of checked items, and the containers whose files have errors."""
 
     findings: list[DerbyFinding]
     containers: int
@@ -57,11 +58,11 @@ def check_pages(
 
     Arguments:
         database: the database.
-        versions: what the log says of pages; None when it says nothing.
-        listener: hears ``pages`` steps in containers.
-        agreement: compares indexes and tables; None leaves that out.
-        unused: containers that nothing names: a note each, and their pages are not looked at.
-        catalogue: numbers of the containers that the catalogue names; each of them needs its page 0.
+        versions: versions of pages in the log; None if they are unknown.
+        listener: receives progress of ``pages`` steps in containers.
+        agreement: compares indexes and tables; None skips that.
+        unused: containers that nothing names: each gets a note, and its pages are not checked.
+        catalogue: numbers of the containers that the catalogue names; each needs a page 0.
         only: check these containers; None: all.
     """
     found = {key: is_stub for key, is_stub in database.containers().items() if only is None or key in only}
@@ -77,7 +78,7 @@ def check_pages(
         if is_stub:
             findings += _check_stub(database, key)
             continue
-        # Page 0 says which pages are in use; nothing on disk says so of itself.
+        # Page 0 maps the pages in use, but nothing on disk shows whether page 0 itself is in use.
         in_use = {0} if key.segment == 0 and key.container in catalogue else set[int]()
         checker = _Container(database, key, ranges.get(key, {}), agreement, in_use)
         checker.run()
@@ -95,7 +96,7 @@ def check_pages(
 
 
 def _unused(database: DerbyDatabase, key: ContainerKey, *, is_stub: bool) -> DerbyFinding:
-    """What is to be said of a file that nothing names."""
+    """The note about a file that nothing names."""
     if is_stub:
         path, code, what = container.stub_path_of(key), "DRB-CONT-004", "is removed, its stub is left"
     elif _is_dropped(database, key):
@@ -146,7 +147,7 @@ class _Container:
         self._path = container.path_of(key)
         self._ranges = ranges
         self._agreement = agreement
-        # As far as allocation pages have said; each stands in front of its pages.
+        # Known from the allocation pages read so far; each precedes its pages.
         self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0
@@ -170,7 +171,7 @@ class _Container:
             self._check_page(number, file.read(number * page_size, page_size))
             self.pages += 1
         whole = size // page_size
-        # A crash while the file grew; redo writes the page again when the log names it.
+        # A crash while the file grew; redo rewrites the page if the log names it.
         if size % page_size:
             self._report("DRB-PAGE-007", f"the file ends inside page {whole}", whole)
         for page_number in sorted(self._in_use):
@@ -178,15 +179,15 @@ class _Container:
                 self._report("DRB-PAGE-008", f"page {page_number} is in use and missing", page_number)
                 break
         for page_number, known in self._ranges.items():
-            # Redo would stop: the page is not there and no init record makes it.
+            # Redo would stop: the page is missing, and no init record creates it.
             if page_number >= whole and not known.recreated:
                 self._report("DRB-PAGE-004", f"page {page_number} is missing", page_number, known.first_at)
 
     def _check_page(self, number: int, data: bytes) -> None:
         known = self._ranges.get(number)
-        # A crash while the container grew; harmless as long as the log makes the page again or never names it.
+        # A crash while the container grew; harmless if the log recreates the page or never names it.
         if _never_written(number, data) and (known is None or known.recreated):
-            # A page that is in use was written before its container's map was.
+            # A page is written before the map marks it as in use.
             if known is None and number in self._in_use:
                 self._report("DRB-PAGE-008", f"page {number} is in use and empty", number)
                 return
@@ -200,7 +201,7 @@ class _Container:
             return
         if known is None:
             return
-        # An init record makes the page again, whatever version is on disk.
+        # An init record recreates the page, whatever version is on disk.
         if version < known.first and not known.recreated:
             message = f"page version {version}, the first record for it needs {known.first}"
             self._report("DRB-PAGE-004", message, number, known.first_at)
@@ -232,7 +233,7 @@ class _Container:
             if header.record_id in seen or header.record_id >= decoded.header.next_record_id:
                 self._report("DRB-PAGE-002", f"slot {slot} has the impossible record id {header.record_id}", number)
             seen.add(header.record_id)
-        # 0 means unknown, on pages of very old releases.
+        # 0 means unknown; it occurs on pages of very old releases.
         stated = decoded.header.deleted_plus_one
         if stated not in (0, deleted + 1):
             message = f"the page states {plural(stated - 1, 'deleted row')} and has {deleted}"
@@ -247,7 +248,7 @@ class _Container:
 
 
 def _never_written(number: int, data: bytes) -> bool:
-    """Whether a page holds nothing but zeros, and on page 0 the container header: a crash in the middle of creation."""
+    """Whether a page holds only zeros, and on page 0 the container header, as after a crash during creation."""
     if number == 0:
         # The header of page 0 is written with the creation, before any page content.
         data = data[: container.LENGTH_OFFSET] + data[container.HEADER_END :]

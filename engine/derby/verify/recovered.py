@@ -1,8 +1,8 @@
-"""Indexes against their tables after recovery, for containers that recovery would change.
+"""Compares indexes with their tables after recovery, for containers that recovery would change.
 
-On disk these are between two states: a table may hold a row whose index entry is in the log alone. So recovery runs on
-an overlay in memory, as in a dry run, and what it leaves is compared (``agreement``). Containers that no pair has in
-common with a changed one are not read again.
+On disk these are between two states: a table may hold a row whose index entry is only in the log. So recovery runs on
+an overlay in memory, as in a dry run, and its result is compared (``agreement``). Only pairs of table and index with a
+changed container are read again.
 
 Example: a crash left 3 rows of ``T`` on disk and their index entries in the log. An entry that was damaged before the
 crash is DRB-IDX-002, although the pages on disk could not show it.
@@ -31,10 +31,10 @@ class RecoveredCheck(NamedTuple):
     """The result.
 
     Attributes:
-        findings: what does not agree.
+        findings: the differences.
         uncompared: as in ``Agreement``.
-        problem: why nothing could be compared, in one clause; None: it was.
-        stop: where recovery comes upon damage and stops.
+        problem: why nothing could be compared, in one clause; else None.
+        stop: the damage where recovery stops.
     """
 
     findings: list[DerbyFinding]
@@ -55,7 +55,7 @@ def check_recovered(
     Arguments:
         database: the database; it is only read.
         changing: the containers that recovery changes.
-        damaged: containers with errors that say more.
+        damaged: containers with errors that are more precise.
         unused: containers that nothing names.
         base_columns: as in ``Agreement``.
     """
@@ -71,7 +71,7 @@ def check_recovered(
     touched = {index for index, table in pairs.items() if index in changing or table in changing}
     agreement = Agreement(damaged, base_columns)
     only = touched | {pairs[index] for index in touched}
-    # What is wrong with pages was said of those on disk.
+    # Faults of pages were already reported for the pages on disk.
     check_pages(recovered, None, SILENT, agreement, only=only)
     findings = list(agreement.findings())
     return RecoveredCheck(findings, agreement.uncompared, None, None)

@@ -1,11 +1,11 @@
 """The pass over log files that collects ``Facts``: every entry is read and its checksum tested, few bodies are decoded.
 
-Damage is stepped over, as everywhere. A file that cannot be read is noted with the reason, and the pass goes on with
-the next one: one bad disk must not hide what the others say.
+Damage is skipped, as everywhere. An unreadable file is noted with the reason, and the pass continues with the next one:
+one bad disk must not hide the other files.
 
-Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and of the ends of
-transactions the last one and every n-th. What recovery would have to do is asked of ``engine.inspect.survey`` by the
-task that has the end of the log.
+Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and, among the ends
+of transactions, the last one and every n-th. The task with the end of the log calls ``engine.inspect.survey`` to find
+the work that recovery would have.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def collect_part(part: LogPart) -> Facts:
     storage = DiskStorage(part.env)
     for file in part.files:
         facts.join(collect_file(storage, part.end_file, file))
-    # One task has the last file, and it alone asks for the end of the log.
+    # Only the task with the last file reads the end of the log.
     if part.files and part.files[-1].number >= part.end_file:
         facts.end = _end_of_log(storage)
     return facts
@@ -111,7 +111,7 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
         files = list_log_files(storage)
         found = survey(storage, files)
     except JetoolError:
-        # Whatever keeps the end of the log from being read has been noted of its file.
+        # If the end of the log cannot be read, the reason is already noted with its file.
         return None
     work = found.work
     lost: Mapping[int, LostFile] | None
@@ -120,7 +120,7 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
     except DamageError:
         lost = None
     except JetoolError:
-        # Of another program or version, or refused: that says nothing of the missing files.
+        # The log belongs to another program or version, or is refused: that is no information about missing files.
         lost = {}
     return EndOfLog(
         closed=found.closed_cleanly,
@@ -137,9 +137,9 @@ def _end_of_log(storage: Storage) -> EndOfLog | None:
 
 
 def _may_be_frontend(storage: Storage, found: Survey) -> bool:
-    """By the names of databases at the last checkpoint: recovering every environment would double the work.
+    """Recognised by the names of databases at the last checkpoint: recovering every environment would double the work.
 
-    A node that has just come to its group may have its journals after that.
+    A node that has just joined its group may get its journal databases after that checkpoint.
     """
     if found.replicated or found.root is None:
         return found.replicated
@@ -193,7 +193,7 @@ class _FactsPass:
             sizes[number] += lengths[number | item.flags << 8] + item.item_size
             handler = handlers.get(number)
             if item.flags & REPLICATED:
-                # A rollback took it back: it counts as bytes, and says nothing of the stream.
+                # A rollback took the entry back: its bytes count, but it is not part of the stream.
                 if item.invisible:
                     invisible += 1
                     continue
@@ -237,7 +237,7 @@ class _FactsPass:
     def _last_ends(self) -> None:
         facts = self._facts
         try:
-            # Only the last end is decoded: each one states the DTVLSN as known then.
+            # Only the last end is decoded: each holds the DTVLSN known at that time.
             if self._stream_end is not None:
                 facts.dtvlsn = _txn_end(self._stream_end).dtvlsn
             if self._commit is not None:
@@ -248,7 +248,7 @@ class _FactsPass:
             facts.undecodable += 1
 
     def _damage(self) -> None:
-        """Judge the damage by all that follows it, which takes a second pass."""
+        """Judge damage by everything that follows it, which takes a second pass."""
         facts = self._facts
         for seen in self._scan.check().damages:
             # A torn tail is what a crash leaves, not damage.
@@ -264,10 +264,10 @@ class _FactsPass:
         self._facts.group = group_of(item) or self._facts.group
 
     def _end(self, item: LogEntry) -> None:
-        """A Commit or Abort: the last one and every n-th is decoded."""
+        """Handle a Commit or Abort: the last one and every n-th are decoded."""
         if item.flags & REPLICATED:
             self._stream_end = item
-        # Local commits of a replicated node do not stand for it.
+        # Local commits of a replicated node do not show how far its stream is.
         if item.type_number == COMMIT and (item.flags & REPLICATED or not self._commit_is_replicated):
             self._commit = item
             self._commit_is_replicated = bool(item.flags & REPLICATED)
@@ -276,7 +276,7 @@ class _FactsPass:
             self._point(_txn_end(item).time, item.lsn)
 
     def _ckpt_start(self, item: LogEntry) -> None:
-        # The first one: several starts without an end are one interrupted checkpoint each.
+        # Keep the first: each further start without an end is another interrupted checkpoint.
         if self._facts.partial_start == NULL_LSN:
             self._facts.partial_start = item.lsn
 
@@ -323,13 +323,13 @@ class _FactsPass:
             self._point(header.time, item.lsn)
 
     def _point(self, time_ms: int, lsn: int) -> None:
-        """Note how far the log has come; where there are too many, every second goes, and fewer come."""
+        """Note a progress point. If there are too many, drop every second one and add them less often."""
         self._last_ms = max(self._last_ms, time_ms)
         points = self._facts.points
         points.append(LogPoint(time_ms, lsn, self._facts.last_vlsn))
         if len(points) >= MOST_POINTS:
             del points[1::2]
-            # The points so far are thinned, so later ones must come as rarely.
+            # The earlier points were thinned, so later ones must be as sparse.
             self._stride *= 2
 
 

@@ -1,10 +1,10 @@
-"""The nodes of a replication group beside each other: who is newest, and where each two were last the same.
+"""Compares the nodes of a replication group: which is newest, and where each pair last agreed.
 
-Nodes are ranked as an election of JE ranks them: by the durable VLSN that they know of, then by their last VLSN; where
-no durable VLSN is known (logs before version 13), by the last VLSN alone. The last commit decides what is left. So an
-old master with work that no other node has seen stands behind the nodes that a majority followed.
+Nodes are ranked as in an election of JE: by their durable VLSN, then by their last VLSN; where
+no durable VLSN is known (logs before version 13), by the last VLSN alone. The last commit breaks ties. So an old master
+whose last work reached no other node ranks below the nodes that a majority followed.
 
-Example: A knows of durable VLSN 122 and ends with 160, B and C of 195 and end with 195. Ranks: B and C 1, A 3. Between
+Example: A has the durable VLSN 122 and ends with 160; B and C have 195 and end with 195. Ranks: B and C 1, A 3. Between
 A and B the matchpoint is 150; A has 10 VLSNs after it, B 45.
 """
 
@@ -29,14 +29,14 @@ class FleetNode(NamedTuple):
     Attributes:
         env: its directory.
         group: name of its replication group; empty when the environment is not replicated.
-        group_key: what tells the group from others: the inventory's name for it, or its UUID.
-        first_vlsn, last_vlsn: of its stream, as it is after recovery; NULL_VLSN when it has none.
+        group_key: identifies the group: the inventory's name for it, or its UUID.
+        first_vlsn, last_vlsn: range of its stream after recovery; NULL_VLSN if it has none.
         last_sync: its last Commit, Abort or Matchpoint.
         last_commit: its last Commit; None when the log holds none.
-        dtvlsn: the durable VLSN that it knows of; 0 when it does not know.
-        rollbacks: how often it went back.
-        damages: stretches of damage stepped over.
-        problem: why something could not be read; empty when all was.
+        dtvlsn: its durable VLSN; 0 if unknown.
+        rollbacks: number of rollbacks.
+        damages: number of damaged stretches that were skipped.
+        problem: why a part could not be read; empty if all was read.
     """
 
     env: str
@@ -58,9 +58,9 @@ class FleetNode(NamedTuple):
 
     @property
     def ranking(self) -> tuple[int, int, int]:
-        """What ranks it; the greater, the newer."""
+        """Its sort key; a greater key means a newer node."""
         commit = self.last_commit.vlsn if self.last_commit is not None else NULL_VLSN
-        # Without a durable VLSN the last one decides alone.
+        # Without a durable VLSN only the last VLSN decides.
         if self.dtvlsn <= 0:
             return self.last_vlsn, 0, commit
         return self.dtvlsn, self.last_vlsn, commit
@@ -75,19 +75,19 @@ class NodePair(NamedTuple):
 
 
 class RankedNode(NamedTuple):
-    """A node with its rank in its group, from 1 on; equal nodes share one. 0: it is not replicated."""
+    """A node with its rank in its group, from 1; equal nodes share a rank. 0: not replicated."""
 
     node: FleetNode
     rank: int
 
 
 def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
-    """What is said of one node.
+    """The facts of one node.
 
     Arguments:
         env: its directory.
         stream: the whole of it.
-        group: the group that the inventory puts it in; "" when it does not say.
+        group: the group that the inventory puts it in; "" if it names none.
     """
     facts = stream.facts
     points = facts.sync_points
@@ -112,7 +112,7 @@ def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
 
 
 def rank(nodes: list[FleetNode]) -> list[RankedNode]:
-    """Nodes by group, the newest first; those that are not replicated last."""
+    """Nodes by group, the newest first; nodes without replication last."""
     found: list[RankedNode] = []
     keys = dict.fromkeys(node.group_key for node in nodes if node.is_replicated)
     for key in keys:
@@ -120,7 +120,7 @@ def rank(nodes: list[FleetNode]) -> list[RankedNode]:
         members.sort(key=lambda node: (tuple(-value for value in node.ranking), node.env))
         place = 0
         for index, node in enumerate(members):
-            # Equal nodes share a rank, and the next one skips as many.
+            # Equal nodes share a rank, and the next rank is skipped for each of them.
             if not index or node.ranking != members[index - 1].ranking:
                 place = index + 1
             found.append(RankedNode(node, place))

@@ -1,7 +1,7 @@
-"""The Spark jobs over a fleet. A task gets parts of environments and gives facts back.
+"""The Spark jobs over a fleet. A task takes parts of environments and returns facts.
 
-Every job is an RDD of parts: no row of a log ever goes through the JVM. Functions are those of modules of this package,
-so that a task carries a name and not code.
+Every job is an RDD of parts: no row of a log passes through the JVM. Tasks use module-level functions of this package,
+so they carry a name instead of code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNCHANGED = "no environment was changed"
 
 
 class GroupComparison(NamedTuple):
-    """Nodes, and each two of a group."""
+    """Nodes, and each pair of nodes of a group."""
 
     nodes: list[FleetNode]
     pairs: list[NodePair]
@@ -62,21 +62,21 @@ def report_fleet(session: Session, fleet: Sequence[EnvironmentListing], listener
 def compare_fleet(
     session: Session, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT
 ) -> GroupComparison:
-    """All nodes, and each two nodes of every group.
+    """All nodes, and each pair of nodes of every group.
 
     Raises:
         JobError: Spark gave up.
     """
     named = {listed.member.env: listed.member.group for listed in fleet}
     parts: RDD[tuple[str, NodeStream]] = parallel(session, _parts(fleet)).flatMap(_stream_task)
-    # Two jobs read them: reading the logs twice would cost more than the memory.
+    # Two jobs use them: reading the logs twice would cost more than keeping them in memory.
     streams = parts.groupByKey().mapValues(_join_streams).cache()
     try:
         with explained("the comparison failed", consequence=UNCHANGED):
             nodes: list[FleetNode] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
             keys = {node.env: node.group_key for node in nodes if node.is_replicated}
             grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
-            # The streams stay on the executors; only results come back.
+            # The streams stay on the executors; only results are returned.
             pairs: list[NodePair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
     finally:
         streams.unpersist()

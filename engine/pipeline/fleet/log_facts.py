@@ -1,14 +1,14 @@
-"""What one pass over a part of a log notes for a report, and how the notes of neighbouring parts are joined.
+"""The facts of a part of a log for a report, and how the facts of neighbouring parts are joined.
 
-Facts are a value for a stretch of log. ``join`` takes over those of the stretch that follows, and joining is
-associative: files can be handed out to tasks in any way. What a stretch says of an earlier one is remembered until an
-earlier stretch takes it in: the end of a rollback, a matchpoint before the stretch's own entries.
+Facts describe a stretch of log. ``join`` adds those of the following stretch, and joining is associative, so files can
+be divided among tasks in any way. Facts that concern an earlier stretch, such as the end of a rollback or a matchpoint
+before the stretch's own entries, are kept until the earlier stretch is joined.
 
 Example, two stretches of a file each: ``Commit VLSN 9 | LN VLSN 10`` and ``RollbackStart to 9 | LN VLSN 10 | Commit
-VLSN 11``. The first ends with VLSN 10; the second says "back to 9", then ends with 11. Joined: 11.
+VLSN 11``. The first ends with VLSN 10; the second goes back to 9, then ends with 11. Joined: 11.
 
 Everything that grows with the log is bounded: progress points are thinned, damage is listed up to a limit and counted
-beyond. What recovery would have to do is for the survey of the stretch that holds the end of the log.
+beyond. The work for recovery comes from the survey of the stretch that holds the end of the log.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class FleetFileFacts(NamedTuple):
         version: log version; 0 when the file cannot be read.
         created_ms: time in its header; 0 when that is damaged.
         last_ms: the latest time of a transaction or checkpoint in it; 0 without one.
-        first_vlsn, last_vlsn: of its visible replicated entries, in log order.
-        visible, invisible: replicated entries that are, and that a rollback took back.
+        first_vlsn, last_vlsn: first and last VLSN of its visible replicated entries, in log order.
+        visible, invisible: number of visible replicated entries, and of those that a rollback took back.
         damage_bytes: bytes outside of entries, a torn tail not counted.
-        problem: why it cannot be read; empty when it can.
+        problem: why it cannot be read; empty if it can.
     """
 
     number: int
@@ -83,7 +83,7 @@ class RollbackFacts(NamedTuple):
 
 
 class LastCommit(NamedTuple):
-    """The last Commit that is not rolled back; VLSN NULL_VLSN for a local one."""
+    """The last Commit that is not rolled back; a local one has NULL_VLSN."""
 
     lsn: int
     vlsn: int
@@ -92,12 +92,12 @@ class LastCommit(NamedTuple):
     dtvlsn: int
 
     def replaces(self, earlier: LastCommit | None) -> bool:
-        """Whether it stands for the node, after an earlier one: what a node writes for itself does not."""
+        """Whether a commit replaces an earlier one as the node's last: a local one never replaces a replicated one."""
         return self.vlsn != NULL_VLSN or earlier is None or earlier.vlsn == NULL_VLSN
 
 
 class LogPoint(NamedTuple):
-    """Where the log was at a time: LSN, and the VLSN it had come to (NULL_VLSN: none yet in this stretch)."""
+    """The position of the log at a time: LSN, and the last VLSN (NULL_VLSN: none yet in this stretch)."""
 
     time_ms: int
     lsn: int
@@ -105,18 +105,18 @@ class LogPoint(NamedTuple):
 
 
 class EndOfLog(NamedTuple):
-    """What the end of a log says (``engine.inspect.survey``).
+    """The facts about the end of a log (``engine.inspect.survey``).
 
     Attributes:
-        closed: the last thing written is the checkpoint of a close.
+        closed: the log ends with the checkpoint of a close.
         end_lsn: after the last entry.
         open_txns: transactions that recovery would undo.
         prepared_txns: transactions prepared and not decided.
-        recovery_entries, recovery_bytes: what recovery has to read.
+        recovery_entries, recovery_bytes: size of the part that recovery has to read.
         lock_holder: pid of its writer, 0 for an unknown one, None without a writer.
-        lost: what the trees hold in log files that are not there, by file number (``engine.verify.missing_file_refs``).
-        recovers: recovery in memory, which is tried where files are missing, comes to an end.
-        journals: those of a Doris or StarRocks frontend; None for anything else.
+        lost: references of the trees into missing log files, by file number (``engine.verify.missing_file_refs``).
+        recovers: recovery in memory, which is tried if files are missing, succeeds.
+        journals: the journals of a Doris or StarRocks frontend; None for other environments.
     """
 
     closed: bool
@@ -139,20 +139,20 @@ class Facts:
         types: by type number.
         checkpoints: complete ones, in log order.
         partial_start: the first CkptStart after the last CkptEnd; NULL_LSN without one.
-        summaries: what the stretch says last of the utilization of a file, by file number; None: the file was deleted.
-        reserved: numbers of files, and whether the last record of each says that the cleaner has given it up.
+        summaries: the last utilization record in the stretch for each file, by file number; None: the file was deleted.
+        reserved: by file number, whether the last record of the file marks it as reserved by the cleaner.
         rollbacks: by LSN of the RollbackStart.
-        rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for one that lies before the stretch.
-        last_commit: the last one; in a stretch with replicated commits the last of these.
-        dtvlsn: the VLSN that the last replicated Commit or Abort calls durable on a majority; 0 without one.
+        rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for a start before the stretch.
+        last_commit: the last Commit; in a stretch with replicated commits the last replicated one.
+        dtvlsn: the VLSN that is durable on a majority according to the last replicated Commit or Abort; 0 without one.
         last_vlsn: the VLSN that the stretch ends with, rollbacks taken into account.
         cut_vlsn: the lowest matchpoint of a rollback before any entry of the stream here; NULL_VLSN - 1 for none.
         points: progress over time.
-        damages: damage that is more than a torn tail, up to a limit; ``damage_count`` and ``damage_bytes`` in all.
-        torn_tail: bytes of the torn tail of the log.
-        undecodable: entries with a good checksum and a body that does not decode.
-        end: the end of the log; None when the stretch does not hold it, or it cannot be read.
-        group: the replication group; None when the stretch does not tell.
+        damages: damage other than a torn tail, up to a limit; ``damage_count`` and ``damage_bytes`` are totals.
+        torn_tail: size of the torn tail of the log.
+        undecodable: number of entries with a good checksum and a body that cannot be decoded.
+        end: the end of the log; None if the stretch does not hold it or it cannot be read.
+        group: the replication group; None if the stretch does not name it.
     """
 
     __slots__ = (
@@ -181,12 +181,12 @@ class Facts:
         self.group: GroupName | None = None
 
     def join(self, later: Facts) -> None:
-        """Take over the facts of the stretch that follows."""
+        """Add the facts of the following stretch."""
         self.files += later.files
         for number, totals in later.types.items():
             known = self.types.get(number, TypeTotals(0, 0))
             self.types[number] = TypeTotals(known.entries + totals.entries, known.bytes + totals.bytes)
-        # A CkptEnd in the later stretch ends whatever was begun before it.
+        # A CkptEnd in the later stretch ends the checkpoint begun before it.
         if later.checkpoints or self.partial_start == NULL_LSN:
             self.partial_start = later.partial_start
         self.checkpoints += later.checkpoints
@@ -210,10 +210,10 @@ class Facts:
             else:
                 self.rollbacks[start] = known._replace(end_lsn=end)
         self.rollbacks |= later.rollbacks
-        # A rollback at the front of the later stretch, before any entry of its own.
+        # A rollback at the beginning of the later stretch, before its own stream entries.
         if later.cut_vlsn != NO_CUT:
             self.roll_back(later.cut_vlsn)
-        # After the cut: what the later stretch ends with comes last in the log.
+        # After the cut, since the later stretch is last in the log.
         if later.last_vlsn != NULL_VLSN:
             self.last_vlsn = later.last_vlsn
         if later.last_commit is not None and later.last_commit.replaces(self.last_commit):
@@ -223,7 +223,7 @@ class Facts:
     def roll_back(self, matchpoint: int) -> None:
         """The stream goes back to a matchpoint."""
         if self.last_vlsn == NULL_VLSN:
-            # The entries that go lie in an earlier stretch; ``join`` applies it there.
+            # The removed entries lie in an earlier stretch; ``join`` applies the rollback there.
             self.cut_vlsn = matchpoint if self.cut_vlsn == NO_CUT else min(self.cut_vlsn, matchpoint)
         else:
             self.last_vlsn = min(self.last_vlsn, matchpoint)
@@ -233,11 +233,11 @@ NO_CUT: Final = NULL_VLSN - 1
 
 
 def thinned(points: list[LogPoint], most: int = MOST_POINTS) -> list[LogPoint]:
-    """A limited number of points, the last one among them, spread over the log as they were."""
+    """A limited number of points, including the last one, evenly spread."""
     if len(points) <= most:
         return points
     step = len(points) / most
     kept = [points[int(index * step)] for index in range(most)]
-    # The end of the log is what a reader looks for.
+    # Readers of a report look for the end of the log.
     kept[-1] = points[-1]
     return kept

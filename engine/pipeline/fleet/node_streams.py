@@ -1,7 +1,8 @@
 """The replication stream of a node, collected part by part, for comparing nodes.
 
-``StreamFacts`` says how parts are joined. Each Commit, Abort and Matchpoint takes 72 bytes, so the streams of a group
-stay on executors: they are grouped and compared there, and only results come back.
+See ``StreamFacts`` for how parts are joined. Each Commit, Abort and Matchpoint takes 72 bytes, so the streams of a
+group
+stay on executors: they are grouped and compared there, and only results are returned.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from engine.storage.disk import DiskStorage
 
 
 class NodeStream:
-    """What some consecutive files of a node say.
+    """The stream in some consecutive files of a node.
 
     Attributes:
         order: number of the first of them.
         facts: of the stream.
-        group: the replication group, or None when these files do not say.
-        damages: stretches of damage stepped over, a torn tail among them.
-        problem: why a file could not be read; empty when all were.
+        group: the replication group, or None if these files do not name it.
+        damages: number of damaged stretches that were skipped, including a torn tail.
+        problem: why a file could not be read; empty if all were read.
     """
 
     __slots__ = ("damages", "facts", "group", "order", "problem")
@@ -37,7 +38,7 @@ class NodeStream:
         self.problem = ""
 
     def join(self, later: NodeStream) -> None:
-        """Take over what the files that follow say."""
+        """Add the facts of the following files."""
         self.facts.join(later.facts)
         self.group = later.group or self.group
         self.damages += later.damages

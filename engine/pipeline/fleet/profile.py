@@ -1,12 +1,13 @@
-"""An environment as a report shows it, made from the facts of its whole log.
+"""The report on an environment, made from the facts of its whole log.
 
 Nothing here reads a file: facts come from ``collect_facts``, the rest from the listing of the directory. Terms:
 
-* *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): what the next
-  open has to read. Without a checkpoint that is the whole log.
+* *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): the part that
+  the next open has to read. Without a checkpoint that is the whole log.
 * *open* transactions have records in the recovery interval and no end; recovery undoes them.
-* *obsolete share*: what the log's own FileSummaryLNs say, as of the last checkpoint; files without one do not count.
-* *growth*: bytes of the files that are there, up to each point; the cleaner may have taken others away.
+* **obsolete share*: taken from the FileSummaryLNs in the log, as of the last checkpoint; files without one do not
+  count.
+* **growth*: bytes of the existing files, up to each point; the cleaner may have deleted others.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ from engine.pipeline.fleet.log_facts import (
 )
 from engine.pipeline.inventory import Member
 
-# What is said of an environment in one word, the worst first.
+# The states of an environment, the worst first.
 UNREADABLE: Final = "unreadable"
 DAMAGED: Final = "damaged"
 ROLLING_BACK: Final = "rolling back"
 UNCLEAN: Final = "not closed"
 CLEAN: Final = "clean"
 STATES: Final = (UNREADABLE, DAMAGED, ROLLING_BACK, UNCLEAN, CLEAN)
-# What stands first in a report.
+# The states that a report lists first.
 PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
-# Why a place of damage has no bytes.
+# The reason of damage without a length.
 MISSING: Final = "missing"
 
 
-# Of an environment whose end was not read.
+# For an environment whose end was not read.
 _NO_END: Final = EndOfLog(
     closed=False,
     end_lsn=NULL_LSN,
@@ -69,14 +70,14 @@ class TypeShare(NamedTuple):
 
 
 class FileProfile(NamedTuple):
-    """One log file; ``obsolete_bytes`` is None when the log does not say."""
+    """One log file; ``obsolete_bytes`` is None if unknown."""
 
     facts: FleetFileFacts
     obsolete_bytes: int | None
 
 
 class ProfilePeriod(NamedTuple):
-    """A rollback period; depth 0 is one that lies in no other."""
+    """A rollback period; depth 0: not nested in another one."""
 
     rollback: RollbackFacts
     depth: int
@@ -91,7 +92,7 @@ class GrowthPoint(NamedTuple):
 
 
 class DamagePlace(NamedTuple):
-    """A stretch of damage, or a missing file: without a length, ``reason`` says which (MISSING)."""
+    """A stretch of damage, or a missing file. A missing file has no length, and its ``reason`` is MISSING."""
 
     lsn: int
     length: int
@@ -100,11 +101,11 @@ class DamagePlace(NamedTuple):
 
 
 class MissingFile(NamedTuple):
-    """A log file that is not there and should be.
+    """A missing log file that is needed.
 
     Attributes:
         number: of the file.
-        records, nodes: what the trees hold in it; both 0 for one that recovery reads.
+        records, nodes: number of references from the trees into it; both 0 for a file that recovery reads.
     """
 
     number: int
@@ -122,15 +123,15 @@ class Profile(NamedTuple):
 
     Attributes:
         state: one of STATES.
-        problem: why it is unreadable, or its files are; empty otherwise.
-        missing: files that are not there and that recovery reads or the trees lead into.
+        problem: why the environment or its files are unreadable; empty otherwise.
+        missing: missing files that recovery reads or the trees refer to.
         recovery_entries, recovery_bytes: the recovery interval.
-        recovers: False when files are missing and recovery in memory fails.
+        recovers: False if files are missing and recovery in memory fails.
         end_lsn: the end of the log.
         open_txns: ids of transactions that recovery would undo.
         rolled_back_txns: transactions that rollback periods name.
-        obsolete_bytes, counted_bytes: garbage, and the bytes of the files that it was counted in.
-        reserved: files that the cleaner has given up and that are still there; they are garbage altogether.
+        obsolete_bytes, counted_bytes: obsolete bytes, and the size of the files with such counts.
+        reserved: existing files that the cleaner has released; they are entirely obsolete.
         lock_holder: pid of the process that has it open for writing, or None.
         journals: those of a Doris or StarRocks frontend; None for anything else.
     """
@@ -178,7 +179,7 @@ class Profile(NamedTuple):
 
     @property
     def obsolete_share(self) -> float | None:
-        """Share of garbage, 0 to 1; None when the log does not say."""
+        """Obsolete share, 0 to 1; None if unknown."""
         return self.obsolete_bytes / self.counted_bytes if self.counted_bytes else None
 
     @property
@@ -192,7 +193,7 @@ class Profile(NamedTuple):
         return sum(period.rollback.end_lsn == NULL_LSN for period in self.periods)
 
     def position(self, lsn: int) -> int:
-        """Bytes of log before an LSN, over the files that are there."""
+        """Bytes of log before an LSN, in the existing files."""
         return Positions(found.facts for found in self.files).of(lsn)
 
 
@@ -208,12 +209,12 @@ class Positions:
         self._before = [0, *accumulate(self._sizes)]
 
     def of(self, lsn: int) -> int:
-        """Bytes before an LSN; one in a file that is gone stands where the next file begins."""
+        """Bytes before an LSN; an LSN in a missing file counts as the start of the next file."""
         index = bisect_right(self._numbers, file_of(lsn)) - 1
         if index < 0:
             return 0
         if self._numbers[index] != file_of(lsn):
-            # The file is gone: the place is where the next one begins.
+            # The file is missing, so the position is the start of the next one.
             return self._before[index + 1]
         return self._before[index] + min(offset_of(lsn), self._sizes[index])
 
@@ -224,11 +225,11 @@ def unreadable(member: Member, problem: str) -> Profile:
 
 
 def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
-    """What a report says of an environment.
+    """The report on an environment.
 
     Arguments:
         member, files: the environment and its directory.
-        facts: of all its files, joined.
+        facts: joined facts of all its files.
     """
     positions = Positions(facts.files)
     last = facts.checkpoints[-1] if facts.checkpoints else None
@@ -283,12 +284,12 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
 
 
 def worst_first(profiles: Iterable[Profile]) -> list[Profile]:
-    """Those with problems first, the worst of them at the top; otherwise in the order they have."""
+    """Environments with problems first, the worst at the top; otherwise in the given order."""
     return sorted(profiles, key=lambda found: PROBLEMS.index(found.state) if found.state in PROBLEMS else len(STATES))
 
 
 def _missing(files: LogFiles, end: EndOfLog, first_active: int) -> tuple[MissingFile, ...]:
-    """What is missing. The cleaner deletes files, so other gaps before firstActive are as they should be."""
+    """What is missing. The cleaner deletes files, so other gaps before firstActive are normal."""
     needed = [number for number in files.missing() if number >= first_active]
     lost = {number: MissingFile(number, found.records, found.nodes) for number, found in end.lost.items()}
     return tuple(lost.get(number) or MissingFile(number, 0, 0) for number in sorted({*lost, *needed}))
@@ -304,7 +305,7 @@ def _damage_places(facts: Facts) -> Iterator[DamagePlace]:
 
 
 def _state(found: Profile) -> str:
-    # The worst that is true names the state.
+    # The worst condition that applies is the state.
     if found.problem:
         return UNREADABLE
     if found.damage_count or found.marker or not found.recovers:
@@ -315,7 +316,7 @@ def _state(found: Profile) -> str:
 
 
 def _types(facts: Facts) -> tuple[TypeShare, ...]:
-    """By bytes, the largest first."""
+    """Sorted by bytes, the largest first."""
     shares = [TypeShare(type_name(number), *totals) for number, totals in facts.types.items()]
     return tuple(sorted(shares, key=lambda share: (-share.bytes, share.name)))
 
@@ -338,20 +339,20 @@ def _file_garbage(facts: Facts, file: FleetFileFacts) -> int | None:
 
 
 def _nested(rollbacks: list[RollbackFacts]) -> tuple[ProfilePeriod, ...]:
-    """Periods in log order with how many others lie around each (R-RB-10: periods nest or are apart)."""
+    """Periods in log order with their nesting depth (R-RB-10: periods nest or are disjoint)."""
     ordered = sorted(rollbacks, key=lambda found: found.start_lsn)
     found = []
     for index, inner in enumerate(ordered):
-        # A period reaches from its matchpoint to its RollbackStart, so only one that started later can lie around it.
+        # A period reaches from its matchpoint to its RollbackStart, so only a period that started later can enclose it.
         depth = sum(outer.matchpoint_lsn <= inner.matchpoint_lsn for outer in ordered[index + 1 :])
         found.append(ProfilePeriod(inner, depth))
     return tuple(found)
 
 
 def _progress(points: list[LogPoint], positions: Positions) -> tuple[GrowthPoint, ...]:
-    """Points in log order; the VLSN of one that does not know it is that of the one before.
+    """Points in log order; a point without a VLSN gets that of the previous point.
 
-    Clocks may go back, of one node and more so of masters that take turns: a point is never before the one before it.
+    Clocks may go back, especially when masters change, so the time of a point is never before that of the previous one.
     """
     found: list[GrowthPoint] = []
     vlsn, time_ms = NULL_VLSN, 0

@@ -1,8 +1,8 @@
-"""The records of a fleet's damaged environments, and what is lost of them: ``engine.rescue.salvage``, on Spark.
+"""Salvages the records of damaged environments of a fleet, and reports the losses: ``engine.rescue.salvage``, on Spark.
 
-What belongs together, the nodes of a replication group or a single environment, is one *source* and one task: it reads
-its logs, sorts in files of its executor, and gives records and what is to be said of them. ``jetool salvage`` does the
-same with the same units, in one process. Nothing is written to the sources.
+The nodes of a replication group, or a single environment, are one *source* and one task. It reads the logs, sorts in
+files of its executor, and returns records and findings. ``jetool salvage`` uses the same code in one process. Nothing
+is written to the sources.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMS: Final = ("parquet", "json", "csv")
 _RAW_FORMS: Final = ("parquet",)
 _SHOWN: Final = ("source", "environment", "db", "key", "data", "vlsn", "lsn", "from", "stood_in", "confirmed")
-# The datasets: kind of their rows, and columns that say nothing there.
+# The datasets: kind of their rows, and columns that are meaningless for it.
 _DATASETS: Final = {
     "records": (RECORD, ()),
     "lost": (LOST, ("data", "vlsn", "from", "confirmed", "decoded_data")),
@@ -45,8 +45,8 @@ class Health(NamedTuple):
     """One environment before salvage.
 
     Attributes:
-        node: what was found; None when not even its log can be read.
-        problem: why recovery is of no use; empty when all records can be read.
+        node: the result of reading its log; None if the log cannot be read.
+        problem: why recovery does not give all records; empty if it does.
     """
 
     env: str
@@ -55,16 +55,16 @@ class Health(NamedTuple):
 
 
 class SalvageReport(NamedTuple):
-    """What came of it.
+    """The result of a salvage.
 
     Attributes:
-        health: of each environment, in the order of naming.
-        records: how many records each environment gave, and whether by ``TREE`` or ``LOG``.
-        lost: keys whose newest version cannot be read.
-        stood_in: those of them for which an older version stands in.
-        unconfirmed: records whose newer version or deletion damage may hide.
-        in_doubt: newer versions whose transaction has no end in the log.
-        orphans: records of databases that nothing names.
+        health: the state of each environment, in the given order.
+        records: for each environment where its records came from, ``TREE`` or ``LOG``, and their number.
+        lost: number of keys whose newest version cannot be read.
+        stood_in: number of those replaced by an older version.
+        unconfirmed: number of records that may have a newer version or deletion in a damaged part.
+        in_doubt: number of newer versions whose transaction has no end in the log.
+        orphans: number of records of unnamed databases.
     """
 
     health: list[Health]
@@ -89,13 +89,14 @@ def salvage_fleet(
     Arguments:
         session: Spark.
         fleet: the environments.
-        to: a directory that is not there, or is empty; it appears when it is complete.
+        to: a directory that does not exist or is empty; it appears when it is complete.
         form: of ``FORMS``.
-        listener: hears the steps ``look`` and ``salvage``.
+        listener: receives progress of the steps ``look`` and ``salvage``.
         decode: a decoder, or ``auto``: adds columns with what records mean; None for none.
 
     Raises:
-        RefusedError: the directory holds something. StorageError: it cannot be written. JobError: Spark gave up.
+        RefusedError: the directory holds something. StorageError: the directory cannot be written. JobError: Spark gave
+            up.
     """
     from pyspark.sql import functions as f
 
@@ -106,11 +107,11 @@ def salvage_fleet(
         looked = spark.sparkContext.parallelize(envs, len(envs)).map(check)
         health: list[Health] = session.run(looked.collect, "look", listener)
         sources = sources_of([one.node for one in health if one.node is not None])
-        # A task for each, however many cores there are: one of them may be much larger than the others.
+        # One task for each source, whatever the number of cores: one source may be much larger than the others.
         numbers = spark.range(0, len(sources), 1, max(1, len(sources)))
         rows = numbers.mapInArrow(partial(source_task, sources, decode), ROWS).persist()
         try:
-            # The directory gets its name when all datasets are whole.
+            # The directory gets its name when all datasets are complete.
             with new_directory(to) as staging:
                 for name, (kind, silent) in _DATASETS.items():
                     chosen = rows.where(rows["kind"] == kind).select(*(one for one in shown if one not in silent))
@@ -119,7 +120,7 @@ def salvage_fleet(
                     session.run(partial(_save, chosen, f"{staging}/{name}", form), "salvage", listener)
                 counted = rows.groupBy("kind", "environment", "from", "stood_in", "confirmed").count().collect()
         finally:
-            # Persisted frames outlive the job unless they are given back.
+            # Persisted frames outlive the job unless they are released.
             rows.unpersist()
     return _report(health, counted)
 
@@ -148,7 +149,7 @@ def _report(health: list[Health], counted: list[Row]) -> SalvageReport:
 
 
 def check(env: str) -> Health:
-    """Look whether recovery and every record can be read; runs on an executor."""
+    """Test whether recovery succeeds and every record can be read; runs on an executor."""
     settle_worker()
     try:
         list_log_files(DiskStorage(env))
@@ -159,7 +160,7 @@ def check(env: str) -> Health:
 
 
 def _save(frame: DataFrame, path: str, form: str) -> None:
-    """Write a data frame; bytes as hex where a form has no bytes."""
+    """Write a data frame; bytes as hex if the file format has no bytes."""
     from pyspark.sql import functions as f
 
     if form not in _RAW_FORMS:

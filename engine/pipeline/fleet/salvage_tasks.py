@@ -1,4 +1,4 @@
-"""What executors do for salvage: functions over Arrow batches, for ``mapInArrow``."""
+"""The salvage code that runs on executors: functions over Arrow batches, for ``mapInArrow``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS: Final = (
 
 
 def source_task(sources: Sequence[SalvageSource], decode: str | None, ids: Iterator[Any]) -> Iterator[Any]:
-    """Salvage sources; batches of their numbers come in, rows go out."""
+    """Salvage sources; it takes batches of their numbers and yields rows."""
     settle_worker()
     schema = arrow(ROWS)
     for batch in ids:
@@ -70,7 +70,7 @@ def batches(rows: Iterator[tuple[Any, ...]], schema: Any, most_rows: int = 4096)
     Arguments:
         rows: values in the order of the schema.
         schema: an Arrow schema.
-        most_rows: how many rows a batch has.
+        most_rows: the most rows of a batch.
     """
     batch: list[tuple[Any, ...]] = []
     held = 0
@@ -93,7 +93,7 @@ def _batch(rows: list[tuple[Any, ...]], schema: Any) -> Any:
 
 
 def arrow(schema: str) -> Any:
-    """The Arrow schema for one of Spark's, of the kinds that salvage has."""
+    """The Arrow schema for a Spark schema with the types that salvage uses."""
     import pyarrow as pa
 
     kinds = {"string": pa.string(), "bigint": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_()}

@@ -1,14 +1,15 @@
-"""Verifying a fleet: two jobs, and no shuffle, which would cost a small fleet a second.
+"""Verifies a fleet in two jobs without a shuffle, which would cost a small fleet a second.
 
-1. Files. What reads every byte of a log goes file by file (``engine.verify.log.check_one``), so files are shared out
-   among tasks: a large environment keeps as many cores busy as many small ones do.
-   So are the trees of large environments on a cluster, where there are fewer of them than cores: a task recovers the
-   environment in memory, walks over every n-th branch of its trees and looks at the records below these.
-2. Environments. A task gets what was found in all files of some, in order, judges how they hang together, reads their
-   rollback periods, and checks their trees where that is wanted: what others have not seen of them. On this machine,
-   with fewer environments than cores, each task takes its share of them for its trees, which are recovered once then.
+1. Files. Checks that read every byte of a log work file by file (``engine.verify.log.check_one``), so files are divided
+   among tasks: a large environment keeps as many cores busy as many small ones.
+   On a cluster with more cores than environments, the trees of large environments are divided too: a task recovers the
+   environment in memory, walks over every n-th branch of its trees and reads the records below them.
+2. Environments. A task takes the results for all files of some environments, in order, checks that the files fit
+   together, reads their rollback periods, and checks the part of their trees that no other task has read, if requested.
+   In local mode with fewer environments than cores, each task uses several cores for the trees of its environment,
+   which is then recovered once.
 
-Example: one environment of 1 GB on eight executors with a core each is 16 tasks of files and 16 shares of its trees.
+Example: one environment of 1 GB on eight executors with a core each has 16 tasks of files and 16 shares of its trees.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from engine.verify import trees
 from engine.verify.environment import files_to_read
 from engine.verify.tree import ShareOfTrees
 
-# For each core, so that one that is late leaves the others something to do.
+# Several for each core, so that a slow share does not leave the other cores idle.
 _SHARES: Final = 2
 # Each share of trees costs a recovery and a walk over the roots.
 LEAST_SHARE_BYTES: Final = 64 << 20
@@ -40,12 +41,12 @@ def verify_fleet(
     """Check every environment.
 
     Arguments:
-        session, listener: Spark, and who hears the step ``verify``.
+        session, listener: Spark, and the listener that receives progress of the step ``verify``.
         fleet: the environments.
         levels: of ``engine.verify.environment.LEVELS``.
 
     Returns:
-        What was found, in the order of ``fleet``.
+        The findings, in the order of ``fleet``.
 
     Raises:
         JobError: Spark gave up.
@@ -61,7 +62,7 @@ def verify_fleet(
     # These take longest.
     tasks = parallel(session, [*([share] for share in shares), *work])
     parts = tasks.flatMap(partial(check_parts, tally, tuple(levels)))
-    # Elsewhere a task has the one core that Spark gives it.
+    # On a cluster a task has one core.
     jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
     with explained("the verification failed", consequence=UNCHANGED):
         whole = [WholeLog(env, files, [], []) for env, files in known]
@@ -70,7 +71,7 @@ def verify_fleet(
                 whole[number].shares.append(result)
             else:
                 whole[number].checked.append(result)
-        # To judge a log takes a few milliseconds, to walk over trees as long as there are records.
+        # Judging a log takes a few milliseconds; walking over trees takes time for every record.
         together = 1 if set(levels) & set(trees.LEVELS) else len(whole) // (_SHARES * session.cores) + 1
         judging = parallel(session, [whole[at : at + together] for at in range(0, len(whole), together)])
         judged = judging.flatMap(partial(judge, tuple(levels), jobs))

@@ -1,4 +1,7 @@
-"""What executors do to verify a fleet. Every worker imports this before its first task, so it imports little."""
+"""The verification code that runs on executors.
+
+Every worker imports this before its first task, so it imports little.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Checked = FileResult | JetoolError
 
 
 class NumberedPart(NamedTuple):
-    """A part of the environment of a number."""
+    """A part of a numbered environment."""
 
     number: int
     part: LogPart
@@ -38,7 +41,7 @@ class TreeShare(NamedTuple):
 
 
 class WholeLog(NamedTuple):
-    """An environment, what was found in its files, and what was seen in shares of its trees."""
+    """An environment, the results for its files, and the results for shares of its trees."""
 
     env: str
     files: LogFiles
@@ -47,7 +50,7 @@ class WholeLog(NamedTuple):
 
 
 class EnvironmentVerdict(NamedTuple):
-    """What ``verify`` says of one environment, or why it could not be verified."""
+    """The findings on one environment, or why it could not be verified."""
 
     env: str
     report: Report | None
@@ -57,7 +60,7 @@ class EnvironmentVerdict(NamedTuple):
 def check_parts(
     tally: Tally, levels: tuple[str, ...], parts: Sequence[NumberedPart | TreeShare]
 ) -> Iterator[tuple[int, Checked | ShareOfTrees]]:
-    """Check each file alone, walk over each share of trees; what was found, with the number of its environment."""
+    """Check each file and each share of trees separately; return results with the number of the environment."""
     settle_worker()
     for part in parts:
         if isinstance(part, TreeShare):
@@ -67,7 +70,7 @@ def check_parts(
 
 
 def _check_files(tally: Tally, part: NumberedPart) -> Iterator[tuple[int, Checked]]:
-    """What was found in each file, or why it cannot be checked."""
+    """The result for each file, or why it cannot be checked."""
     number, log = part
     storage = DiskStorage(log.env)
     for file in log.files:
@@ -86,15 +89,15 @@ def _walk(levels: tuple[str, ...], part: TreeShare) -> Iterator[tuple[int, Share
     try:
         found = share_of_trees(DiskStorage(part.env), part.files, levels, part.number, part.of)
     except JetoolError:
-        # Who judges the environment comes upon the same, and says so.
+        # The task that judges the environment meets the same error and reports it.
         return
     if found is not None:
         yield part.environment, found
 
 
 def judge(levels: tuple[str, ...], jobs: int, logs: Sequence[WholeLog]) -> Iterator[EnvironmentVerdict]:
-    """Judge how the files of each log hang together; check its trees if wanted, in several processes."""
-    # All of recovery comes with it, and by now every file is checked.
+    """Check that the files of each log fit together; if requested check its trees, in several processes."""
+    # This import loads all of recovery; by now every file has been checked.
     from engine.verify.environment import verify_environment
 
     settle_worker()

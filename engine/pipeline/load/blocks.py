@@ -1,15 +1,15 @@
-"""Many LN entries or complete BINs at once: the same bytes as ``engine.format`` makes one by one.
+"""Encodes many LN entries or complete BINs at once, into the same bytes as ``engine.format`` does one by one.
 
-LNs: entries of equal key and data length are rows of a matrix: headers and lengths are columns that all rows share or
-that come from a vector, keys and data are copied as blocks. The Adler-32 of a row of n bytes is
+LNs: entries of equal key and data length are rows of a matrix: headers and lengths are columns that are constant or
+come from a vector, keys and data are copied as blocks. The Adler-32 of a row of n bytes is
 
     A = 1 + sum d[i]            B = n + sum (n - i) d[i]           (i from 0, both modulo 65521)
 
-which is one matrix product. Single precision is exact as long as no sum reaches 2^24, that is up to 361 bytes; double
-precision is for longer rows. Rare lengths, and long rows, are encoded one by one.
+which is one matrix product. Single precision is exact while no sum reaches 2^24, that is up to 361 bytes; longer rows
+use double precision. Rare lengths, and long rows, are encoded one by one.
 
-BINs: records of equal key length and equal entry size, whose data is not embedded, make slots of equal width: then the
-slots of all nodes are rows of one matrix, and only the heads of the nodes are made one by one. Otherwise slots are
+BINs: records of equal key length and equal entry size, whose data is not embedded, give slots of equal width. Then the
+slots of all nodes are rows of one matrix, and only the heads of the nodes are encoded one by one. Otherwise slots are
 joined.
 """
 
@@ -57,39 +57,40 @@ class LNBlock:
 
     Arguments:
         db_id: of the database.
-        max_embedded: largest data that the BIN holds too; the LN says so.
+        max_embedded: largest data that is also embedded in the BIN; the LN is flagged.
     """
 
     def __init__(self, db_id: int, max_embedded: int) -> None:
         self._max_embedded = max_embedded
-        # What stands before the length of the data, by flags: an entry without data ends with that length, one byte.
+        # The part of an LN before the length of the data, by flags. An entry without data ends with that length, one
+        # byte.
         self._before = {
             flags: encode_user_fields(flags, 0, db_id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
         }
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
-        """Sizes of the entries, headers included."""
+        """Sizes of the entries, including headers."""
         # ``_before`` is of the same length with either set of flags.
         fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 
     def encode(self, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers) -> Bytes:
-        """The entries one after the other.
+        """The entries, concatenated.
 
         Arguments:
-            keys, values: of the records.
+            keys, values: keys and values of the records.
             sizes: of the entries.
-            previous: offset of the entry before each.
+            previous: for each entry the offset of the previous one.
         """
         ends = np.cumsum(sizes)
         out = np.empty(int(ends[-1]), np.uint8)
         starts = ends - sizes
-        # Both lengths in one number: rows of one code make one matrix.
+        # Both lengths as one code: rows with the same code form one matrix.
         codes = keys.lengths << 32 | values.lengths
         if (codes == codes[0]).all():
             groups = [np.arange(len(codes))]
         else:
-            # Stable, so that the rows of a group stay in log order.
+            # A stable sort keeps the rows of a group in log order.
             order = np.argsort(codes, kind="stable")
             groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
         for rows in groups:
@@ -98,7 +99,7 @@ class LNBlock:
                 self._one_by_one(out, keys, values, starts, previous, rows)
                 continue
             matrix = self._matrix(keys, values, previous, rows, size)
-            # One group: its matrix is the log already.
+            # With a single group the matrix is already in log order.
             if len(rows) == len(codes):
                 return matrix.reshape(-1)
             out[starts[rows][:, None] + np.arange(size)] = matrix
@@ -114,7 +115,7 @@ class LNBlock:
         at = len(shared)
         matrix[:, at : at + data_length] = values.matrix(rows)
         matrix[:, at + data_length :] = keys.matrix(rows)
-        # Last: the checksum covers everything after itself.
+        # Computed last, since the checksum covers everything after itself.
         matrix[:, :CHECKSUM_BYTES] = checksums(matrix[:, CHECKSUM_BYTES:]).astype("<u4").view(np.uint8).reshape(-1, 4)
         return matrix
 
@@ -130,13 +131,13 @@ class LNBlock:
             view[start : start + len(entry)] = entry
 
     def _head(self, data_length: int) -> bytes:
-        """What stands in front of the data."""
+        """The part of the LN before its data."""
         flags = EMBEDDED if data_length <= self._max_embedded else 0
         return self._before[flags] + pack(data_length)
 
 
 def checksums(rows: Bytes) -> Numbers:
-    """Adler-32 of every row of a matrix."""
+    """The Adler-32 checksum of every row of a matrix."""
     length = rows.shape[1]
     kind: type[np.floating] = np.float32 if length <= _EXACT_IN_SINGLE else np.float64
     weights = np.stack([np.ones(length, kind), np.arange(length, 0, -1, dtype=kind)], axis=1)
@@ -164,9 +165,9 @@ class BINBlock:
     """The BINs over one block of records, ``Target.fill`` slots each.
 
     Arguments:
-        target: what they are made for.
-        keys, values: of the records, in order.
-        lsns, sizes: of their LNs.
+        target: the load that they belong to.
+        keys, values: keys and values of the records, in order.
+        lsns, sizes: LSNs and sizes of their LNs.
     """
 
     def __init__(self, target: Target, keys: Binary, values: Binary, lsns: Numbers, sizes: Numbers) -> None:
@@ -195,7 +196,7 @@ class BINBlock:
         else:
             keys = self._keys.column.slice(start, stop - start).to_pylist()
             ident, base = keys[0], compact_base(lsns.tolist())
-            # A single key would be all prefix.
+            # The prefix of a single key would be the whole key.
             prefix = common_prefix(keys) if self._target.prefixing and len(keys) > 1 else None
             slots = b"".join(self._slots(start, keys, len(prefix or b""), _lsn_bytes(lsns, base)))
         return b"".join((self._head(ident, prefix, node_id, stop - start, base), slots))
@@ -205,7 +206,7 @@ class BINBlock:
         return encode_head(lsns, NO_EXPIRATION, node_id, ident, HAS_SIZES, prefix, sizes, base)
 
     def _uniform_slots(self) -> npt.NDArray[np.uint8] | None:
-        """The slots of all nodes, one a row; None when they differ in width or cannot be written so."""
+        """The slots of all nodes, one a row; None if their widths differ or they cannot be written this way."""
         lengths, sizes = self._keys.lengths, self._sizes
         files, offsets = self._lsns >> 32, self._lsns & 0xFFFFFFFF
         base = np.repeat(files[:: self._target.fill], self._target.fill)[: len(files)]
@@ -213,9 +214,9 @@ class BINBlock:
             self._target.prefixing
             or (lengths != lengths[0]).any()
             or (sizes != sizes[0]).any()
-            # Equal key and entry sizes imply equal data lengths, so the first stands for all.
+            # Equal key and entry sizes imply equal data lengths, so the first length applies to all.
             or int(self._values.lengths[0]) <= self._target.max_embedded
-            # A compact LSN has one byte for the file and three for the offset; the rest falls back to full ones.
+            # A compact LSN has one byte for the file and three for the offset; other LSNs use the full form.
             or int((files - base).max()) > MOST_FILES
             or int(offsets.max()) >= NULL_OFFSET
         ):
@@ -225,14 +226,14 @@ class BINBlock:
         rows = np.zeros((len(files), key_end + LSN_AND_STATE + len(size)), np.uint8)
         rows[:, : len(before)] = np.frombuffer(before, np.uint8)
         rows[:, len(before) : key_end] = self._keys.matrix(np.arange(len(files)))
-        # The compact form is the file's distance, one byte, then the offset: one little-endian word.
+        # The compact form is one little-endian word: the file's distance in one byte, then the offset.
         words = (offsets << 8 | (files - base)).astype("<u4")
         rows[:, key_end : key_end + LSN_BYTES] = words.view(np.uint8).reshape(-1, LSN_BYTES)
         rows[:, key_end + LSN_AND_STATE :] = np.frombuffer(size, np.uint8)
         return rows
 
     def _slots(self, start: int, keys: list[bytes], cut: int, lsns: list[bytes]) -> Iterator[bytes]:
-        """The slots of a node in pieces."""
+        """The slots of a node, as a list of pieces."""
         lengths = self._values.lengths[start : start + len(keys)].tolist()
         sizes = self._sizes[start : start + len(keys)].tolist()
         for i, key in enumerate(keys):
@@ -241,14 +242,15 @@ class BINBlock:
                 yield from (_packed(len(suffix)), suffix, lsns[i], b"\0", _packed(sizes[i]))
                 continue
             stored, state = suffix, _EMPTY
-            # Embedded data shares the key's field; an empty one is told by a flag, so that its key stays bare.
+            # Embedded data shares the field of the key; empty data is marked by a flag, and the field holds only the
+            # key.
             if lengths[i]:
                 stored, state = join_two_part_key(suffix, self._values.at(start + i)), _EMBEDDED
             yield from (_packed(len(stored)), stored, lsns[i], state)
 
 
 def _lsn_bytes(lsns: Numbers, base: int | None) -> list[bytes]:
-    """LSNs as slots hold them: compact, or in full when there is no base."""
+    """LSNs in the form of slots: compact, or in full if there is no base."""
     if base is None:
         whole, width = lsns.astype("<i8").tobytes(), 8
     else:

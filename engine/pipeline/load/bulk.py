@@ -1,10 +1,10 @@
 """A load from beginning to end.
 
-1. Look at the source, before anything is changed; with the environment open (``session``) remove what an earlier load
-   has left, and make the staging directory.
+1. Inspect the source before anything is changed. With the environment open (``session``), remove the remains of an
+   earlier load, and create the staging directory.
 2. Read the source: runs and rejects.
-3. Write the parts; stitch; commit. Or, when the database holds records already, merge the runs into it.
-4. Remove the staging directory, whatever happened.
+3. Write the parts; stitch; commit. Or, if the database already holds records, merge the runs into it.
+4. Remove the staging directory in any case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
 from engine.storage.sidecar import Access, give, make_directories
 
-# A task holds a run three times while it sorts it; two hold what a split makes.
+# A task holds a run three times while it sorts it; two runs hold the records of one split.
 RUN_BYTES: Final = 18 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
@@ -41,11 +41,11 @@ _REJECTS: Final = "rejects.jsonl"
 
 
 class Backend(Protocol):
-    """What does the work: Spark, or processes of this machine."""
+    """What does the work: The engine that runs tasks: Spark, or processes on this machine."""
 
     @property
     def cores(self) -> int:
-        """Tasks that run at a time."""
+        """Number of tasks that run at a time."""
 
     def open(self, layout: Layout) -> OpenSource:
         """Look at a source."""
@@ -61,7 +61,7 @@ class ReadTotals(NamedTuple):
     """What was read.
 
     Attributes:
-        read, rejected, duplicates: records; duplicates are those that a task has dropped.
+        read, rejected, duplicates: numbers of records; a task drops duplicates.
         runs: the sorted runs.
         rejects: the file of the rejects, or None.
     """
@@ -74,11 +74,11 @@ class ReadTotals(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """What a load has done. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
+    """The result of a load. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
 
     Attributes:
         read, records, rejected, duplicates: records.
-        files, size: log files made by tasks, and their bytes.
+        files, size: number of log files written by tasks, and their size in bytes.
         rejects: the file of the rejects, or None.
     """
 
@@ -92,7 +92,7 @@ class LoadResult(NamedTuple):
 
 
 def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: str) -> tuple[OpenSource, Recipe]:
-    """Look at a source, and say how its records become keys and values. The recipe names no staging directory yet.
+    """Inspect a source, and decide how its records become keys and values. The recipe names no staging directory yet.
 
     Raises:
         UsageError: the options do not fit the source. JobError: it cannot be read.
@@ -104,14 +104,14 @@ def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: s
 
 def _recipe_of(opened: OpenSource, wanted: RecipeRequest, keep: str) -> Recipe:
     form = opened.layout.form
-    # The sample of a JSON source need not show all members, so the whole object is the value.
+    # The sample of a JSON source may lack some members, so the whole object is the value.
     if form == JSON and wanted.value is None:
         wanted = wanted._replace(value_format=wanted.value_format or "json")
     keys, values, value_format, style = resolve(wanted, opened.schema)
     if form == JSON and value_format == AVRO:
         raise UsageError("JSON lines have no columns of one type each, which Avro needs", hint="--value-format json")
     if form == JSON and wanted.value is None and value_format != RAW:
-        # No names stand for all members, also those that only later lines have.
+        # An empty list of names means all members, including those that only later lines have.
         values = ()
     return Recipe(
         staging="",
@@ -139,7 +139,7 @@ def read_source(
         directory: the staging directory.
 
     Raises:
-        JobError: a file that cannot be read, equal keys that may not be dropped.
+        JobError: a file cannot be read, or there are equal keys that must not be dropped.
     """
     recipe = recipe._replace(staging=str(directory))
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN, room=ROOM):
@@ -160,15 +160,15 @@ def write_files(
     """Step 3, for a database without records.
 
     Arguments:
-        parts: how many tasks write; None for as many as fit.
+        parts: number of tasks that write; None for a suitable number.
     """
     size = sum(run.size for run in found.runs)
-    # Below a quarter of a part, more tasks would cost more than they save.
+    # With parts below a quarter of the usual size, more tasks would cost more than they save.
     wanted = parts or min(max(backend.cores if size > PART_BYTES // 4 else 1, size // PART_BYTES), _MOST_PARTS)
     work = shares([run.path for run in found.runs], cuts_of(found.runs, wanted), keep)
     with failures.explained("the log files could not be written", consequence=UNCHANGED, hint=_AGAIN, room=ROOM):
         done = backend.write(session.target, work if found.runs else [])
-    # So far only the staging directory has changed; what follows reaches the environment.
+    # So far only the staging directory has changed; the next steps change the environment.
     listener.step("commit", 0, 0)
     stitch(session, done)
     files = [file for part in done for file in part.files]
@@ -186,7 +186,7 @@ def write_files(
 @contextmanager
 def staging_directory(storage: Storage) -> Iterator[Path]:
     """Make the staging directory, and remove it at the end. The caller holds the environment's lock."""
-    # Files that a load which died has left here would take numbers from this one.
+    # Files left by a load that died would occupy file numbers.
     stage.clean(storage)
     directory = stage.make(storage)
     try:
@@ -196,16 +196,16 @@ def staging_directory(storage: Storage) -> Iterator[Path]:
 
 
 def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
-    """Put all rejects into one file of a directory, which is made.
+    """Collect all rejects in one file of a directory, which is created.
 
     JSON lines with source file, line, column, reason and the record itself::
 
         {"file":"orders.csv","line":17,"column":3,"reason":"2 columns, expected 3","record":"4711,three crates"}
 
-    A task knows the place of a record in its split only; the lines of the splits before are known when all were read,
-    so the driver completes the line numbers. Records of formats without lines have no line number.
+    A task knows only the position of a record in its split. The number of lines in earlier splits is known after all
+    were read, so the driver completes the line numbers. Records of formats without lines have no line number.
 
-    A user who may not read the environment may not read them: ``access`` says who may.
+    Users without access to the environment must not read the rejects: ``access`` says who may.
 
     Returns:
         Path of the file; None when nothing was rejected.
@@ -220,7 +220,7 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
     target = directory / _REJECTS
     try:
         make_directories(directory, access)
-        # Closed to others from the first byte, and not through a link that somebody has put there.
+        # Private from the first byte, and not written through a link planted by another user.
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as out:
             give(target, access.file, access)
@@ -234,7 +234,7 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
 
 
 def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
-    """For every split, the lines of its file that stand before it."""
+    """For every split, the number of lines of its file before it."""
     counts = dict(sorted(pair for outcome in outcomes for pair in outcome.splits))
     before: dict[int, int] = {}
     origin, seen = -1, 0

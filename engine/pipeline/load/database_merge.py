@@ -1,8 +1,8 @@
 """Merging runs into a database that holds records, through the engine.
 
-Records go in by key order, in transactions of ``batch`` records. After each commit the last key is noted, durably, in
-``merge.json`` beside the runs. So a merge that died goes on after that key when it is asked to resume; records between
-the note and the last commit are put once more, which changes nothing.
+Records are put in key order, in transactions of ``batch`` records. After each commit the last key is noted, durably, in
+``merge.json`` beside the runs. So a merge that died can resume after that key. Records between the note and the last
+commit are put again, which changes nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _STATE: Final = "merge.json"
 
 
 class State(NamedTuple):
-    """How far a merge has come.
+    """The progress of a merge.
 
     Attributes:
-        subject: what is merged into what: name of the database, sources, options.
+        subject: the identity of the merge: name of the database, sources, options.
         found: what was read.
-        after: the last key that is in, or None before the first.
-        records, refused, duplicates: counts so far; refused are those whose keys were there.
+        after: the last key merged, or None before the first.
+        records, refused, duplicates: counts so far; refused counts records whose keys already existed.
     """
 
     subject: str
@@ -58,19 +58,19 @@ def merge_into(
 
     Arguments:
         env, db: open for writing.
-        storage: where the note goes.
+        storage: where the note is written.
         state: where to begin.
         keep: which of equal keys stays.
         batch: records of a transaction.
         overwrite: records replace those with the same keys; otherwise they are refused.
 
     Returns:
-        What was done, and how many records were refused.
+        The result, and the number of refused records.
 
     Raises:
-        JetoolError: with what was merged before it.
+        JetoolError: with the number of records merged before the error.
     """
-    # The smallest key after the last one that is in.
+    # The smallest key after the last merged one.
     low = None if state.after is None else state.after + b"\0"
     merge = Merge([run.path for run in state.found.runs], low, None, keep)
     mode = PutMode.OVERWRITE if overwrite else PutMode.INSERT_ONLY
@@ -116,13 +116,13 @@ def _result(state: State) -> LoadResult:
 
 
 def _put(env: Environment, db: Database, keys: list[bytes], values: list[bytes], mode: PutMode) -> int:
-    # The caller syncs once for the batch.
+    # The caller syncs once per batch.
     with env.begin(durability=Durability.NO_SYNC) as txn:
         return sum(db.put(key, value, txn, mode=mode) for key, value in zip(keys, values, strict=True))
 
 
 def save(storage: Storage, state: State) -> None:
-    """Note how far a merge has come, durably."""
+    """Save the progress of a merge, durably."""
     fields = state._replace(found=state.found._replace(rejects=None))._asdict()
     fields["found"] = state.found._asdict() | {
         "runs": [[run.path, run.records, run.size, run.duplicates] for run in state.found.runs],
@@ -136,13 +136,13 @@ def save(storage: Storage, state: State) -> None:
     file.write(0, json.dumps(fields).encode())
     file.sync()
     file.close()
-    # Only after its bytes are durable may the name lead to it.
+    # The bytes must be durable before the name points to them.
     storage.rename(f"{name}.new", name)
     storage.sync_directory(stage.DIRECTORY)
 
 
 def resume(storage: Storage, subject: str) -> State:
-    """The state of a merge that died.
+    """Read the progress of a merge that died.
 
     Raises:
         NotFoundError: no load was interrupted. UsageError: it was another load.
@@ -163,7 +163,7 @@ def resume(storage: Storage, subject: str) -> State:
             hint="give the same sources and options, or leave out --resume to give that one up",
         )
     found = fields.pop("found")
-    # Samples say where to cut parts, and a merge has no parts.
+    # Samples are only needed to cut parts, and a merge has no parts.
     runs = [SortedRun(path, records, size, dropped, ()) for path, records, size, dropped in found.pop("runs")]
     rejects = found.pop("rejects")
     after = fields.pop("after")

@@ -1,7 +1,7 @@
-"""The two jobs of a load without Spark: processes of this machine, files of this machine (``--engine local``).
+"""The two jobs of a load without Spark, with processes and files of this machine (``--engine local``).
 
-The processes of the first job do the second, too: each takes a third of a second to begin with. They begin as soon as
-the source shows that they will be needed, while the environment is opened.
+The processes of the first job are reused for the second, since each takes a third of a second to start. They start as
+soon as the source shows that they will be needed, while the environment is opened.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ U = TypeVar("U")
 
 
 class LocalBackend:
-    """Reads and writes with processes; a context, after which they have ended.
+    """Reads and writes with processes; a context manager that ends them.
 
     Arguments:
         jobs: how many.
-        listener: hears the steps ``read`` and ``write``.
+        listener: receives progress of the steps ``read`` and ``write``.
     """
 
     def __init__(self, jobs: int, listener: Listener) -> None:
@@ -45,16 +45,16 @@ class LocalBackend:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After an error or an interrupt the tasks that have not begun never do.
+        # After an error or an interrupt the remaining tasks are cancelled.
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
     def open(self, layout: Layout) -> OpenSource:
-        """Look at a source: its files and columns.
+        """Inspect the files and columns of a source.
 
         Raises:
-            UsageError: a path or a format that is Spark's. JobError: a file that cannot be read.
+            UsageError: a path or a format that only Spark supports. JobError: a file that cannot be read.
         """
         found = splits.opened(layout)
         if found is None:
@@ -84,15 +84,15 @@ class LocalBackend:
         return self._heard(map(work, items) if pool is None else pool.map(work, items), len(items), records_of, step)
 
     def _begin(self, tasks: int) -> ProcessPoolExecutor | None:
-        """Processes for a number of tasks; None if this process is enough."""
+        """A pool of processes for a number of tasks; None if this process is enough."""
         workers = min(self.cores, tasks)
         if workers > max(self._workers, 1):
             self.__exit__()
-            # The products in ``blocks`` are too small to be worth threads.
+            # The matrix products in ``blocks`` are too small to benefit from threads.
             os.environ.setdefault("OMP_NUM_THREADS", "1")
             # Spawn: a fork would inherit the threads' locks and the open environment.
             self._pool, self._workers = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")), workers
-            # Each imports what it needs with its first task.
+            # Each process imports its modules with its first task.
             for _ in range(workers):
                 self._pool.submit(_begun)
         return self._pool if workers > 1 else None

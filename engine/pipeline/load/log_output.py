@@ -1,11 +1,11 @@
-"""Step 2 of a load: from sorted runs to log files, one task for each range of keys.
+"""Step 2 of a load: writes log files from sorted runs, one task for each range of keys.
 
 A number is claimed by creating the file: of all tasks that try, on all machines that share the directory, one succeeds.
-Numbers are taken as they come, so that the files of the tasks have no gaps between them; a task that failed leaves one,
-as a cleaned file would (R-LOG-14).
+Numbers are claimed when they are needed, so that the files of the tasks have no gaps between them; a failed task leaves
+a gap, as a cleaned file would (R-LOG-14).
 
-Records go out in blocks: the LNs of a block, then its BINs. Offsets of all LNs of a block are known before one of them
-is encoded, since sizes are.
+Records are written in blocks: the LNs of a block, then its BINs. The offsets of all LNs of a block are known before
+they are encoded, since their sizes are known.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class LogOutput:
     """Writes sorted records as LNs and complete BINs.
 
     Arguments:
-        target: what the files are made for.
-        number: of the part; names the file of references.
+        target: the load that the files belong to.
+        number: number of the part; used in the name of the file of references.
     """
 
     def __init__(self, target: Target, number: int) -> None:
@@ -54,7 +54,7 @@ class LogOutput:
         self._pending: list[Any] = []
         self._pending_rows = 0
         self._next_number = target.first_file
-        # Process and time in the name: two attempts at one part do not write into one file.
+        # Process and time are in the name, so two attempts at a part write different files.
         self._references = Path(target.staging) / f"references-{number:06d}-{os.getpid()}-{time.time_ns():x}"
         self._index_file = self._references.open("wb")
         self.records = self.bins = 0
@@ -75,14 +75,14 @@ class LogOutput:
         while len(whole) - at >= block:
             self._write_block(whole.slice(at, block))
             at += block
-        # Only whole blocks go out before the end, so that BINs are filled whatever the sizes of tables.
+        # Only whole blocks are written before the end, so that BINs are full for any size of tables.
         self._pending, self._pending_rows = [whole.slice(at)], len(whole) - at
 
     def finish(self, duplicates: int) -> TaskOutput:
-        """Write what is left, make all files durable.
+        """Write the remaining records and make all files durable.
 
         Arguments:
-            duplicates: records that the merge has dropped; for the result.
+            duplicates: number of records that the merge has dropped; part of the result.
         """
         if self._pending_rows:
             self._write_block(pa.concat_tables(self._pending).combine_chunks())
@@ -91,7 +91,7 @@ class LogOutput:
         return TaskOutput(self._part, self.records, duplicates, self.bins, tuple(self._done), str(self._references))
 
     def abandon(self) -> None:
-        """Give the files up; cleaning the staging directory removes them."""
+        """Abandon the files; cleaning the staging directory removes them."""
         if self._file is not None:
             self._file.stream.close()
         self._index_file.close()
@@ -114,7 +114,7 @@ class LogOutput:
             block = self._lns.encode(keys.cut(at, at + count), values.cut(at, at + count), sizes[part], previous)
             file.add_lns(block, sizes[part], int(offsets[-1]), values.lengths[part] <= self._target.max_embedded)
             at += count
-        # After all LNs of the block: a BIN must follow what its slots point to.
+        # After all LNs of the block: a BIN must follow the LNs of its slots.
         self._write_bins(BINBlock(self._target, keys, values, lsns, sizes))
         self.records += len(keys)
 
@@ -125,7 +125,7 @@ class LogOutput:
             body = block.encode(index, self._target.node_id(file.number, file.nodes))
             if file.offset + HEADER_BYTES + len(body) > self._target.file_max or file.nodes == IDS_A_FILE - 1:
                 file = self._flip()
-                # The id depends on the file, so the node is made again.
+                # The id depends on the file, so the node is encoded again.
                 body = block.encode(index, self._target.node_id(file.number, file.nodes))
             lsn = file.number << 32 | file.offset
             key = block.first_key(index)
@@ -161,7 +161,7 @@ class LogOutput:
 
 
 class _File:
-    """The file that is being written, with its utilization counters."""
+    """The file being written, with its utilization counters."""
 
     def __init__(self, number: int, handle: int) -> None:
         self.number = number
@@ -169,7 +169,7 @@ class _File:
         self.offset = self.last_offset = self.nodes = 0
         self._entries = self._node_bytes = self._lns = self._ln_bytes = self._longest = 0
         self._embedded = self._embedded_bytes = 0
-        # The file before is not known yet; ``stitch`` links the files when all are there.
+        # The previous file is not known yet; ``stitch`` links the files when all are complete.
         self.stream.write(file_header(number, 0))
         self.offset = FILE_HEADER_BYTES
 
@@ -200,7 +200,7 @@ class _File:
     def close(self) -> StagedFile:
         """Make it durable."""
         self.stream.flush()
-        # Durable before the driver hears of it: the commit only renames.
+        # Durable before it is reported to the driver, since the commit only renames.
         os.fsync(self.stream.fileno())
         self.stream.close()
         summary = (
@@ -215,7 +215,7 @@ def file_header(number: int, last_offset_before: int) -> bytes:
 
     Arguments:
         number: of the file.
-        last_offset_before: where the last entry of the file before begins.
+        last_offset_before: where the last entry of the previous file begins.
     """
     record = FileHeader(int(time.time() * 1000), number, last_offset_before, WRITTEN_VERSION)
     return sealed(FILE_HEADER, 0, 0, encode_file_header(record, WRITTEN_VERSION))
@@ -248,7 +248,7 @@ def write_share(target: Target, share: Share) -> TaskOutput:
     """Merge one part and write its log files.
 
     Raises:
-        JobError: equal keys, where none may be dropped. OSError: the disk is full.
+        JobError: equal keys that must not be dropped. OSError: the disk is full.
     """
     settle_worker()
     settle_arrow()
@@ -258,13 +258,13 @@ def write_share(target: Target, share: Share) -> TaskOutput:
         for table in merge.tables():
             output.add(table)
         return output.finish(merge.duplicates)
-    # An interrupt, too, must close the handles before the directory is removed.
+    # An interrupt must also close the handles before the directory is removed.
     except BaseException:
         output.abandon()
         raise
 
 
 def shares(paths: list[str], cuts: list[bytes], keep: str) -> list[Share]:
-    """The parts between the cuts."""
+    """The key ranges between the cuts."""
     limits = [None, *cuts, None]
     return [Share(number, tuple(paths), low, high, keep) for number, (low, high) in enumerate(pairwise(limits))]

@@ -1,6 +1,7 @@
-"""Records that are keys and values already, such as those of a JE dump: sorted runs, made in this process.
+"""Makes sorted runs in this process from records that are already keys and values, such as those of a JE dump.
 
-What ``input.sorted_runs`` does for tasks and columns. Nothing is rejected, and the rank of a record is its number.
+The counterpart of ``input.sorted_runs`` for tasks and columns. No record is rejected, and the rank of a record is its
+number.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
 from engine.pipeline.python_side import release_arrow, settle_arrow
 
-# Less than of tasks: beside a run the reader has its records as objects.
+# Smaller than in tasks, since the reader also holds the records of a run as objects.
 _RUN_BYTES: Final = 24 << 20
 
 
@@ -52,5 +53,5 @@ class PairRuns:
         return ReadTotals(self.read, 0, sum(run.duplicates for run in self._runs), self._runs, None)
 
     def different_keys(self) -> int:
-        """After ``finish``: how many keys there are."""
+        """The number of keys, after ``finish``."""
         return sum(len(table) for table in Merge([run.path for run in self._runs], None, None, self._keep).tables())

@@ -1,4 +1,4 @@
-"""Values that travel between the driver and the tasks of a load. Plain and small: they are pickled."""
+"""Values sent between the driver and the tasks of a load. They are plain and small, since they are pickled."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Final, NamedTuple
 
 # A node id is the base of its file and a number below this.
 IDS_A_FILE: Final = 1 << 16
-# What a load that failed means for the data.
+# The consequence of a failed load for the data.
 UNCHANGED: Final = "the environment is as it was"
 
 
 class Target(NamedTuple):
-    """What the files of a load are made for.
+    """The environment and database that the files of a load are made for.
 
     Attributes:
         staging: directory in which files are made; every task and the driver see it under this path.
         db_id: id of the database.
         max_entries: slots of a node.
-        prefixing: nodes store the common prefix of their keys once.
+        prefixing: whether nodes store the common prefix of their keys once.
         max_embedded: largest data, in bytes, that is embedded in a BIN.
         first_file: lowest file number that may be claimed.
-        file_max: bytes at which a file is full.
+        file_max: size in bytes at which a file is full.
         first_node_id: lowest node id of the first file.
     """
 
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
     @property
     def fill(self) -> int:
-        """Slots that are filled: one is left, as JE's splits of an ascending load leave it (R-TREE-13)."""
+        """Number of slots to fill: one stays empty, as after JE's splits in an ascending load (R-TREE-13)."""
         return max(self.max_entries - 1, 1)
 
     def node_id(self, file_number: int, index: int) -> int:
@@ -60,13 +60,13 @@ class StagedFile(NamedTuple):
 
 
 class TaskOutput(NamedTuple):
-    """What one task has written.
+    """The output of one task.
 
     Attributes:
-        number: of the part, in key order.
+        number: number of the part, in key order.
         records: LNs written.
-        duplicates: records that gave way to another one with the same key.
-        bins: BINs written; their first keys and LSNs are in the file ``references``.
+        duplicates: number of records replaced by another one with the same key.
+        bins: number of BINs written; their first keys and LSNs are in the file ``references``.
         files: the log files.
         references: path of that file.
     """

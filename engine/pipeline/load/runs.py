@@ -1,24 +1,23 @@
-"""Sorted runs: what a task makes of its part of the source (step 1 of a load), and merging them (step 2).
+"""Sorted runs: tasks write them from their part of the source (step 1 of a load), and merge them (step 2).
 
 ``Binary`` is an Arrow column of byte strings as numpy sees it: offsets and bytes. Keys are sorted by eight bytes at a
 time: all keys share a prefix (that of the smallest and the largest); the next eight bytes of each, as a big-endian
-number, order nearly all of them, at the speed of numbers. Only keys that tie there are compared in full.
+number, order nearly all of them, at the speed of numbers. Only keys with equal words are compared in full.
 
-Records collect until they take ``run_bytes``; then they are sorted, all but one of equal keys dropped, and written as
-an Arrow file with the columns ``key``, ``value`` and ``rank``. The rank says which of equal keys is the later one. A
-run's samples are keys at equal distances in bytes. Those of all runs together say where to cut them into parts of about
-equal size, however the keys are distributed (``cuts_of``).
+Records are collected up to ``run_bytes``; then they are sorted, all but one of equal keys are dropped, and the rest is
+written as an Arrow file with the columns ``key``, ``value`` and ``rank``. The rank decides which of equal keys is
+later. A run's samples are keys at equal distances in bytes. The samples of all runs together give the cuts into parts
+of about equal size for any distribution of keys (``cuts_of``).
 
-In a merge every run gives its records batch by batch. In a round a piece of every run is looked at, and what lies up
-to the smallest of the pieces' last keys is taken, put together, sorted and resolved. No run holds another record with a
-key of this round, since a run holds a key once. Pieces are of one size, whatever was left of a run's last batch, so
-that nearly all of each is used up in the round: about ``_ROUND_BATCHES`` batches, however many runs there are. Batches
-are small, so that many runs can each hold one. More than ``_MOST_RUNS`` runs are merged in two steps, the first of
-which makes larger runs of groups of them. Where a range of keys begins in a run is looked for in a map of the file, of
-which few pages are touched.
+A merge reads every run batch by batch. Each round takes a piece of every run. The records up to the smallest of the
+pieces' last keys are concatenated, sorted and deduplicated. No run holds another record with a key of this round, since
+a run holds each key once. All pieces have the same size, so nearly all of each piece is used up in the round: about
+``_ROUND_BATCHES`` batches for any number of runs. Batches are small, so that many runs can each hold one. More than
+``_MOST_RUNS`` runs are merged in two steps: the first step merges groups of them into larger runs. The start of a key
+range in a run is searched in a memory map of the file, which touches few pages.
 
-Copies are made a piece at a time: an order is found for all rows of a run, and rows are taken in that order while they
-are written.
+Rows are copied a piece at a time: the order of all rows of a run is computed first, and rows are copied in that order
+while they are written.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Binary:
     @property
     def lengths(self) -> Numbers:
         """Of the values."""
-        # A reader of single values needs none.
+        # Computed on first use, since reading single values does not need the lengths.
         if self._lengths is None:
             self._lengths = np.diff(self._ends)
         return self._lengths
@@ -77,10 +76,10 @@ class Binary:
         return Binary(self.column.slice(start, stop - start))
 
     def matrix(self, rows: Numbers) -> npt.NDArray[np.uint8]:
-        """Values of equal length, one a row."""
+        """Values of equal length as a matrix, one a row."""
         length = int(self.lengths[rows[0]])
         starts = self._ends[rows]
-        # Neighbours in memory are a view; only scattered rows are copied.
+        # Adjacent rows are a view; only scattered rows are copied.
         if int(starts[-1]) - int(starts[0]) == length * (len(rows) - 1) and (np.diff(starts) == length).all():
             first = int(starts[0])
             return self._bytes[first : first + length * len(rows)].reshape(len(rows), length)
@@ -89,14 +88,18 @@ class Binary:
         return self._windows(f"V{length}")[starts].view(np.uint8).reshape(len(rows), length)
 
     def words(self, skip: int) -> npt.NDArray[np.uint64]:
-        """The eight bytes of every value after the first ``skip``, as big-endian numbers; short ones end in zeros."""
+        """Eight bytes of every value after the first ``skip``, as big-endian numbers.
+
+        Short values are padded with zeros.
+        """
         left = np.clip(self.lengths - skip, 0, _WORD)
         least = int(left.min()) if len(self) else _WORD
         starts, ends = self._ends[:-1] + skip, self._ends[1:]
         if least == _WORD:
             return self._windows(">u8")[starts].astype(np.uint64) if len(self) else np.empty(0, np.uint64)
         if int(self.lengths.min()) >= _WORD:
-            # The last eight bytes of a short one, less those that come too early; of all eight no shift is defined.
+            # For a short value, read its last eight bytes and shift out the preceding ones; a shift by all eight bytes
+            # is undefined.
             found = self._windows(">u8")[np.minimum(starts, ends - _WORD)].astype(np.uint64)
             return np.where(left > 0, found << ((_WORD - left) * 8 % (_WORD * 8)).astype(np.uint64), np.uint64(0))
         columns = np.arange(_WORD)
@@ -107,21 +110,21 @@ class Binary:
         return np.ascontiguousarray(parts).view(">u8").reshape(-1).astype(np.uint64)
 
     def _windows(self, kind: str) -> npt.NDArray[Any]:
-        """What stands at every byte, read as a type: elements overlap, so that one can be taken from anywhere."""
+        """The bytes viewed as overlapping elements of a type, one starting at every byte."""
         width = np.dtype(kind).itemsize
         return np.ndarray((max(len(self._bytes) - width + 1, 0),), kind, self._bytes, 0, (1,))
 
 
 def order_of(keys: Binary, ranks: Numbers) -> Numbers:
-    """The rows in ascending order of key and, where keys are equal, of rank."""
+    """The rows in ascending order of key and then of rank."""
     if len(keys) < 2:
         return np.arange(len(keys))
     ends = pc.min_max(keys.column)
-    # All keys share what the smallest and the largest share.
+    # All keys share the common prefix of the smallest and the largest.
     words = keys.words(common_length(ends["min"].as_py(), ends["max"].as_py()))
     order = np.argsort(words)
     found = words[order]
-    # Equal words prove nothing: keys may differ later on, or in zeros at their ends.
+    # Keys with equal words may differ later, or in zeros at their ends.
     same = found[1:] == found[:-1]
     if not same.any():
         return order
@@ -145,7 +148,7 @@ def common_length(low: bytes, high: bytes) -> int:
 
 
 def first_of_equals(keys: Binary) -> npt.NDArray[np.bool_]:
-    """In a sorted column, which rows begin a new key."""
+    """For a sorted column: the rows that begin a new key."""
     fresh = np.ones(len(keys), bool)
     if len(keys) > 1:
         column = keys.column
@@ -161,10 +164,10 @@ SCHEMA: Final = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary
 # A merge holds a batch of each run.
 _BATCH_ROWS: Final = 1024
 _BATCH_BYTES: Final = 256 << 10
-# Rows that are copied at a time where it is up to us.
+# Number of rows copied at a time.
 _PIECE_ROWS: Final = 8192
 _SAMPLES: Final = 64
-# Keys of samples are cut to this; a cut need not be a key.
+# Keys of samples are truncated to this length; a cut need not be an existing key.
 _SAMPLE_BYTES: Final = 64
 _SHOWN_KEY_BYTES: Final = 32
 
@@ -173,10 +176,10 @@ class SortedRun(NamedTuple):
     """A sorted run.
 
     Attributes:
-        path: of the Arrow file.
+        path: path of the Arrow file.
         records: in it.
         size: bytes of keys and values.
-        duplicates: records that were dropped.
+        duplicates: number of dropped records.
         samples: keys, ascending, with about equal numbers of bytes between them.
     """
 
@@ -193,7 +196,7 @@ class RunWriter:
     Arguments:
         directory: where runs are written.
         run_bytes: size of a run.
-        keep: which of equal keys stays: ``LAST``, ``FIRST``, or ``ERROR`` for none.
+        keep: which of equal keys is kept: ``LAST``, ``FIRST``, or ``ERROR`` to refuse them.
     """
 
     def __init__(self, directory: str, run_bytes: int, keep: str) -> None:
@@ -205,7 +208,7 @@ class RunWriter:
         self._made = 0
 
     def add(self, table: Any) -> Iterator[SortedRun]:
-        """Take records; gives the run that this has filled, if any.
+        """Take records; return the run that is full now, if any.
 
         Arguments:
             table: of ``SCHEMA``.
@@ -224,7 +227,7 @@ class RunWriter:
 
     def _write(self) -> SortedRun:
         table = pa.concat_tables(self._tables).combine_chunks()
-        # The pieces go before the sort.
+        # The pieces are released before the sort.
         self._tables, self._size = [], 0
         keys, ranks = Binary(one_chunk(table["key"])), one_chunk(table["rank"]).to_numpy()
         order, dropped = resolved(keys, order_of(keys, ranks), self._keep)
@@ -247,7 +250,7 @@ def write_run(path: Path, tables: Iterable[Any]) -> None:
 
 
 def taken(table: Any, order: Numbers) -> Iterator[Any]:
-    """Rows of a table in an order, some thousand at a time."""
+    """Rows of a table in the given order, some thousand at a time."""
     for at in range(0, len(order), _PIECE_ROWS):
         yield table.take(pa.array(order[at : at + _PIECE_ROWS]))
 
@@ -261,10 +264,10 @@ def resolved(keys: Binary, order: Numbers, keep: str) -> tuple[Numbers, int]:
         keep: see ``RunWriter``.
 
     Returns:
-        The rows that stay, and how many were dropped.
+        The rows that are kept, and the number of dropped ones.
 
     Raises:
-        JobError: there are equal keys, and none may be dropped.
+        JobError: there are equal keys that must not be dropped.
     """
     fresh = first_of_equals(Binary(keys.column.take(pa.array(order))))
     dropped = len(fresh) - int(fresh.sum())
@@ -274,7 +277,7 @@ def resolved(keys: Binary, order: Numbers, keep: str) -> tuple[Numbers, int]:
         key = keys.at(int(order[np.flatnonzero(~fresh)[0]]))
         shown = key[:_SHOWN_KEY_BYTES].hex() + ("..." if len(key) > _SHOWN_KEY_BYTES else "")
         raise JobError("two records have the same key", found=f"0x{shown}")
-    # The last of equal keys is the row before the next fresh one.
+    # The last of equal keys is the row before the next new key.
     if keep == LAST:
         fresh = np.append(fresh[1:], True)
     return order[fresh], dropped
@@ -284,16 +287,16 @@ def cuts_of(runs: list[SortedRun], parts: int) -> list[bytes]:
     """Keys that cut all runs into parts of about equal size.
 
     Returns:
-        At most ``parts`` - 1 keys, ascending; a part holds the keys from one cut, inclusive, to the next.
+        At most ``parts`` - 1 keys, ascending; a part begins at one cut, inclusive, and ends before the next.
     """
-    # A sample stands for its share of its run, so that small runs do not draw the cuts.
+    # A sample is weighted by its share of its run, so that small runs do not dominate the cuts.
     weighted = sorted((sample, run.size / len(run.samples)) for run in runs for sample in run.samples)
     total = sum(weight for _, weight in weighted)
     cuts: list[bytes] = []
     seen = 0.0
     for sample, weight in weighted:
         seen += weight
-        # Cuts ascend strictly: one frequent key must not make parts without keys.
+        # Cuts ascend strictly, so that a frequent key does not make empty parts.
         if seen >= total * (len(cuts) + 1) / parts and len(cuts) < parts - 1 and (not cuts or sample > cuts[-1]):
             cuts.append(sample)
     return cuts
@@ -320,7 +323,7 @@ def _samples(keys: Binary, order: Numbers, ends: Any) -> tuple[bytes, ...]:
 
 
 _ROUND_BATCHES: Final = 32
-# Each has a file open, and a batch in memory.
+# Each run has an open file and a batch in memory.
 _MOST_RUNS: Final = 192
 
 
@@ -333,7 +336,7 @@ class Merge:
         keep: which of equal keys stays (``runs``).
 
     Attributes:
-        duplicates: records dropped so far.
+        duplicates: number of records dropped so far.
     """
 
     def __init__(self, paths: Sequence[str], low: bytes | None, high: bytes | None, keep: str) -> None:
@@ -351,7 +354,7 @@ class Merge:
         paths, made = self._paths, list[Path]()
         try:
             while len(paths) > _MOST_RUNS:
-                # As many groups as will do, of about one size each: whatever is in one is written once more.
+                # As few groups as possible, of about equal size, since each grouped run is written once more.
                 groups = -(-len(paths) // _MOST_RUNS)
                 earlier = made
                 made = [self._made_of(paths[number::groups]) for number in range(groups)]
@@ -362,7 +365,7 @@ class Merge:
             _remove(made)
 
     def _made_of(self, paths: Sequence[str]) -> Path:
-        """A run of what some runs hold in the range."""
+        """Merge the range of several runs into one run."""
         path = Path(paths[0]).with_name(f"merged-{os.getpid()}-{time.time_ns():x}.arrow")
         write_run(path, self._merged(paths))
         return path
@@ -371,10 +374,10 @@ class Merge:
         cursors = [_Cursor(path, self._low, self._high) for path in paths]
         while cursors := [cursor for cursor in cursors if cursor.fill(len(cursors))]:
             if len(cursors) == 1:
-                # A run holds a key once, so the last one needs no comparison.
+                # A run holds each key once, so the last one needs no comparison.
                 yield cursors[0].take_all()
             else:
-                # Up to the least of the last keys every run's records are in memory.
+                # All records up to the smallest of the last keys are in memory.
                 pivot = min(cursor.last_key() for cursor in cursors)
                 found = pa.Table.from_batches([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
                 keys, ranks = Binary(one_chunk(found["key"])), one_chunk(found["rank"]).to_numpy()
@@ -389,11 +392,11 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 class _Cursor:
-    """A place in one run, and what was read from there on.
+    """A position in one run, with the records read from there.
 
     Arguments:
         path: of the run.
-        low, high: the keys that are wanted.
+        low, high: the range of keys.
     """
 
     def __init__(self, path: str, low: bytes | None, high: bytes | None) -> None:
@@ -403,15 +406,15 @@ class _Cursor:
         if low is not None:
             with pa.memory_map(path) as mapped:
                 self._next = _batch_of(pa.ipc.open_file(mapped), low)
-        # Not mapped: pages of all that was read so far would stay in memory.
+        # Not mapped: all pages read so far would stay in memory.
         self._reader = pa.ipc.open_file(pa.OSFile(path))
-        # Records from ``_at`` to ``_stop`` are still to be given.
+        # Records from ``_at`` to ``_stop`` are still to be returned.
         self._batch: Any = _one_batch([], SCHEMA)
         self._keys = Binary(self._batch["key"])
         self._at = self._stop = 0
 
     def fill(self, runs: int) -> bool:
-        """Read the piece that this run gives to a round; whether a record is left."""
+        """Read the piece of this run for a round; return whether a record is left."""
         count = self._reader.num_record_batches
         batches: list[Any] = []
         rows = self._stop - self._at
@@ -447,7 +450,7 @@ class _Cursor:
 
     def take_to(self, pivot: bytes) -> Any:
         """The records up to a key, inclusive."""
-        # The smallest key after the pivot: up to here the pivot itself is included.
+        # The smallest key after the pivot, so that the pivot itself is included.
         start, self._at = self._at, position(self._keys, pivot + b"\0", self._at, self._stop)
         return self._batch.slice(start, self._at - start)
 
@@ -478,7 +481,7 @@ def _batch_of(reader: Any, low: bytes) -> int:
 
 
 def position(keys: Binary, key: bytes, first: int, last: int) -> int:
-    """Where, among sorted keys from ``first`` to before ``last``, the first stands that is not smaller than a key."""
+    """Index of the first key that is not smaller than ``key``, among the sorted keys ``first`` to ``last`` - 1."""
     while first < last:
         middle = (first + last) // 2
         if keys.at(middle) < key:

@@ -1,8 +1,8 @@
-"""What a load holds of its environment: opened once, so recovered once, and locked until the last file is in place.
+"""The environment of a load: opened, and so recovered, only once, and locked until the last file is in place.
 
-The caller opens the environment for writing on a ``LoadStorage``. Everything before the last step reads from that one
-recovery. In the last step the engine logs what makes the new files part of the environment; by then the storage is
-diverted, what is logged stays in memory, and ``stitch`` moves it into place with the files of the tasks.
+The caller opens the environment for writing on a ``LoadStorage``. All steps before the last use that one recovery. In
+the last step the engine logs the entries that make the new files part of the environment; before that the storage is
+diverted, so new log entries stay in memory, and ``stitch`` moves them into place with the files of the tasks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from engine.pipeline.load.plan import IDS_A_FILE, Target
 from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage, WrappedStorage
 
-# Above this the compact form of LSNs does not reach.
+# The largest offset in the compact form of LSNs.
 _MOST_FILE_BYTES: Final = 16_000_000
 _MOST_FILES: Final = 0x7FFF_0000
 
 
 class LoadStorage(WrappedStorage):
-    """The files of an environment that is loaded into."""
+    """The storage of an environment that is loaded into."""
 
     def divert(self, base: Storage) -> OverlayStorage:
-        """From now on read from ``base``; what is written stays in memory, in the storage that is returned."""
+        """From now on read from ``base``, and keep writes in memory, in the returned storage."""
         overlay = OverlayStorage(base)
         self._base = overlay
         return overlay
@@ -38,21 +38,21 @@ class LoadSession:
 
     Arguments:
         env: open for writing on a ``LoadStorage``.
-        storage: its directory itself, for the staging directory and the last step.
+        storage: its real directory, for the staging directory and the last step.
         name: the database.
-        options: how it is made when it is not there.
+        options: how the database is created if it does not exist.
         create: make it then.
 
     Attributes:
         env, storage, name, options: as above; ``engine`` is that of the environment.
-        exists: the database is there.
-        target: what files are made for.
-        last_offset: of the last entry of the environment's last file.
+        exists: whether the database exists.
+        target: the parameters of the files.
+        last_offset: offset of the last entry of the environment's last file.
         bulk: the database has no tree and no duplicates and is not replicated, and the log is of the version that
-            finished files are made for, so that they can be put after it; otherwise records are merged one by one.
+            finished files are made for, so that files can be appended to it; otherwise records are merged one by one.
 
     Raises:
-        NotFoundError: there is no such database, and it is not to be made.
+        NotFoundError: there is no such database, and it must not be created.
         RefusedError: the log has used up its file numbers.
     """
 
@@ -66,7 +66,7 @@ class LoadSession:
         self.exists = name in env.database_names()
         if not self.exists and not create:
             raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
-        # The id that creating the database will give it; ``stitch`` checks that it did.
+        # The id that the new database will get; ``stitch`` verifies it.
         db_id = engine.catalog.last_local_db_id + 1
         self.bulk = not env.replicated and writer.version == WRITTEN_VERSION and not options.duplicates
         max_entries, prefixing = options.max_entries, options.key_prefixing
@@ -74,7 +74,7 @@ class LoadSession:
             with env.open_database(name) as db:
                 state = db.state
                 db_id, max_entries, prefixing = state.id, state.max_entries, state.prefixing
-                # Finished BINs are in byte order and know no duplicates; any other tree goes on through the engine.
+                # Finished BINs are in byte order and have no duplicates; other trees are filled through the engine.
                 free = not state.has_root and state.order.plain and not state.duplicates and not state.deferred
                 self.bulk = self.bulk and free
         # Finished files begin after the file being written, which stays as it is.
@@ -89,13 +89,13 @@ class LoadSession:
             max_embedded=engine.config.max_embedded_bytes,
             first_file=first,
             file_max=min(engine.config.file_max_bytes, _MOST_FILE_BYTES),
-            # A gap is left, so that ids which the engine itself gives meanwhile do not collide.
+            # A gap is left, so that ids assigned by the engine meanwhile do not collide.
             first_node_id=engine.node_ids.last + IDS_A_FILE,
         )
         self.last_offset = writer.last_lsn & 0xFFFFFFFF
 
     def divert(self, base: Storage) -> OverlayStorage:
-        """Begin the last step: nothing more reaches the environment's files, and no checkpoint comes by itself."""
+        """Begin the last step: writes no longer reach the environment's files, and no automatic checkpoint runs."""
         storage, checkpointer = self.engine.storage, self.engine.checkpointer
         assert isinstance(storage, LoadStorage)
         # A checkpoint halfway would describe a log without the upper nodes.

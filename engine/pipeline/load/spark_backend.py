@@ -1,8 +1,8 @@
 """The two jobs of a load on Spark.
 
 Files that every machine sees under the same path are read by the tasks themselves (``splits``); a job is then an RDD of
-splits, and no data frame, no query planner, no record in the JVM. The rest (``hdfs:``, ``s3a:``, Avro, columns in the
-names of directories) is a data frame, and tasks get Arrow batches from Spark's readers.
+splits, without a data frame, a query planner or records in the JVM. Other sources (``hdfs:``, ``s3a:``, Avro, columns
+in directory names) are data frames, and tasks get Arrow batches from Spark's readers.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class SparkBackend:
     """Reads and writes with Spark.
 
     Arguments:
-        start: gives the session; it is asked when there is something for Spark to do. Its argument says that the JVM
-            has little to do, and shall start fast rather than run fast.
-        listener: hears the steps ``read`` and ``write``.
+        start: makes the session when Spark is first needed. Its argument is whether the JVM should start fast rather
+            than run fast, because it has little to do.
+        listener: receives progress of the steps ``read`` and ``write``.
     """
 
     def __init__(self, start: Callable[[bool], Session], listener: Listener) -> None:
@@ -83,11 +83,11 @@ class SparkBackend:
         self._quick = _is_small(layout.paths)
         for name, value in _CONF.items():
             self._session.spark.conf.set(name, value)
-        # What the user has set stands.
+        # Settings of the user are kept.
         if self._session.context.getConf().get(_SPLIT_BYTES[0]) is None:
             self._session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
         frame = self._frame(layout, list(layout.paths))
-        # Path by path: ``inputFiles`` of all together has no order, and the order decides between equal keys.
+        # Path by path: ``inputFiles`` of all paths together is unordered, but the order decides between equal keys.
         uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
         files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
         if layout.form == TABLE:
@@ -98,7 +98,7 @@ class SparkBackend:
 
     def read(self, opened: OpenSource, recipe: Recipe) -> list[PartRead]:
         """Step 1: runs."""
-        # A handle is there only when Spark has opened the source.
+        # The handle exists only if Spark has opened the source.
         if opened.handle is not None:
             return self._read_by_spark(opened, recipe)
         name = opened.layout.name
@@ -120,7 +120,7 @@ class SparkBackend:
             f.expr(_PLACE).alias(sorted_runs.WHERE[2]),
         )
         task = partial(_read_task, recipe)
-        # Only outcomes come back to the driver; the records stay in the runs.
+        # Only results are returned to the driver; the records stay in the runs.
         wanted = frame.select(*data, *where).mapInArrow(task, "outcome binary")
         rows = self._session.run(wanted.collect, "read", self._listener)
         return [pickle.loads(row[0]) for row in rows]
@@ -146,7 +146,7 @@ class SparkBackend:
         return reader.format(layout.name).load(absolute)
 
     def _origin(self, path: Column, files: list[str]) -> Column:
-        """The number of the file that a record is from."""
+        """The number of the file of a record."""
         from pyspark.sql import functions as f
 
         if len(files) < 2:
@@ -180,12 +180,12 @@ def _is_small(paths: tuple[str, ...]) -> bool:
 
 
 def _in_metadata(uri: str) -> str:
-    """A file as the column ``_metadata.file_path`` spells it."""
+    """A file name in the spelling of the column ``_metadata.file_path``."""
     return re.sub("^file:///", "file:/", uri)
 
 
 def _shown(uri: str) -> str:
-    """A file as people spell it."""
+    """A file name in the usual spelling."""
     return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
 
 

@@ -1,12 +1,12 @@
-"""The staging directory of a load, and the step that makes it part of the environment.
+"""The staging directory of a load, and the step that moves its files into the environment.
 
-Everything that a load writes goes to ``.jetool-load`` in the environment, which JE and every reader ignore. Only the
-last step touches the environment: the log files are renamed into place in ascending order, the one with the checkpoint
-last. Before it every file is durable, and ``commit.json`` says which files go.
+A load writes everything to ``.jetool-load`` in the environment, which JE and every reader ignore. Only the
+last step changes the environment: the log files are renamed into place in ascending order, the one with the checkpoint
+last. Before that every file is durable, and ``commit.json`` lists the files.
 
-A load that dies before that step leaves the directory, and the next one removes it. One that dies within the step
+A load that dies before that step leaves the directory, and the next one removes it. A load that dies during the step
 leaves files in the environment that recovery ignores: their nodes are provisional and their LNs belong to a database
-without a root. ``clean`` takes them back, as long as nothing was written after them.
+without a root. ``clean`` removes them, unless something was written after them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMIT: Final = "commit.json"
 
 
 class Move(NamedTuple):
-    """A file that goes into the environment: its name in the staging directory, its path there, its size."""
+    """A file for the environment: its name in the staging directory, its path in the environment, its size."""
 
     name: str
     path: str
@@ -33,7 +33,7 @@ class Move(NamedTuple):
 
 
 def clean(storage: Storage) -> bool:
-    """Remove what an earlier load has left. The caller holds the environment's lock.
+    """Remove the remains of an earlier load. The caller holds the environment's lock.
 
     Returns:
         Whether there was something.
@@ -44,7 +44,7 @@ def clean(storage: Storage) -> bool:
     if storage.stat(DIRECTORY) is None:
         return False
     moves = _moves(storage)
-    # Renames go in order and the checkpoint's is last: a file left here means that the step did not end.
+    # Renames are in order, with the checkpoint last, so a file left here shows that the step did not finish.
     left = [move for move in moves if storage.stat(f"{DIRECTORY}/{move.name}") is not None]
     if left:
         _take_back(storage, [move for move in moves if move not in left])
@@ -53,7 +53,7 @@ def clean(storage: Storage) -> bool:
 
 
 def make(storage: Storage) -> Path:
-    """Make the directory; its path."""
+    """Create the directory and return its path."""
     storage.make_directory(DIRECTORY)
     storage.sync_directory()
     return path_of(storage)
@@ -65,24 +65,24 @@ def path_of(storage: Storage) -> Path:
 
 
 def commit(storage: Storage, moves: list[Move]) -> None:
-    """Make the files part of the environment. Each is durable; ascending, the last one holds the checkpoint."""
+    """Make the files part of the environment. durable files in ascending order; the last one holds the checkpoint."""
     plan = storage.open_rw(f"{DIRECTORY}/{_COMMIT}", create=True)
     plan.truncate(0)
     plan.write(0, json.dumps([list(move) for move in moves]).encode())
-    # The plan is durable before the first rename: ``clean`` must know what to take back.
+    # The plan is durable before the first rename: ``clean`` needs it to find the files to remove.
     plan.sync()
     plan.close()
     storage.sync_directory(DIRECTORY)
     for move in moves[:-1]:
         storage.rename(f"{DIRECTORY}/{move.name}", move.path)
-    # All other names must be durable before the file with the checkpoint has one.
+    # All other renames must be durable before the file with the checkpoint is renamed.
     _sync_directories(storage, moves)
     storage.rename(f"{DIRECTORY}/{moves[-1].name}", moves[-1].path)
     _sync_directories(storage, moves)
 
 
 def remove(storage: Storage) -> None:
-    """Remove the directory and what is in it."""
+    """Remove the directory and its content."""
     try:
         shutil.rmtree(path_of(storage))
     except OSError as error:
@@ -109,13 +109,13 @@ def _moves(storage: Storage) -> list[Move]:
 
 
 def _take_back(storage: Storage, moved: list[Move]) -> None:
-    """Remove files that reached the environment, unless somebody has written there since."""
+    """Remove files that reached the environment, unless the log was written since."""
     sizes = {file.path: file.size_bytes for file in list_log_files(storage).files}
     last = list_log_files(storage).files[-1].path
-    # Entries written since come after these files in the log, which therefore stay.
+    # Entries written since follow these files in the log, so the files stay.
     if not moved or moved[-1].path != last or any(sizes.get(move.path) != move.size for move in moved):
         return
-    # From the last one on, so that a crash here leaves no gap before a file.
+    # Starting with the last one, so that a crash here leaves no gap in the log.
     for move in reversed(moved):
         storage.remove(move.path)
     _sync_directories(storage, moved)

@@ -1,8 +1,8 @@
-"""From the files of the tasks to an environment (step 3 of a load).
+"""Joins the files of the tasks to an environment (step 3 of a load).
 
-The engine itself writes what makes them one: in the environment that the load has open it goes on after the new files,
-makes the database, logs the upper nodes bottom-up and takes a checkpoint. All of that stays in memory (``session``),
-becomes one more file (or a few) in the staging directory, and then all go into place.
+The engine itself writes the connecting entries: in the open environment it continues after the new files, creates the
+database, logs the upper nodes bottom-up and takes a checkpoint. These entries stay in memory (``session``), are written
+to one more file (or a few) in the staging directory, and then all files are moved into place.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LOWEST_UPPER: Final = MAIN_LEVEL + 2
 def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     """Finish the files in the staging directory and move them into the environment.
 
-    The environment is good for nothing but closing afterwards; when this fails, it has been stopped.
+    Afterwards the environment can only be closed; on failure it has been stopped.
 
     Arguments:
         session: the load.
-        parts: what the tasks have written.
+        parts: the output of the tasks.
     """
     storage = session.storage
     files = sorted(file for part in parts for file in part.files)
@@ -47,7 +47,7 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
     directories = before.data_directories
     paths = {log_file_path(file.number, directories): f"{DIRECTORY}/{log_file_name(file.number)}" for file in files}
     last_offset = _link(storage, files, session.last_offset)
-    # From here on the engine sees the files in place, and nothing that it writes reaches the disk.
+    # From here on the engine sees the files as if in place, and its writes stay in memory.
     overlay = session.divert(_StagedView(storage, paths))
     try:
         tail_files = [LogFile(f.number, log_file_path(f.number, directories), f.size) for f in files]
@@ -55,16 +55,16 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         made = sorted(path for path in overlay.changed() if path not in paths)
         moves = [Move(log_file_name(file.number), log_file_path(file.number, directories), file.size) for file in files]
         moves += [_written(storage, overlay.open(path), path) for path in made]
-        # Names in the staging directory first: the renames of the commit start from them.
+        # Names in the staging directory are made durable first, since the commit renames these files.
         storage.sync_directory(DIRECTORY)
-        # The writer of the last file may have been killed before it synced the file: it must not be less durable than
-        # the files after it (R-LOG-13).
+        # The last writer may have been killed before it synced the environment's last file, which must not be less
+        # durable than the files after it (R-LOG-13).
         last = storage.open_rw(before.files[-1].path)
         last.sync()
         last.close()
         stage.commit(storage, moves)
     except BaseException:
-        # Its memory describes a log that is not on disk; a clean close would write that.
+        # Its memory describes a log that is not on disk, and a clean close would write it.
         session.engine.crash()
         raise
 
@@ -72,12 +72,12 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
 def _log(
     session: LoadSession, parts: list[TaskOutput], files: list[StagedFile], tail_files: list[LogFile], last_offset: int
 ) -> None:
-    """Log what makes the files part of the environment: the database, its upper nodes, a checkpoint."""
+    """Log the entries that make the files part of the environment: the database, its upper nodes, a checkpoint."""
     env, engine, target = session.env, session.engine, session.target
     assert engine.writer is not None
     if files:
         engine.writer.continue_after(tail_files, last_offset)
-        # Past every id that a task may have given, so that upper nodes get new ones.
+        # Above every id that a task may have used, so that upper nodes get new ids.
         engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:
             counters = engine.utilization.counters(file.number)
@@ -85,7 +85,7 @@ def _log(
             # The checkpoint below then logs a FileSummaryLN for each file.
             counters.changed = True
     else:
-        # What is logged must not go into a file that is in place already.
+        # New entries must not be written into a file that is already in place.
         engine.writer.force_new_file()
     db = env.open_database(session.name) if session.exists else env.create_database(session.name, session.options)
     with db:
@@ -99,17 +99,17 @@ def _log(
         root_lsn = upper.finish()
         if root_lsn != NULL_LSN:
             db.state.root_lsn = root_lsn
-            # So that the checkpoint logs the MapLN with the new root.
+            # Makes the checkpoint log the MapLN with the new root.
             db.state.dirty = True
     env.checkpoint(force=True, minimize=True)
 
 
 class UpperNodes:
-    """Builds the levels above the BINs as their references come, in key order; memory for one node a level.
+    """Builds the levels above the BINs from references in key order; needs memory for one node per level.
 
     Arguments:
         writer: where nodes are logged.
-        target: what they are made for.
+        target: parameters of the nodes.
         next_id: gives node ids.
     """
 
@@ -121,18 +121,18 @@ class UpperNodes:
         self._levels: list[list[tuple[bytes, int]]] = []
 
     def add(self, key: bytes, lsn: int, level: int = 0) -> None:
-        """The next node below: its first key and its LSN."""
+        """Take the next child node: its first key and its LSN."""
         if level == len(self._levels):
             self._levels.append([])
         slots = self._levels[level]
-        # With one slot a node every level would be as long as the one below, without end.
+        # With one slot per node every level would have as many nodes as the level below, without end.
         if len(slots) >= max(self._target.fill, 2):
             self._levels[level] = []
             self.add(slots[0][0], self._log(slots, level, root=False), level + 1)
         self._levels[level].append((key, lsn))
 
     def finish(self) -> int:
-        """Log what is left, the root last; its LSN, or NULL_LSN for a tree without any node."""
+        """Log the remaining nodes, the root last; return its LSN, or NULL_LSN for an empty tree."""
         level = 0
         while level < len(self._levels):
             slots = self._levels[level]
@@ -182,13 +182,13 @@ class UpperNodes:
             dup_key=None,
             dup_count=None,
         )
-        # Only the root is not provisional: without one, recovery ignores the nodes of a load that died (R-REC-24).
+        # Only the root is not provisional, so recovery ignores the nodes of a load that died before it (R-REC-24).
         body = encode_node(node, WRITTEN_VERSION, IN_TYPE)
         return self._writer.log(IN_TYPE, body, provisional=Provisional.NO if root else Provisional.YES)
 
 
 def references(path: Path) -> Iterator[tuple[bytes, int]]:
-    """First keys and LSNs of the BINs of a part, in order."""
+    """First key and LSN of each BIN of a part, in order."""
     with path.open("rb") as file:
         while head := file.read(REFERENCE.size):
             lsn, length = REFERENCE.unpack(head)
@@ -203,23 +203,23 @@ class _StagedView(WrappedStorage):
         self._paths = paths
 
     def stat(self, path: str = "") -> Stat | None:
-        """What is at a path."""
+        """The status of a path."""
         return self._base.stat(self._paths.get(path, path))
 
     def open(self, path: str) -> ReadFile:
-        """Open a file where it is."""
+        """Open a file in its real place."""
         return self._base.open(self._paths.get(path, path))
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file where it is."""
+        """Open a file in its real place."""
         return self._base.open_rw(self._paths.get(path, path), create=create)
 
 
 def _link(storage: Storage, files: list[StagedFile], last_offset: int) -> int:
-    """Tell every file where the last entry of the one before it begins; that of the last one is returned."""
+    """Write into every file where the last entry of the previous file begins; return that offset of the last file."""
     for file in files:
         handle = storage.open_rw(f"{DIRECTORY}/{log_file_name(file.number)}")
-        # The header has a fixed size, so it is replaced in place; its checksum comes with it.
+        # The header has a fixed size, so it is replaced in place, with its checksum.
         handle.write(0, file_header(file.number, last_offset))
         handle.sync()
         handle.close()

@@ -1,11 +1,11 @@
-"""Where a stream goes on after a copy of a node: all that the copy has is passed over, and nothing else.
+"""Finds where a stream continues after a copy of a node: exactly the changes in the copy are skipped.
 
-What a copy shows is what its transactions have committed, up to its last Commit. One that was open then may commit
-later; its records up to the end of the copy are in the copy and not in what it shows. So the stream begins again at the
-first of them, and hands out what commits after the last Commit of the copy (je-ha-protocol.md 10.3).
+A copy shows the changes of transactions up to its last Commit. A transaction that was open then may commit later; its
+records are in the log of the copy, but not visible in it. So the stream begins at the first of these records, and
+yields transactions that commit after the last Commit of the copy (je-ha-protocol.md 10.3).
 
 Example: a copy ends ``VLSN 7 INS T2 | 8 Commit T1 | 9 INS T3``. It shows T1. The stream is read from VLSN 7, T1 is
-passed over, and T2 and T3 are handed out whole when they commit.
+skipped, and T2 and T3 are yielded in full when they commit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from engine.rep.changes.position import CommitPoint, Position, Torn
 from engine.rep.group import committed_members
 from engine.storage.base import Storage
 
-# A stream that begins there has no transaction that began before it.
+# No transaction of a stream that begins there began earlier.
 _WHOLE: Final = 1
 
 
@@ -37,11 +37,11 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
     Arguments:
         environment: the copy, recovered in memory.
         storage: its files.
-        listener: hears the steps of the one pass over them.
+        listener: receives progress of the single pass over the log.
 
     Raises:
-        NotFoundError: it belongs to no group, or no commit of the group is in its log.
-        RefusedError: it does not show all that its log has committed.
+        NotFoundError: it belongs to no group, or its log has no commit of the group.
+        RefusedError: recovery does not show all commits in its log.
         DamageError: a record of the group database is malformed.
         UnsupportedError, StorageError: a file cannot be read.
     """

@@ -1,12 +1,12 @@
-"""Entries of the stream become transactions, with bounded memory.
+"""Assembles entries of the stream into transactions, with bounded memory.
 
-A feeder sends what transactions log, as they log it; each ends in a Commit or an Abort. Entries are kept until then,
-after a Commit until it may be handed out. When they are more than memory may hold, all of them move to a temporary
-file, which is emptied when nothing of it is needed any more.
+A feeder sends entries in the order in which transactions log them; each transaction ends in a Commit or an Abort.
+Entries are kept until then, or until a Commit may be yielded. If they exceed the memory limit, all of them are spilled
+to a temporary file, which is truncated when none of its entries is needed.
 
-A transaction that began before the stream did is torn. Its first entry here tells so where it comes as the log has it:
-the first one of a transaction names no entry before it. In the form for replication no entry does; then a transaction
-counts as torn unless it is newer than all that were seen while the first thousand ended.
+A transaction that began before the stream is *torn*. If entries have their log form, its first entry here shows this,
+since only the first entry of a transaction names no previous entry. In the form for replication no entry names one;
+then a transaction counts as torn unless its id is newer than all ids seen until a thousand transactions had ended.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from engine.rep.changes.position import CommitPoint, Torn
 from engine.rep.wire.entries import WireEntry
 
 MEMORY_BYTES: Final = 64 << 20
-# Beside its body, what an entry takes in memory.
+# Memory of an entry besides its body.
 _ENTRY_BYTES: Final = 150
 _SETTLED_ENDS: Final = 1000
 _STORED: Final = Struct("<qBiI")
 _READ_BYTES: Final = 1 << 20
-# The first entry of all creates the group database, in a transaction of its own.
+# The first entry of a stream creates the group database, in a transaction of its own.
 _WHOLE_FROM: Final = 2
 _MOST_OPEN: Final = 1_000_000
 
 
 class Spool:
-    """A temporary file of entries; without a name, so that it is gone with the process."""
+    """A temporary file of entries; it has no name, so it disappears with the process."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -47,7 +47,7 @@ class Spool:
         self._end = 0
 
     def add(self, entries: list[WireEntry]) -> tuple[int, int]:
-        """Write entries; returns where they are.
+        """Write entries and return their location.
 
         Raises:
             StorageError: there is no room.
@@ -74,12 +74,12 @@ class Spool:
         return self._end - len(data), len(data)
 
     def read(self, place: tuple[int, int]) -> Iterator[WireEntry]:
-        """The entries of a place."""
+        """The entries at a location."""
         assert self._file is not None
         at, left = place
         data = b""
         while left or data:
-            # What is not whole yet, with what follows it.
+            # The start of an incomplete entry, to be joined with the following bytes.
             if left and (len(data) < _STORED.size or len(data) < _STORED.size + _STORED.unpack_from(data)[3]):
                 self._file.seek(at)
                 piece = self._file.read(min(max(_READ_BYTES, len(data)), left))
@@ -98,7 +98,7 @@ class Spool:
             data = data[pos:]
 
     def release(self, places: int) -> None:
-        """So many places are not needed any more."""
+        """Note that a number of locations are no longer needed."""
         self._users -= places
         if not self._users and places and self._file is not None:
             self._end = 0
@@ -112,13 +112,13 @@ class Spool:
 
 
 class TxnAssembly:
-    """What has come of one transaction.
+    """The received part of one transaction.
 
     Attributes:
-        first_vlsn: of its first entry.
+        first_vlsn: VLSN of its first entry.
         torn: it may have begun before the stream.
-        named: it does something to names of databases.
-        commit: its Commit, when that has come; ``restart`` belongs to it.
+        named: it changes names of databases.
+        commit: its Commit, once received; ``restart`` belongs to it.
     """
 
     __slots__ = ("_places", "_recent", "_spool", "commit", "first_vlsn", "named", "restart", "size_bytes", "torn")
@@ -141,7 +141,7 @@ class TxnAssembly:
         yield from self._recent
 
     def add(self, entry: WireEntry) -> int:
-        """One entry more; returns the memory that it takes."""
+        """Add an entry and return the memory that it takes."""
         self._recent.append(entry)
         size = _ENTRY_BYTES + len(entry.body)
         self.size_bytes += size
@@ -155,13 +155,13 @@ class TxnAssembly:
         self.size_bytes = 0
 
     def release(self) -> None:
-        """It is not needed any more."""
+        """Release it; it is no longer needed."""
         self._spool.release(len(self._places))
         self._places, self._recent = [], []
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come of it but its end."""
+        """Whether only its end was received."""
         return not self._places and not self._recent
 
     @property
@@ -176,13 +176,13 @@ class Assembler:
     """Makes transactions of one connection's entries.
 
     Arguments:
-        torn: what is known of the beginning of the stream.
-        done: the last commit that was handed out; transactions up to it are passed over.
-        log_version: the version in which the feeder writes entries anew.
-        memory_bytes: what may be held.
+        torn: the facts about the beginning of the stream.
+        done: the last commit that was yielded; transactions up to it are skipped.
+        log_version: the version in which the feeder rewrites entries.
+        memory_bytes: most bytes held in memory.
 
     Attributes:
-        last_vlsn: of the last entry.
+        last_vlsn: VLSN of the last entry.
         durable: the VLSN up to which everything is known to be durable.
     """
 
@@ -205,11 +205,11 @@ class Assembler:
         self.last_vlsn = vlsn - 1
 
     def take(self, entries: list[WireEntry]) -> list[TxnAssembly]:
-        """Take entries, and give the transactions that have committed with them.
+        """Take entries and return the transactions that they commit.
 
         Raises:
-            FormatError: a VLSN is left out or comes twice, or an entry is malformed.
-            StorageError: memory is full, and so is the disk.
+            FormatError: a VLSN is missing or repeated, or an entry is malformed.
+            StorageError: the memory limit is reached and the disk is full.
         """
         committed: list[TxnAssembly] = []
         try:
@@ -227,7 +227,8 @@ class Assembler:
                         txn_id = _decoded(entry).txn_id
                     gathered = self._open.get(txn_id or 0) or self._began(entry, txn_id or 0)
                 else:
-                    # Outside of transactions it counts at once; it is handed out with the next one that commits.
+                    # An operation outside of transactions is effective at once; it is yielded together with the next
+                    # committed transaction.
                     gathered = self._loose = self._loose or TxnAssembly(self._spool, vlsn, torn=False)
                 if type_number in NAME_LNS:
                     gathered.named = True
@@ -239,13 +240,13 @@ class Assembler:
         return committed
 
     def release(self, gathered: TxnAssembly) -> None:
-        """A transaction was handed out."""
+        """Note that a transaction was yielded."""
         self._held.pop(gathered.point.vlsn)
         self._size -= gathered.size_bytes
         gathered.release()
 
     def close(self) -> None:
-        """Give the temporary file back."""
+        """Release the temporary file."""
         self._spool.close()
 
     def _ended(self, entry: WireEntry, committed: list[TxnAssembly]) -> None:
@@ -263,7 +264,8 @@ class Assembler:
                 self._loose = None
             return
         if gathered is None:
-            # The master's own, for the DTVLSN; or all of it stands before the beginning of the stream.
+            # Either a commit of the master itself for the DTVLSN, or a transaction whose records all precede the
+            # stream.
             torn = self.torn.start > _WHOLE_FROM and end.last_lsn != NULL_LSN
             gathered = TxnAssembly(self._spool, entry.vlsn, torn=torn)
         gathered.commit = entry.vlsn, end
@@ -289,15 +291,15 @@ class Assembler:
         return gathered
 
     def _is_torn(self, entry: WireEntry, txn_id: int) -> bool:
-        """Whether a transaction may have begun before the stream did; ``entry`` is the first one that came."""
+        """Whether a transaction may have begun before the stream; ``entry`` is its first received entry."""
         torn = self.torn
         if torn.start <= _WHOLE_FROM or (torn.ends >= _SETTLED_ENDS and txn_id < torn.newest_txn):
             return False
         record = _decoded(entry)
         if isinstance(record.tail, NameOperation) and record.tail.operation == RENAME:
-            # The old name was deleted before it, which is not replicated.
+            # The old name was deleted before, and that entry is not replicated.
             return False
-        # What is written anew has the version that was agreed on, and no other flag.
+        # A rewritten entry has the agreed version, and no other flag.
         as_logged = record.flags & ~HAS_EXPIRATION or record.flags2 or entry.log_version > self._log_version
         return not (as_logged and record.last_lsn == NULL_LSN)
 

@@ -1,6 +1,6 @@
-"""Changes as rows of columns: those of the Spark source ``jegroup``, and of the Avro and Parquet files of a stream.
+"""Changes as rows of columns: for the Spark source ``jegroup``, and for the Avro and Parquet files of a stream.
 
-A row is one change and repeats what its transaction says of itself: the commit at VLSN 140 of transaction -41, which
+A row is one change and repeats the columns of its transaction: the commit at VLSN 140 of transaction -41, which
 changed two records at VLSNs 138 and 139, gives the rows (140, 138, -41, ...) and (140, 139, -41, ...). Types are those
 of Spark SQL; a column that is not in ``REQUIRED`` may be null.
 """
@@ -27,12 +27,12 @@ Values = tuple[Any, ...]
 
 
 def moment_of(transaction: CommittedTransaction) -> datetime:
-    """When a transaction committed, for the column ``time``."""
+    """The commit time of a transaction, for the column ``time``."""
     return _EPOCH + timedelta(milliseconds=transaction.time_ms)
 
 
 def change_values(transaction: CommittedTransaction, changes: Iterable[RecordChange]) -> Iterator[Values]:
-    """The row of each change of a transaction, a value for each of ``COLUMNS``."""
+    """A row for each change of a transaction, with a value for each of ``COLUMNS``."""
     point, torn, moment = transaction.point, transaction.torn, moment_of(transaction)
     for vlsn, op, db_id, db, key, data, expiration, old_name in changes:
         yield (
@@ -51,5 +51,5 @@ def torn_values(transaction: CommittedTransaction) -> Values:
 
 
 def retraction_values(to_vlsn: int, moment: datetime) -> Values:
-    """The row which says that commits after ``to_vlsn`` do not count, those of rows before this one."""
+    """The row that retracts all commits after ``to_vlsn`` in earlier rows."""
     return (to_vlsn, to_vlsn, 0, 0, moment, RETRACT, None, 0, None, None, None, None, False)

@@ -1,7 +1,7 @@
-"""The names of databases, followed through the stream: it names a database only when something is done to its name.
+"""The names of databases, tracked through the stream, which contains a name only when the name changes.
 
-Only committed operations are applied, in the order of the commits. A database that has none of them in the part of the
-stream that was seen has no name here: asking the master for it would stop the master if the name did not exist.
+Only committed operations are applied, in the order of the commits. A database without a name operation in the part of
+the stream read so far has no name here: a request to the master would stop the master if the name did not exist.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ RENAME: Final = OPERATIONS.index("rename")
 
 
 class NamedDatabase(NamedTuple):
-    """What is known of a database.
+    """The known facts of a database.
 
     Attributes:
-        duplicates: whether a key may have several data items, which are then part of the stored key; None: not known.
+        duplicates: whether a key may have several data items, which are then part of the stored key; None: unknown.
     """
 
     name: str
@@ -30,11 +30,11 @@ class NamedDatabase(NamedTuple):
 
 
 class NameChange(NamedTuple):
-    """What was done to a name.
+    """An operation on a name.
 
     Attributes:
         operation: a word of ``OPERATIONS``.
-        old: the name before a renaming, where it is known.
+        old: the name before a renaming, if known.
     """
 
     operation: str
@@ -50,7 +50,7 @@ class DatabaseNames:
     """Names by id.
 
     Arguments:
-        known: what is known at the beginning.
+        known: the databases known at the beginning.
     """
 
     def __init__(self, known: dict[int, NamedDatabase]) -> None:
@@ -58,18 +58,18 @@ class DatabaseNames:
         self._gone: list[int] = []
 
     def get(self, db_id: int) -> NamedDatabase | None:
-        """What is known of a database; one whose removal was applied last is still known."""
+        """The known facts of a database, including one that was just removed."""
         return self._known.get(db_id)
 
     def all(self) -> dict[int, NamedDatabase]:
-        """All that are known and not removed."""
+        """All known databases that are not removed."""
         return {db_id: found for db_id, found in self._known.items() if db_id not in self._gone}
 
     def apply(self, records: list[LN]) -> tuple[list[NameChange], Undo]:
         """Apply the operations of one transaction.
 
         Returns:
-            What was done, and what takes it back.
+            The operations, and those that undo them.
         """
         for db_id in self._gone:
             self._known.pop(db_id, None)
@@ -78,7 +78,7 @@ class DatabaseNames:
         return [self._apply(record, undo) for record in records], undo
 
     def take_back(self, undo: Undo) -> None:
-        """Take the operations of a transaction back; the last ones first."""
+        """Undo the operations of a transaction, the last ones first."""
         for db_id, before in undo.items():
             if before is None:
                 self._known.pop(db_id, None)
@@ -94,7 +94,7 @@ class DatabaseNames:
         before = self._known.get(db_id)
         old = before.name if before is not None and before.name != name else None
         if tail.operation == REMOVE or content.deleted:
-            # Its own transaction may have changed its records first.
+            # The same transaction may have changed its records before.
             self._gone.append(db_id)
             undo.setdefault(db_id, before)
         elif tail.operation == TRUNCATE and tail.truncated_db_id is not None:

@@ -1,8 +1,8 @@
-"""One connection with a master: places in its stream, then entries and heartbeats (je-ha-protocol.md 8 to 10).
+"""One connection to a master: questions about VLSNs, then entries and heartbeats (je-ha-protocol.md 8 to 10).
 
-What would end the master is not possible here: the first question is for an entry, each further one for a lower VLSN,
-none is above the master's last once it has said which that is, and the stream begins at a VLSN that an answer has shown
-to be there. After that only answers to heartbeats leave.
+Messages that would end the master are excluded: the first question is for an entry, each further one for a lower VLSN,
+none is above the master's last VLSN once that is known, and the stream begins at a VLSN that exists according to an
+answer. After that only answers to heartbeats are sent.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ _FIRST: Final = 1
 
 
 class LostPositionError(JetoolError):
-    """The master does not have the place any more at which the stream is to go on."""
+    """The master no longer has the position at which the stream should continue."""
 
     exit_code = 7
     kind = "lost_position"
 
 
 class RewrittenError(JetoolError):
-    """The group's history is another one than the one that was handed out."""
+    """The group's history differs from the one already yielded."""
 
     exit_code = 7
     kind = "rewritten"
 
 
 class LongHistoryError(PeerError):
-    """The master takes VLSN 1 for too far away to send what comes after it (je-ha-protocol.md 8.1)."""
+    """The master refuses to stream from VLSN 1 because it is too far back (je-ha-protocol.md 8.1)."""
 
 
 class BehindError(PeerError):
-    """The node calls itself master and ends before what others have."""
+    """The node claims to be master, but its log ends before those of others."""
 
 
 class Batch(NamedTuple):
-    """What has come.
+    """Received messages.
 
     Attributes:
-        txn_end_vlsn: of a heartbeat: the last transaction end of the master; 0 where none was among it.
-        is_silent: nothing has come at all.
+        txn_end_vlsn: the master's last transaction end in a heartbeat; 0 if no heartbeat was received.
+        is_silent: nothing was received.
     """
 
     entries: list[WireEntry]
@@ -61,11 +61,11 @@ class Feed:
     """A connection after the handshake.
 
     Arguments:
-        joined: the handshake; its call is this one's from now on.
+        joined: the handshake; this object takes over its call.
 
     Attributes:
         uuid: of the group.
-        log_version: what the feeder writes entries anew in.
+        log_version: the version in which the feeder rewrites entries.
     """
 
     def __init__(self, joined: FeederAgreement) -> None:
@@ -79,7 +79,7 @@ class Feed:
         self._stream.close()
 
     def begin(self, wanted: str | int) -> int:
-        """Start a stream that nothing was read of before.
+        """Start a new stream.
 
         Arguments:
             wanted: ``BEGIN``, ``LATEST`` or a VLSN.
@@ -88,14 +88,13 @@ class Feed:
             The VLSN that it starts at.
 
         Raises:
-            LongHistoryError: the master refuses VLSN 1; VLSN 2 can be had, over another connection.
-            LostPositionError: the master does not have the VLSN any more.
-            NotFoundError: it does not have it yet.
+            LongHistoryError: the master refuses VLSN 1; VLSN 2 is possible over another connection.
+            LostPositionError: the master no longer has the VLSN. NotFoundError: it does not have it yet.
         """
         if not self._stream.has_typed_requests:
             start = self._untyped(wanted)
         elif wanted == LATEST:
-            # Whatever is asked for, the answer is the last one.
+            # The answer is the last VLSN, whatever VLSN is requested.
             start = self._entry(_FIRST, NOW).vlsn + 1
         else:
             vlsn = _FIRST if wanted == BEGIN else int(wanted)
@@ -108,7 +107,7 @@ class Feed:
                 raise self._lost(vlsn, f"the first is {answer.vlsn}")
             if answer.vlsn < vlsn - 1:
                 raise _not_yet(vlsn, answer.vlsn)
-            # It may be the one after the last.
+            # The VLSN after the last one is allowed.
             start = max(answer.vlsn, vlsn)
         self._stream.start(start)
         return start
@@ -117,15 +116,15 @@ class Feed:
         """Start the stream again at a position.
 
         Arguments:
-            may_retract: the position may move backward, where the group has another history.
+            may_retract: the position may move backward if the group's history differs.
 
         Returns:
-            The newest commit of the position that the group has, when that is not its last one.
+            The newest commit of the position that the group still has, if that is not the last one; else None.
 
         Raises:
-            LostPositionError: the master does not have the place any more.
-            RewrittenError: it has another one there, and the position may not move.
-            BehindError: it ends before that, and the position may not move.
+            LostPositionError: the master no longer has this position.
+            RewrittenError: it has another entry there, and the position must not move.
+            BehindError: its log ends before the position, which must not move.
         """
         last = position.last
         if last is None:
@@ -146,15 +145,15 @@ class Feed:
         return common if common is not last else None
 
     def receive(self, done_vlsn: int, wait_s: float) -> Batch:
-        """Wait for what comes next; heartbeats are answered.
+        """Wait for the next messages; heartbeats are answered.
 
         Arguments:
-            done_vlsn: the last commit that was handed out.
-            wait_s: the longest time that this call waits.
+            done_vlsn: VLSN of the last commit that was yielded.
+            wait_s: longest wait.
 
         Raises:
             DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
-            PeerError: the master says what makes no sense.
+            PeerError: a message of the master is invalid.
         """
         entries: list[WireEntry] = []
         txn_end = 0
@@ -169,8 +168,8 @@ class Feed:
         return Batch(entries, txn_end, is_silent)
 
     def _common(self, position: Position, answer: WireEntry | AlternateMatchpoint) -> CommitPoint:
-        """The newest commit of a position that the master has, too."""
-        # After an alternate nothing above it is asked for.
+        """The newest commit of a position that the master also has."""
+        # After an alternate answer no higher VLSN is requested.
         below = answer.entry.vlsn + 1 if isinstance(answer, AlternateMatchpoint) else answer.vlsn
         for point in reversed(position.commits):
             if point.vlsn >= below:
@@ -199,7 +198,7 @@ class Feed:
     def _untyped(self, wanted: str | int) -> int:
         """A start by the one type of request that older masters know."""
         if wanted == LATEST:
-            # Far above everything: the answer is the last place that others could go on from.
+            # Far above everything: the answer is the last position from which others could continue.
             alternate = self._stream.ask((1 << 62), DEFAULT)
             if not isinstance(alternate, AlternateMatchpoint):
                 raise PeerError(f"{self.peer} does not say where its stream ends")

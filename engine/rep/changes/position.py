@@ -1,10 +1,10 @@
-"""How far a stream is: the last commit that was handed out, and what it takes to go on from exactly there.
+"""The position of a stream: the last yielded commit, and the state needed to continue exactly there.
 
-* ``restart``: a transaction that was open at that commit has records before it. The stream begins again at the first of
-  them, and whatever ends up to the commit is not handed out twice.
-* The last few thousand commits, so that after a fork the newest one that both histories have can be found. A commit is
-  told by VLSN, transaction and the master that wrote it; its time is another one on each node (je-ha-protocol.md 6.4).
-* The names of databases, and what takes the operations of the last transactions back.
+* ``restart``: a transaction that was open at that commit has records before it. The stream is read again from the first
+  of them, and transactions that ended up to the commit are not yielded twice.
+* The last few thousand commits, so that after a fork the newest commit in both histories can be found. A commit is
+  identified by VLSN, transaction and the master that wrote it; its time differs between nodes (je-ha-protocol.md 6.4).
+* The names of databases, and the operations that undo those of the last transactions.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class CommitPoint(NamedTuple):
     """A commit.
 
     Attributes:
-        dtvlsn: what it says to be durable; 0 or less where it does not.
-        restart: the VLSN to read from for all that was not over then.
+        dtvlsn: the durable VLSN in it; 0 or less if it has none.
+        restart: the VLSN from which to read the transactions that were open then.
     """
 
     vlsn: int
@@ -52,12 +52,12 @@ class CommitPoint(NamedTuple):
 
 
 class Torn(NamedTuple):
-    """What is known of transactions that began before the stream did.
+    """The facts about transactions that began before the stream.
 
     Attributes:
-        start: the VLSN that the stream began at.
-        ends: transactions that have ended since.
-        newest_txn: the newest one seen until enough of them had.
+        start: the first VLSN of the stream.
+        ends: number of transactions that have ended since.
+        newest_txn: the newest transaction seen until enough had ended.
     """
 
     start: int
@@ -66,15 +66,15 @@ class Torn(NamedTuple):
 
 
 class Position:
-    """A place in the stream of a group; changes as transactions are handed out.
+    """A position in the stream of a group; it advances as transactions are yielded.
 
     Arguments:
         group: its name.
-        uuid: its identity, as two signed numbers.
-        torn: where the stream began.
-        commits: the last commits that were handed out, oldest first.
+        uuid: identity of the group, as two signed numbers.
+        torn: facts about the beginning of the stream.
+        commits: the last yielded commits, oldest first.
         names: of databases.
-        undos: VLSNs of commits that did something to names, with what takes it back.
+        undos: VLSNs of commits that changed names, with the operations that undo them.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Position:
 
     @property
     def last(self) -> CommitPoint | None:
-        """The last commit that was handed out."""
+        """The last yielded commit."""
         return self.commits[-1] if self.commits else None
 
     @property
@@ -120,7 +120,7 @@ def position_of(value: Any) -> Position:
     """A position from its plain values.
 
     Raises:
-        FormatError: they are not those of a position.
+        FormatError: they do not form a position.
     """
     try:
         if value["version"] != _VERSION:

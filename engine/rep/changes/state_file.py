@@ -1,4 +1,4 @@
-"""A position in a file: replaced as a whole, synced before it counts."""
+"""Saves a position in a file, which is synced and then replaced as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
 PART: Final = ".part"
-# A million names of databases and more; a file that is longer is something else.
+# Enough for more than a million names of databases; a longer file is not a state file.
 _MOST_BYTES: Final = 256 << 20
 
 
@@ -41,7 +41,7 @@ class StateFile:
         return f"{self._storage.root}/{self._name}"
 
     def read(self) -> tuple[Position, Mapping[str, Any]] | None:
-        """The position and what else was saved with it; None when there is no file.
+        """The position and the other data saved with it; None if there is no file.
 
         Raises:
             RefusedError: the file is something else.
@@ -74,7 +74,7 @@ class StateFile:
         """Replace the file.
 
         Raises:
-            StorageError: it cannot be written; the old one stands.
+            StorageError: the file cannot be written; the old one is kept.
         """
         value = position.as_json() | ({"more": dict(more)} if more else {})
         data = json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"

@@ -1,13 +1,13 @@
-"""The stream itself, over as many connections and masters as it takes.
+"""The stream of changes, across connections and masters.
 
-Everything that has come and was not handed out is forgotten with a connection: the next one goes on at the position,
-which is that of the last transaction that was handed out. So a new master, a cut in the middle of a message and a start
-from a file are one thing.
+When a connection ends, received entries that were not yielded are dropped, and the next connection continues at the
+position of the last yielded transaction. So a new master, a cut in the middle of a message and a start from a file are
+handled alike.
 
-* *Durable* (the default): a transaction is handed out when a later Commit says that a majority has it. Then no election
-  takes it back, and a master that does not have it soon loses its role.
-* *Fast*: at once. Where the next master has another history, a ``Retraction`` says from which commit on what was handed
-  out does not count, and the transactions of the new history follow.
+* **Durable* (the default): a transaction is yielded when a later Commit shows that a majority has it. Then no election
+  takes it back, and a master without it soon loses its role.
+* *Fast*: at once. If the next master has another history, a ``Retraction`` gives the commit after which the yielded
+  transactions are invalid, and the transactions of the new history follow.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 8.0
 _SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
-# A master logs what is durable some two seconds after the last commit (je-ha-protocol.md 9).
+# A master logs the durable VLSN about two seconds after the last commit (je-ha-protocol.md 9).
 _DTVLSN_WAIT_S: Final = 15.0
-# Entries that the mean length is taken of.
+# Number of entries for computing the mean length.
 _FEW_ENTRIES: Final = 100
-# What a master may do that does not have the stream, or not now: another one is looked for.
+# Errors of a master that does not have the stream, or not now: another master is searched for.
 _PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
 
 
 class StalledError(JetoolError):
-    """What is not read yet grows: the master has to keep its files for it."""
+    """The unread part of the stream grows, and the master has to keep files for it."""
 
     exit_code = 7
     kind = "stalled"
@@ -60,12 +60,12 @@ class NoMasterError(JetoolError):
 
 
 class Retraction(NamedTuple):
-    """The group has another history: what was handed out after a commit does not count.
+    """The group has another history: transactions yielded after a commit are invalid.
 
     Attributes:
-        to_vlsn: the commit; what is up to it stands.
-        from_vlsn: the last commit that was handed out.
-        commits: how many are taken back.
+        to_vlsn: the commit; transactions up to it remain valid.
+        from_vlsn: the last yielded commit.
+        commits: number of retracted commits.
     """
 
     to_vlsn: int
@@ -74,12 +74,12 @@ class Retraction(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """Nothing more is to be handed out now: a moment to flush, to save the position, to stop.
+    """Nothing more can be yielded now: an opportunity to flush, to save the position, or to stop.
 
     Attributes:
-        caught_up: everything that the master has committed has come, and nothing of it is held back.
-        held: transactions that have come whole; the group has not said yet that they are durable.
-        why: why the caller is not caught up; empty if it is.
+        caught_up: all commits of the master were received and yielded.
+        held: number of complete transactions that are not known to be durable yet.
+        why: why the stream is not caught up; empty if it is.
     """
 
     caught_up: bool
@@ -95,12 +95,12 @@ class SubscriberSettings(NamedTuple):
 
     Attributes:
         group: its name; None to take it from the nodes.
-        durable: hand out only what no election takes back.
-        timeout_s: of each step before the stream.
-        patience_s: how long a master may be missing.
-        hold_bytes: how much the part that is not read yet may grow.
-        memory_bytes: how much of it is kept in memory.
-        force: also a release of JE that was never tried.
+        durable: yield only transactions that no election can take back.
+        timeout_s: timeout of each step before the stream.
+        patience_s: longest time without a master.
+        hold_bytes: most bytes by which the unread part may grow.
+        memory_bytes: most bytes of entries kept in memory.
+        force: accept releases of JE that were never tested.
     """
 
     group: str | None = None
@@ -116,17 +116,17 @@ class Subscriber:
     """Follows a group.
 
     Arguments:
-        network: how to get to its nodes.
-        addresses: of one node or more; the others are found.
+        network: opens connections to the nodes.
+        addresses: addresses of one or more nodes; the others are found from them.
         settings: how.
-        begin: a position to go on from, or where a new stream begins: ``feed.BEGIN``, ``feed.LATEST`` or a VLSN.
-        notice: hears what a person may want to know: the text, and what was found.
+        begin: a position to continue from, or the start of a new stream: ``feed.BEGIN``, ``feed.LATEST`` or a VLSN.
+        notice: called with messages for the user: the text, and the details.
 
     Attributes:
-        position: of the last event that was handed out; None before the first connection of a new stream.
-        entries: how many have come.
-        connections: how many there were.
-        newest_vlsn: the highest VLSN that has come in the present history; what a master sends again is no news.
+        position: position of the last yielded event; None before the first connection of a new stream.
+        entries: number of received entries.
+        connections: number of connections made.
+        newest_vlsn: the highest VLSN received in the current history; repeated entries do not raise it.
     """
 
     def __init__(
@@ -162,11 +162,11 @@ class Subscriber:
         After an event, ``position`` is the position after it: save it once the event is processed.
 
         Raises:
-            NotFoundError: no node answers, or the place to begin at is not there yet.
+            NotFoundError: no node answers, or the start position does not exist yet.
             LostPositionError, RewrittenError: as ``Feed``.
-            StalledError: the caller is slower than the group.
-            NoMasterError: there was no master for too long.
-            PeerError, RefusedError, UnsupportedError: the group is another one, or refuses this node.
+            StalledError: the caller does not keep up with the group.
+            NoMasterError: there was no master for longer than ``patience_s``.
+            PeerError, RefusedError, UnsupportedError: it is another group, or it refuses this node.
         """
         self._missing_since = time.monotonic()
         pause = _FIRST_PAUSE_S
@@ -182,7 +182,7 @@ class Subscriber:
                     raise
                 problem: JetoolError = error
             except NotFoundError as error:
-                # At the beginning somebody may have mistyped; later all nodes may be down for a while.
+                # At the beginning the address may be mistyped; later all nodes may be down for a while.
                 if self.position is None:
                     raise
                 problem = error
@@ -199,13 +199,13 @@ class Subscriber:
                 ) from problem
             until = now + pause
             while time.monotonic() < until:
-                # So that the caller can do something else, or stop.
+                # Gives the caller a chance to do something else, or to stop.
                 yield Quiet(caught_up=False, why=str(problem))
                 time.sleep(min(pause, _SLICE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def locate(self) -> Position:
-        """The place at which a new stream begins, if it is begun later. Raises what ``events`` raises."""
+        """The position at which a new stream would begin now, for starting it later. Raises what ``events`` raises."""
         events = self.events()
         for _ in events:
             if self.position is not None:
@@ -221,7 +221,7 @@ class Subscriber:
             raise RefusedError(
                 "the nodes are of another group than the stream", expected=self.position.group, found=found.group
             )
-        # Any of them leads back, whichever was named.
+        # Any of them can be used to find the group again, whichever was named.
         self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
         address = found.master_address
         if address is None:
@@ -256,7 +256,7 @@ class Subscriber:
         position = self.position
         assert position is not None
         if self._fresh:
-            # The stream of ``feed.begin`` runs already.
+            # The stream started by ``feed.begin`` is already running.
             self._fresh = False
         else:
             common = feed.go_on(position, may_retract=not self._settings.durable)
@@ -274,7 +274,7 @@ class Subscriber:
                 if batch.is_silent:
                     yield Quiet(caught_up=False, why=f"{feed.peer} is silent")
                     continue
-                # Only now it is the master, and has what it takes to go on.
+                # Only now it is certain that the node is the master and has the position.
                 self._missing_since = 0.0
                 self.entries += len(batch.entries)
                 self._bytes += sum(len(entry.body) for entry in batch.entries)
@@ -291,7 +291,7 @@ class Subscriber:
                 if batch.txn_end_vlsn:
                     self._check_lag(batch.txn_end_vlsn - assembler.last_vlsn)
                     unsaid_since = self._check_durability(assembler, unsaid_since)
-                    # Of the master's own commits the last one is never said to be durable.
+                    # The last of the master's own commits is never reported as durable.
                     waiting = sum(not gathered.is_empty for gathered in self._held)
                     yield self._quiet(feed.peer, waiting, announced=batch.txn_end_vlsn, last=assembler.last_vlsn)
                     said_at = time.monotonic()
@@ -311,7 +311,7 @@ class Subscriber:
         return Quiet(caught_up=True)
 
     def _deliverable(self, assembler: Assembler) -> Iterator[CommittedTransaction]:
-        """What may be handed out, in the order of the commits; the position moves with each."""
+        """Yield the transactions that may be yielded, in commit order; the position advances with each."""
         position = self.position
         assert position is not None
         while self._held:
@@ -352,7 +352,7 @@ class Subscriber:
         return Retraction(to_vlsn, last.vlsn, count)
 
     def _check_lag(self, unread: int) -> None:
-        """Leave a group that would have to keep more and more files for a caller that does not keep up."""
+        """Leave the group if it would have to keep more and more files for a caller that does not keep up."""
         least = min(self._least_unread, unread) if self._least_unread is not None else unread
         self._least_unread = max(least, 0)
         if self.entries < _FEW_ENTRIES:
@@ -368,7 +368,7 @@ class Subscriber:
             )
 
     def _check_durability(self, assembler: Assembler, since: float) -> float:
-        """Commits of old groups do not say what is durable; waiting for it would be waiting for ever."""
+        """Commits of old groups hold no durable VLSN, so waiting for one would never end."""
         if assembler.durable > 0 or all(gathered.is_empty for gathered in self._held):
             return 0.0
         now = time.monotonic()

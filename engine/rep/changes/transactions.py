@@ -1,4 +1,4 @@
-"""Transactions and their changes, as they are handed out."""
+"""The transactions and changes that a stream yields."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from engine.tree.database_state import INTERNAL_PREFIX
 INSERT: Final = "insert"
 UPDATE: Final = "update"
 DELETE: Final = "delete"
-# Logs of before version 8 do not say whether the record was there.
+# Log versions before 8 do not show whether the record existed.
 PUT: Final = "put"
-# The records of a range, at one go (discardExtinctRecords); no deletions follow.
+# Discards all records of a range at once (discardExtinctRecords); no deletions follow.
 DISCARD: Final = "discard"
-# Those of them that a filter picks, which is code of the application.
+# Discards those chosen by a filter, which is code of the application.
 DISCARD_SOME: Final = "discard_some"
 DATABASE_OPERATIONS: Final = ("create", "remove", "truncate", "rename", "update_config")
 OPERATIONS: Final = (
@@ -45,7 +45,7 @@ OPERATIONS: Final = (
     DISCARD_SOME,
     *(f"{word}_database" for word in DATABASE_OPERATIONS),
 )
-# Makes a record without the detour through its constructor, which counts where there are millions.
+# Makes a record without calling its constructor, which matters for millions of records.
 _new_tuple: Final = tuple.__new__
 _WORDS: Final = (
     dict.fromkeys(INSERTIONS, INSERT)
@@ -59,11 +59,11 @@ class RecordChange(NamedTuple):
 
     Attributes:
         op: a word of ``OPERATIONS``.
-        db: the name of the database, after the change; None: not known.
-        key, data: of a record; the data is None for a deletion, and both are None for changes of databases. Of a range
-            that is discarded the first key, and the key before which it ends; None: from the first, to the last.
+        db: the name of the database, after the change; None: unknown.
+        key, data: the record; data is None for a deletion, and both are None for changes of databases. For a discarded
+            range: the first key, and the key before which it ends; None: no bound.
         expiration: days since 1970, or minus hours; 0 for none.
-        old_name: of a database that was renamed, where it is known.
+        old_name: previous name of a renamed database, if known.
     """
 
     vlsn: int
@@ -81,11 +81,11 @@ class CommittedTransaction:
 
     Arguments:
         point: its commit.
-        time_ms: when, by the clock of the node that it came from.
-        torn: records of it may stand before the place at which the stream began.
+        time_ms: commit time by the clock of the node that sent it.
+        torn: some of its records may precede the start of the stream.
         entries: its records in their order, and nothing else.
-        names: databases by id, as this transaction leaves them.
-        name_changes: what it did to names, by VLSN.
+        names: databases by id, after this transaction.
+        name_changes: its operations on names, by VLSN.
     """
 
     def __init__(
@@ -106,13 +106,13 @@ class CommittedTransaction:
         self._name_changes = name_changes
 
     def changes(self, *, internal: bool = False) -> Iterator[RecordChange]:
-        """Its changes, until the next transaction is asked for.
+        """Its changes; valid until the next transaction is requested.
 
         Arguments:
-            internal: those of JE's own databases, too.
+            internal: include changes of JE's own databases.
 
         Raises:
-            PeerError: the master has sent what makes no sense.
+            PeerError: the master has sent invalid data.
         """
         try:
             yield from self._changes(internal=internal)
@@ -157,7 +157,7 @@ class CommittedTransaction:
                     )
 
     def _discarded(self, entry: WireEntry) -> Iterator[RecordChange]:
-        """A task that discards a range, for each of its databases; one that ends a removal says nothing new."""
+        """The changes of a task that discards a range, one per database. A task that completes a removal gives none."""
         record = entry.record()
         assert isinstance(record, LN)
         task = decode_extinct_scan(record.data) if record.data is not None else None
@@ -178,7 +178,7 @@ class CommittedTransaction:
 
 
 def name_records(entries: Iterable[WireEntry]) -> list[tuple[int, LN]]:
-    """What a transaction does to names, with the VLSN of each.
+    """The name operations of a transaction, each with its VLSN.
 
     Raises:
         FormatError: an entry is malformed.
@@ -194,7 +194,7 @@ def name_records(entries: Iterable[WireEntry]) -> list[tuple[int, LN]]:
 
 
 def _split(key: bytes, data: bytes | None) -> tuple[bytes, bytes | None]:
-    """Key and data item of a record among duplicates, where both are in the stored key."""
+    """Split the stored key of a database with duplicates into key and data item."""
     try:
         return split_two_part_key(key)
     except (FormatError, IndexError):

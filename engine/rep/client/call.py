@@ -1,7 +1,7 @@
-"""Calls to the services of a node of JE: a connection, the request for the service, then messages of its table.
+"""Calls to the services of a node of JE: a connection, the request for the service, then messages of the service.
 
-Whatever is sent goes through a table of ``engine.rep.wire``, so no call can say what a service does not know. Each step
-has its deadline, and whatever ends a call closes its connection.
+All messages are encoded by a table of ``engine.rep.wire``, so no call can send a message that the service does not
+know. Each step has a deadline, and the connection is closed however the call ends.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status, encode_service_request
 
 M = TypeVar("M", bound=Message)
-# One attempt in the version that is spoken here, one in that of the node.
+# One attempt in this program's version, one in that of the node.
 _ATTEMPTS: Final = 2
-# Slower than this a file or an entry would take days, and each byte would look like a sign of life.
+# At a lower rate a file or an entry could take days while each byte counts as a sign of life.
 _LEAST_BYTES_S: Final = 1024
 _REASONS: Final = {
     Status.BUSY: "it is busy",
@@ -32,21 +32,21 @@ _REASONS: Final = {
     Status.INVALID: "it does not accept who asks",
     Status.AUTHENTICATE: "it wants to know who asks",
 }
-# What speaks TLS closes so, and what is no node of JE.
+# A peer that expects TLS closes this way, and so does a peer that is not a node of JE.
 _PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
-# So does a node of JE that does not trust who calls.
+# So does a node of JE that does not trust the caller.
 _TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
 
 
 class TurnedAwayError(DisconnectedError):
-    """The node has agreed on TLS, and closed before it answered: it does not trust who calls, or is being stopped."""
+    """The node completed the TLS handshake and then closed: it does not trust the caller, or is being stopped."""
 
 
 class ServiceError(PeerError):
-    """The node does not hand the connection to the service.
+    """The node does not connect the caller to the service.
 
     Arguments:
-        status: what it answered instead.
+        status: its answer.
     """
 
     def __init__(self, peer: str, service: str, status: Status) -> None:
@@ -56,7 +56,7 @@ class ServiceError(PeerError):
 
 
 class AnswerError(PeerError):
-    """The node has answered a line with a complaint."""
+    """The node has answered a line with an error."""
 
     def __init__(self, peer: str, envelope: Envelope, complaint: TextMessage) -> None:
         self.envelope = envelope
@@ -65,25 +65,25 @@ class AnswerError(PeerError):
 
 
 class Call:
-    """A connection that belongs to a service; use as a context manager.
+    """A connection to a service; use as a context manager.
 
     Arguments:
-        network: how to get there.
+        network: opens the connection.
         address: where the node listens.
-        service: the name to ask for.
-        timeout_s: the longest that each step may take.
+        service: name of the service.
+        timeout_s: timeout of each step.
 
     Raises:
         DisconnectedError: no process answers there.
         ServiceError: the node refuses the service.
-        PeerError: what answers is no node of JE.
+        PeerError: the peer is not a node of JE.
     """
 
     def __init__(self, network: Network, address: Address, service: str, timeout_s: float) -> None:
         self.peer = address_text(address)
         self._timeout_s = timeout_s
         self._inbox = Inbox(from_client=False)
-        # Of the message or the file that is coming: seconds of waiting, and bytes.
+        # Waiting time in seconds, and received bytes, of the current message or file.
         self._waited_s = 0.0
         self._came = 0
         self._connection: Connection = network.connect(address, self._deadline())
@@ -115,11 +115,11 @@ class Call:
         self._connection.send(table.encode(message, version, client=True), self._deadline())
 
     def receive(self, table: Table, version: int, *kinds: type[M]) -> M:
-        """The next message, which has to be one of these.
+        """Receive the next message, which must be one of the given classes.
 
         Raises:
             DisconnectedError: none came.
-            PeerError: it is another one, or none at all.
+            PeerError: it is another message, or not a message.
         """
         deadline = self._deadline()
         try:
@@ -134,17 +134,17 @@ class Call:
         return message
 
     def stream(self, version: int, silence_s: float, wait_s: float | None = None) -> list[Arrived]:
-        """The messages of a stream that have come; entries without their messages.
+        """The received messages of a stream; entries come without their messages.
 
         Arguments:
-            silence_s: the longest time in which no message may come, unless a long one is on its way.
-            wait_s: how long this call waits; None: until there is a message.
+            silence_s: longest time without a message, unless a long one is being received.
+            wait_s: how long this call waits; None: until a message arrives.
 
         Returns:
             At least one message; none if ``wait_s`` is over.
 
         Raises:
-            DisconnectedError: nothing came. PeerError: what came makes no sense.
+            DisconnectedError: nothing came. PeerError: an invalid message arrived.
         """
         until = None if wait_s is None else time.monotonic() + wait_s
         try:
@@ -158,17 +158,17 @@ class Call:
         return found
 
     def raw(self, most: int) -> bytes:
-        """Bytes without a frame, at least one and at most ``most``.
+        """Receive unframed bytes, at least one and at most ``most``.
 
         Raises:
-            DisconnectedError: they come too slowly, or no more come.
+            DisconnectedError: they arrive too slowly, or the connection ended.
         """
         while not (data := self._inbox.raw(most)):
             self._paced(self._timeout_s, None)
         return data
 
     def line(self, table: LineTable, envelope: Envelope, message: TextMessage) -> tuple[Envelope, TextMessage] | None:
-        """Send a line, and give the one that answers it; None when the node closes without one."""
+        """Send a line and return the answer; None if the node closes without one."""
         deadline = self._deadline()
         self._connection.send(table.encode(envelope, message, client=True), deadline)
         try:
@@ -197,7 +197,7 @@ class Call:
         return status
 
     def _paced(self, most_s: float, until: float | None) -> None:
-        """Wait for bytes, until a time at most. SilentError: the time has passed, and too few have arrived."""
+        """Wait for bytes until a deadline. SilentError: too few bytes have arrived by then."""
         begun, before = time.monotonic(), len(self._inbox)
         deadline = begun + max(most_s - self._waited_s, 0.001)
         try:
@@ -229,13 +229,13 @@ class Call:
 def ask(
     network: Network, address: Address, table: LineTable, group: str, message: TextMessage, timeout_s: float
 ) -> tuple[Envelope, TextMessage] | None:
-    """Ask a text service one question, in the node's version of the protocol where it is lower.
+    """Ask a text service one question; if the node's version of the protocol is lower, ask again in that version.
 
     Returns:
-        The answer; None when the node closes without one.
+        The answer; None if the node closes without one.
 
     Raises:
-        AnswerError: the node complains of the line.
+        AnswerError: the node answers with an error.
         PeerError: as ``Call``.
     """
     version = table.version

@@ -1,8 +1,9 @@
-"""Connections to nodes of JE: the one seam between the codecs and the network.
+"""Connections to nodes of JE: the only interface between the codecs and the network.
 
-``Network`` opens connections, a ``Connection`` carries bytes. ``SocketNetwork`` is the real one; recordings that answer
-as a node did, and networks that cut, delay and change, are other implementations of the two protocols. Every call has
-a deadline, a value of ``time.monotonic``: nothing here waits for ever.
+``Network`` opens connections, a ``Connection`` carries bytes. ``SocketNetwork`` is the real one; recordings that replay
+the answers of a node, and networks that cut, delay and change messages, are other implementations of the two protocols.
+Every call has
+a deadline, a value of ``time.monotonic``: nothing here waits forever.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Connection(Protocol):
         """Send all of it."""
 
     def receive(self, deadline: float) -> bytes:
-        """What has come, at least one byte; empty when the other side has closed. SilentError: nothing in time."""
+        """Received bytes, at least one; empty if the other side has closed. SilentError: nothing in time."""
 
     def close(self) -> None:
         """End it. Closing twice is harmless."""
@@ -44,11 +45,11 @@ class SocketConnection:
 
     Arguments:
         sock: connected.
-        peer: how messages name the other side.
+        peer: name of the other side in messages.
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
-        # A timeout of the socket itself would be that of both directions.
+        # A timeout of the socket itself would apply to both directions.
         sock.setblocking(False)
         self._socket = sock
         self._peer = peer
@@ -65,7 +66,7 @@ class SocketConnection:
                 raise _gone(self._peer, error) from error
 
     def receive(self, deadline: float) -> bytes:
-        """What has come; empty when the other side has closed."""
+        """Received bytes; empty if the other side has closed."""
         while True:
             try:
                 return self._socket.recv(_RECEIVE_BYTES)
@@ -75,7 +76,7 @@ class SocketConnection:
                 raise _gone(self._peer, error) from error
 
     def close(self) -> None:
-        """End it; another thread that waits here is told so."""
+        """Close the connection; a thread that waits here gets an error."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -100,7 +101,7 @@ class SocketNetwork:
             sock = socket.create_connection(address, timeout=_left(deadline, peer))
         except (OSError, UnicodeError) as error:
             raise DisconnectedError(f"{peer} cannot be reached", found=_words(error)) from error
-        # Requests are short, and each is waited for.
+        # Requests are short, and the caller waits for each answer.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return SocketConnection(sock, peer)
 

@@ -1,7 +1,7 @@
-"""The stream of a master after the handshake: what it is asked about places, where it starts, and what comes.
+"""The stream of a master after the handshake: questions about VLSNs, the start of the stream, and received messages.
 
-A feeder looks for entries backward only, so each question is about a lower VLSN than the one before: 120, then 97, then
-60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them; each heartbeat wants an answer.
+A feeder searches entries only backward, so each question is about a lower VLSN than the previous one: 120, then 97,
+then 60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among them; each heartbeat needs an answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.rep.wire.feeder import (
     StartStream,
 )
 
-# Versions below know no types of requests.
+# Lower versions have no types of requests.
 _TYPED_REQUESTS: Final = 7
 _SILENCE_S: Final = 30.0
 
@@ -43,7 +43,7 @@ class FeederStream:
         joined: the handshake; its call is this one's from now on.
 
     Attributes:
-        awaits: how durable the entry that came last has to be before it is acknowledged; None: no acknowledgement is
+        awaits: the durability that the last received entry needs before it is acknowledged; None: no acknowledgement is
             due.
     """
 
@@ -56,23 +56,23 @@ class FeederStream:
 
     @property
     def has_typed_requests(self) -> bool:
-        """Whether a question can be about something else than a matchpoint."""
+        """Whether questions can have a type other than a matchpoint."""
         return self._version >= _TYPED_REQUESTS
 
     def close(self) -> None:
-        """End it; also while another thread waits for the master."""
+        """End the stream, even while another thread waits for the master."""
         self._call.close()
 
     def ask(self, vlsn: int, kind: int) -> WireEntry | AlternateMatchpoint | None:
-        """What the master has at a VLSN, lower than all that it was asked for before; None: nothing.
+        """The master's entry at a VLSN, which must be lower than all requested before; None: none.
 
         Arguments:
-            kind: the type of request; not sent where the version knows none.
+            kind: the type of request; not sent if the version has no types.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: it says what makes no sense.
+            DisconnectedError: it has gone. PeerError: the answer is invalid.
         """
-        # Its reader goes backward only: another order would end the master.
+        # The master reads backward only: another order would end it.
         assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
         self._asked = vlsn
         request = EntryRequest(vlsn=vlsn, kind=kind if self.has_typed_requests else None)
@@ -83,18 +83,18 @@ class FeederStream:
         return answer.entry if isinstance(answer, Entry) else None
 
     def start(self, vlsn: int) -> None:
-        """Begin the stream; anywhere but at VLSN 1 or after an answer, and the master would wait or end."""
+        """Begin the stream. It must begin at VLSN 1 or after an answer; otherwise the master would wait or end."""
         self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
 
     def receive(self, wait_s: float | None = None) -> Iterator[WireEntry | Heartbeat]:
-        """Wait for what comes next.
+        """Wait for the next messages.
 
         Arguments:
-            wait_s: after this time there is nothing; None: wait until something comes.
+            wait_s: return without messages after this time; None: wait until one arrives.
 
         Raises:
             DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
-            PeerError: the master says what makes no sense.
+            PeerError: a message of the master is invalid.
         """
         for one in self._call.stream(self._version, _SILENCE_S, wait_s):
             self.awaits = None
@@ -117,6 +117,6 @@ class FeederStream:
         self._call.send(FEEDER, self._version, response)
 
     def acknowledge(self, txn_ids: tuple[int, ...]) -> None:
-        """Say that these transactions are as durable here as was asked for."""
+        """Acknowledge transactions: they have the requested durability here."""
         said = Ack(txn_id=txn_ids[0]) if len(txn_ids) == 1 else GroupAck(txn_ids=txn_ids)
         self._call.send(FEEDER, self._version, said)

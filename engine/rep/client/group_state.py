@@ -1,8 +1,8 @@
-"""Looking at a group: who is in it, who is master, how far each node is (je-ha-protocol.md sections 12 and 13).
+"""Finds the members of a group, its master, and the position of each node (je-ha-protocol.md sections 12 and 13).
 
-Read-only: NodeState for the name of a node and of its group, Group for the members, BinaryNodeState of each member at
-the same time, Learner where no member says that it is the master. None of them waits for another, and a node that does
-not answer is part of the answer.
+Read-only: It uses NodeState for the name of a node and of its group, Group for the members, BinaryNodeState of all
+members at the same time, and Learner if no member claims to be the master. No request waits for another one, and nodes
+that do not answer are part of the result.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ UNKNOWN: Final = "UNKNOWN"
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
 _CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca"
-# Each is called, so a list decides how long a look takes, and whom it calls. Groups have a handful of nodes.
+# Every listed node is called, so the length of the list must be limited. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
-# A monitor has no such service, and an external node need not listen at its address.
+# A monitor lacks this service, and an external node need not listen at its address.
 _SILENT: Final = frozenset(map(NODE_TYPES.index, ("monitor", "external")))
 
 
@@ -39,9 +39,9 @@ class NodeLook(NamedTuple):
     """One node.
 
     Attributes:
-        member: its record in the group; None for a node that was asked and is no stored member.
-        said: its own answer; None when it gave none.
-        problem: why not; empty otherwise.
+        member: its record in the group; None if it is not a stored member.
+        said: its own answer; None if it gave none.
+        problem: why it gave none; else empty.
     """
 
     name: str
@@ -52,12 +52,12 @@ class NodeLook(NamedTuple):
 
     @property
     def state(self) -> str | None:
-        """MASTER, REPLICA, UNKNOWN or DETACHED, by its own words."""
+        """MASTER, REPLICA, UNKNOWN or DETACHED, as reported by the node."""
         return None if self.said is None else self.said.state
 
     @property
     def load(self) -> float | None:
-        """The load of its machine; None where that is not known."""
+        """The load of its machine; None if unknown."""
         try:
             load = float(self.said.load) if self.said is not None else -1.0
         except ValueError:
@@ -66,12 +66,12 @@ class NodeLook(NamedTuple):
 
 
 class GroupLook(NamedTuple):
-    """A group as its nodes show it.
+    """A group according to its nodes.
 
     Attributes:
-        members: the records, as the first node that answered has them.
-        nodes: every member that is not removed, and every other node that was asked.
-        elected: the master that the Learner of a node names, asked where no node says that it is; empty for none.
+        members: the records of the first node that answered.
+        nodes: every member that is not removed, and every other node that was called.
+        elected: the master according to the Learner of a node, used if no node claims to be master; else empty.
     """
 
     group: str
@@ -81,12 +81,12 @@ class GroupLook(NamedTuple):
 
     @property
     def masters(self) -> tuple[NodeLook, ...]:
-        """Nodes that say that they are the master."""
+        """Nodes that claim to be the master."""
         return tuple(node for node in self.nodes if node.state == MASTER)
 
     @property
     def master_address(self) -> Address | None:
-        """Where the master is: of several nodes that say so, the one that most nodes follow."""
+        """Address of the master: if several nodes claim it, the one that most nodes follow."""
         votes = Counter(node.said.master for node in self.nodes if node.said is not None and node.said.master)
         if self.masters:
             return max(self.masters, key=lambda node: votes[node.name]).address
@@ -94,15 +94,15 @@ class GroupLook(NamedTuple):
 
     @property
     def master(self) -> str | None:
-        """The name of the master; of several nodes that say so, the first."""
+        """The name of the master; if several nodes claim it, the first."""
         return self.masters[0].name if self.masters else self.elected or None
 
     def lag(self, node: NodeLook) -> int | None:
-        """By how many VLSNs a node's last transaction end is before the master's."""
+        """Number of VLSNs by which a node's last transaction end is behind the master's."""
         if node.said is None:
             return None
         ends = [one.said.commit_vlsn for one in self.masters if one.said is not None]
-        # Without a master to ask: what the node last heard of it.
+        # There is no master to ask, so use the node's last information about it.
         end = max(ends) if ends else node.said.master_commit_vlsn
         return max(end - node.said.commit_vlsn, 0) if end > 0 else None
 
@@ -114,7 +114,7 @@ class _Seed(NamedTuple):
 
 
 def check_group(name: str) -> None:
-    """Refuse the name of a group that cannot travel.
+    """Refuse a group name that cannot be sent.
 
     Raises:
         UsageError: it is empty, or not printable ASCII without bars.
@@ -124,21 +124,20 @@ def check_group(name: str) -> None:
 
 
 def look(network: Network, addresses: Sequence[Address], group: str | None, timeout_s: float) -> GroupLook:
-    """Look at the group that nodes belong to.
+    """Inspect the group of some nodes.
 
     Arguments:
-        addresses: one node or more; the others are found.
+        addresses: one or more nodes; the others are found from them.
         group: its name; None to take it from the nodes.
-        timeout_s: the longest that each step of each call may take.
+        timeout_s: timeout of each step of each call.
 
     Raises:
-        NotFoundError: none of them answers.
-        PeerError: none but by a refusal.
-        RefusedError: they belong to different groups, or to another one than was named.
+        NotFoundError: no node answers. PeerError: nodes only answer with a refusal.
+        RefusedError: they belong to different groups, or not to the named one.
     """
     seeds, problems = _seeds(network, addresses, group, timeout_s)
     if not seeds:
-        # One that answered and refused says more than those that are not there.
+        # A refusal is more informative than the absence of a node.
         for error in problems.values():
             if not isinstance(error, DisconnectedError) or isinstance(error, TurnedAwayError):
                 raise error
@@ -172,10 +171,10 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
 
 
 def state_of(network: Network, address: Address, group: str | None, timeout_s: float) -> tuple[str, StateResponse]:
-    """The group and the state of the node at an address; without the name of the group it is asked for.
+    """The group and the state of the node at an address; a missing group name is requested first.
 
     Raises:
-        DisconnectedError: the node is not there, or says nothing yet. PeerError: it is of another group.
+        DisconnectedError: the node is not running, or does not answer yet. PeerError: it is of another group.
     """
     name = group or _UNNAMED
     try:
@@ -184,7 +183,8 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
         complaint = error.complaint
         mismatch = isinstance(complaint, ProtocolErrorReply) and complaint.problem == GROUP_MISMATCH
         if mismatch and not error.envelope.group:
-            # A node of ours that has just started. Asked again by no name, it could have one by then, and refuse.
+            # A jetool node that has just started. If it were asked again without a name, it might have a group by then
+            # and refuse.
             raise DisconnectedError(f"{address_text(address)} does not know its group yet") from error
         if group is not None or not mismatch:
             raise
@@ -195,16 +195,16 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
             raise PeerError(f"{address_text(address)} is of a group that jetool cannot name", found=name) from refused
     said = None if answer is None else answer[1]
     if not isinstance(said, StateResponse):
-        # A node that has just started, and whose group has not come yet.
+        # A node that has just started and does not have its group yet.
         raise DisconnectedError(f"{address_text(address)} does not say what it is", found=type(said).__name__)
     return name, said
 
 
 def node_state(network: Network, address: Address, node: str, group: str, timeout_s: float) -> NodeStateResponse:
-    """What a node says of itself.
+    """The state that a node reports.
 
     Raises:
-        PeerError: it is not there, has another name, or has never known a master.
+        PeerError: the node is not running, has another name, or has never known a master.
     """
     with Call(network, address, NODE_STATE.service, timeout_s) as call:
         call.send(NODE_STATE, VERSION, NodeStateRequest(node=node, group=group))
@@ -217,7 +217,7 @@ def node_state(network: Network, address: Address, node: str, group: str, timeou
 def _seeds(
     network: Network, addresses: Sequence[Address], group: str | None, timeout_s: float
 ) -> tuple[list[_Seed], dict[Address, PeerError]]:
-    """The nodes that answer at these addresses, and why the others do not."""
+    """The nodes that answer at these addresses, and the errors of the others."""
     wanted = list(dict.fromkeys(addresses))
 
     def one(address: Address) -> _Seed | PeerError:
@@ -247,7 +247,7 @@ def _members(network: Network, seeds: list[_Seed], timeout_s: float) -> Members:
 
 
 def _places(asked: dict[str, GroupNode], seeds: list[_Seed]) -> dict[str, Address]:
-    """Where each node is asked: at the address that was given for it, or else at the one that the group knows."""
+    """The address for calling each node: the one given by the caller, or else the one in the group."""
     places = {name: (node.host or "", node.port) for name, node in asked.items()}
     return places | {seed.state.node: seed.address for seed in seeds}
 
@@ -261,7 +261,7 @@ def _ask_all(
             return NodeLook(name, places[name], member, None)
         try:
             return NodeLook(name, places[name], member, node_state(network, places[name], name, group, timeout_s))
-        # A name that cannot travel is that of a node that cannot be asked.
+        # A node whose name cannot be sent cannot be asked.
         except (PeerError, FormatError) as error:
             return NodeLook(name, places[name], member, None, str(error))
 
@@ -282,5 +282,5 @@ def _elected(network: Network, seeds: list[_Seed], timeout_s: float) -> str:
 
 
 def answers(node: NodeLook) -> bool:
-    """Whether the node is there; monitors and external nodes are not expected to answer."""
+    """Whether the node is running; monitors and external nodes are not expected to answer."""
     return node.said is not None or (node.member is not None and node.member.type in _SILENT)

@@ -2,8 +2,8 @@
 
 Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
 the node in memory while the connection lasts. One of type ELECTABLE becomes a stored member, which has a vote. The
-order of the four questions is fixed, and one that does not belong there would end the master, so the caller gets what
-was agreed and goes on from there. A group of untested releases is refused.
+order of the four questions is fixed, and a wrong question would end the master, so this module runs all of them and
+returns the agreed values. Groups with untested releases are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.rep.wire.feeder import (
 from engine.rep.wire.values import NameIdPair
 
 LOG_VERSION: Final = 17
-# 7.3.8 speaks 6; below it requests look otherwise.
+# 7.3.8 uses version 6; below that requests have another form.
 OLDEST_SPOKEN: Final = 6
 OLDEST_RELEASE: Final = (7, 3)
 NEWEST_RELEASE: Final = (25, 3)
@@ -55,14 +55,14 @@ _NUMBERS: Final = re.compile(r"(\d{1,4})\.(\d{1,4})\.", re.ASCII)
 
 
 class NameInUseError(PeerError):
-    """The master still has a node of that name."""
+    """The master still has a connected node with that name."""
 
 
 class NodeIdentity(NamedTuple):
-    """Who a node says that it is: the same whenever the name is the same, or the master refuses it.
+    """The identity that a node reports: it must be the same for the same name, or the master refuses it.
 
     Attributes:
-        host, port: where it says that it listens; nothing connects to a node of type EXTERNAL.
+        host, port: the address that it reports; nothing connects to a node of type EXTERNAL.
         node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges.
     """
 
@@ -73,16 +73,16 @@ class NodeIdentity(NamedTuple):
 
 
 class FeederAgreement(NamedTuple):
-    """What was agreed with a master, whose next message is about the place to start at.
+    """The values agreed with a master; the next message is about the position to start at.
 
     Attributes:
         call: the connection.
         version: of the protocol.
         je_version: the master's release.
-        log_version: that of the stream.
-        uuid: of the group, as two signed numbers.
-        node_id: of this node, as long as the connection lasts.
-        clock_ms: by how much the master's clock is ahead of the one here.
+        log_version: log version of the stream.
+        uuid: identity of the group, as two signed numbers.
+        node_id: id of this node during the connection.
+        clock_ms: how far the master's clock is ahead of the local one.
     """
 
     call: Call
@@ -95,16 +95,16 @@ class FeederAgreement(NamedTuple):
 
 
 def new_name() -> str:
-    """A name that no other client has."""
+    """A unique name for a client."""
     host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:32]
     return f"jetool-{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def check_release(je_version: str, peer: str, *, force: bool) -> None:
-    """Refuse a release that the protocol was never tried with.
+    """Refuse a release that was never tested with this protocol.
 
     Raises:
-        UnsupportedError: it is outside of 7.3 to 25.3, and ``force`` is not given.
+        UnsupportedError: it is outside of 7.3 to 25.3, without ``force``.
     """
     found = _NUMBERS.match(f"{je_version}.")
     release = (int(found[1]), int(found[2])) if found is not None else (0, 0)
@@ -132,12 +132,13 @@ def join(
 
     Arguments:
         address: of the master.
-        uuid: of the group, when it is known already: a group of that name that was made anew is refused then.
-        joining: who this node is; None for a new EXTERNAL one.
+        uuid: identity of the group, if known; a recreated group with the same name is then refused.
+        joining: identity of this node; None for a new EXTERNAL node.
 
     Raises:
-        PeerError: the node is not the master, or refuses this one. DisconnectedError: it may take it the next time.
-        UnsupportedError: a release or a protocol version that is not spoken here.
+        PeerError: the node is not the master, or refuses this node. DisconnectedError: the master may accept it the
+            next time.
+        UnsupportedError: an unsupported release or protocol version.
     """
     if joining is None:
         name = new_name()
@@ -176,14 +177,14 @@ def join(
 
 
 def clock_difference(network: Network, address: Address, group: str, timeout_s: float, *, force: bool) -> int:
-    """By how many milliseconds the clock of a master is ahead; the handshake is left before anything is streamed."""
+    """How many milliseconds a master's clock is ahead; the handshake is abandoned before the stream begins."""
     found = join(network, address, group, timeout_s, force=force)
     found.call.close()
     return found.clock_ms
 
 
 def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
-    """What the master says of who this node is. It writes down a new member first, which takes a majority."""
+    """The master's answer to the identity of this node. It first records a new member, which needs a majority."""
     try:
         taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
     except DisconnectedError as error:
@@ -195,7 +196,7 @@ def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
             hint="a majority of the electable members has to acknowledge a new one: start the others",
         ) from error
     if isinstance(taken, NodeGroupInfoReject) and taken.text.rstrip().endswith(f"used by the member: {joining.name}"):
-        # Of two connections of a new member that waited at the same time the first has made it one.
+        # If two connections of a new member waited at the same time, the first one has made it a member.
         raise DisconnectedError(f"{call.peer} is making this node a member", found=taken.text)
     if not isinstance(taken, NodeGroupInfoOK):
         raise _refused(call, taken)
@@ -217,7 +218,7 @@ def _identity(group: str, joining: NodeIdentity, uuid: tuple[int, int]) -> NodeG
 
 
 def _clock(call: Call, version: int) -> int:
-    """How far the master's clock is ahead, from the quickest of a few rounds; the last of them says so."""
+    """How far the master's clock is ahead, from the fastest of a few rounds; the last round ends the handshake."""
     best: tuple[int, int] | None = None
     for number in range(_ROUNDS):
         is_last = number == _ROUNDS - 1 or (best is not None and best[0] <= _CLOSE_ENOUGH_MS)

@@ -1,11 +1,11 @@
 """A hot copy of a running node: a backup of its log files (je-ha-protocol.md section 11).
 
-Files go to a repository of backups (``engine.backup.repository``), each when it is whole and durable, and when all of
-the list are there the manifest is written: a backup is there whole or not at all.
+Files go to a repository of backups (``engine.backup.repository``), each when it is whole and durable, and when all
+listed files are stored the manifest is written: a backup is either complete or absent.
 
-A copy that was cut goes on, in the same run or in a later one. The node is asked for its list again, under the same
-client id so that within five minutes it is the same list; what is stored already, by this copy or by an earlier backup,
-is not fetched when length and digest agree. So whatever happened in between, the result is the files of one list.
+An interrupted copy is resumed, in the same run or in a later one. The node is asked for its list again, under the same
+client id, so that within five minutes it is the same list. Files already stored by this copy or by an earlier backup
+are not fetched again if length and digest agree. So the result is always the files of one list.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.storage.room import require_room
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"
-# JE leaves such a node out when a replica looks for one to restore itself from.
+# JE excludes such a node when a replica chooses one for a network restore.
 _MOST_BEHIND: Final = 50_000
 _STATE_BYTES: Final = 4096
 _FIRST_PAUSE_S: Final = 1.0
@@ -39,21 +39,21 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 
 class CutError(JetoolError):
-    """The connection ended before the copy was whole, as often as it may."""
+    """The connection ended before the copy was complete, more often than ``retries`` allows."""
 
     exit_code = 7
     kind = "disconnected"
 
 
 class CopyResult(NamedTuple):
-    """What came of a copy.
+    """The result of a copy.
 
     Attributes:
         version: of the protocol.
-        first_vlsn, last_vlsn: what the node had of the stream when the copy began.
-        files: of the whole copy, ascending.
-        kept_files, kept_bytes: those that were stored already, by an earlier attempt or for an earlier backup.
-        attempts: connections that it took.
+        first_vlsn, last_vlsn: the node's part of the stream when the copy began.
+        files: files of the complete copy, ascending.
+        kept_files, kept_bytes: files that were already stored, by an earlier attempt or backup.
+        attempts: number of connections used.
     """
 
     version: int
@@ -71,7 +71,7 @@ class CopyResult(NamedTuple):
 
 
 class Throttle:
-    """Holds the mean rate of a transfer at a limit.
+    """Limits the mean rate of a transfer.
 
     Arguments:
         bytes_per_s: the limit; None for none.
@@ -82,11 +82,11 @@ class Throttle:
         self._free_at = 0.0
 
     def passed(self, length: int) -> None:
-        """So many bytes have passed: wait as long as they take at that rate."""
+        """Account for transferred bytes: wait for the time that they take at the limit."""
         if self._rate is None:
             return
         now = time.monotonic()
-        # Time in which nothing came does not count: no burst makes up for it.
+        # Idle time does not count, so no burst follows it.
         self._free_at = max(self._free_at, now) + length / self._rate
         if self._free_at > now:
             time.sleep(self._free_at - now)
@@ -95,12 +95,12 @@ class Throttle:
 def choose(
     network: Network, found: GroupLook, node: str | None, timeout_s: float, *, allow_master: bool, force: bool
 ) -> NodeLook:
-    """The node to copy from: the one that was named, or the least busy replica that is not far behind.
+    """Choose the node to copy from: the named one, or the least busy replica that is not far behind.
 
     Raises:
         NotFoundError: there is no node of that name, or no replica that answers.
-        RefusedError: only the master is there, and it is not allowed.
-        UnsupportedError: a release that was never tried, without ``force``.
+        RefusedError: only the master answers, and copying it is not allowed.
+        UnsupportedError: an untested release, without ``force``.
     """
     there = [one for one in found.nodes if one.said is not None and node in (None, one.name)]
     if not there:
@@ -120,7 +120,7 @@ def choose(
 
 
 def _least_busy(network: Network, nodes: list[NodeLook], timeout_s: float) -> NodeLook:
-    """As JE chooses: the lowest load of those whose part of the stream ends near that of the best; replicas first."""
+    """JE's choice: the lowest load among nodes whose stream ends near the furthest end; replicas first."""
     infos = []
     problem: PeerError | None = None
     for node in nodes:
@@ -138,7 +138,7 @@ def _least_busy(network: Network, nodes: list[NodeLook], timeout_s: float) -> No
 
 
 class HotCopy:
-    """One copy, until it is whole.
+    """One copy, until it is complete.
 
     Arguments:
         repository: where it goes.
@@ -160,18 +160,18 @@ class HotCopy:
         retried: Callable[[PeerError], None],
         origin: Origin,
     ) -> tuple[CopyResult, ManifestResult]:
-        """Copy all files, over as many connections as it takes, and add the backup.
+        """Copy all files, over several connections if needed, and add the backup.
 
         Arguments:
             address: of the node.
-            timeout_s: the longest that each step may take.
-            retries: how often a cut may be followed by another attempt; what was fetched is kept in any case.
-            retried: hears why there is another attempt.
-            origin: what the manifest says of the node.
+            timeout_s: timeout of each step.
+            retries: number of new attempts after interruptions; fetched files are kept in any case.
+            retried: called with the reason for each new attempt.
+            origin: the node, as described in the manifest.
 
         Raises:
-            RefusedError: another run is at it.
-            PeerError: the node cannot be reached, or answers wrongly.
+            RefusedError: another run is active.
+            PeerError: the node cannot be reached, or its answers are invalid.
             StorageError: there is no room.
         """
         with self._repository.locked():
@@ -246,7 +246,7 @@ class HotCopy:
     def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> CopiedFile:
         def pieces() -> Iterator[bytes]:
             at = 0
-            # Length and digest are right when it ends, or it raises.
+            # When it ends without an error, length and digest are right.
             for piece in log.read(file.name):
                 yield piece
                 at += len(piece)
@@ -258,7 +258,7 @@ class HotCopy:
         return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
 
     def _kept(self, file: RemoteFile) -> str | None:
-        """The SHA-256 of a stored file with the bytes that the node has now; None when none has them."""
+        """The SHA-256 of a stored file that equals the node's file; None without one."""
         number = number_of(file.name)
         for stored in self._repository.stored(number) if file.digest else ():
             if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:
@@ -276,7 +276,7 @@ class HotCopy:
         return digest.digest()
 
     def _client_id(self) -> int:
-        """The id of this copy, kept for the next run: by it the node knows that it goes on."""
+        """The id of this copy, saved for the next run, so that the node recognises a resumed copy."""
         file = self._repository.storage.open_rw(STATE, create=True)
         try:
             with contextlib.suppress(ValueError, TypeError, KeyError):

@@ -1,11 +1,11 @@
-"""Service LogFileFeeder, asked: how busy a node is, which files its backup is made of, their bytes.
+"""Client of the service LogFileFeeder: how busy a node is, the files of its backup, and their bytes.
 
-A node takes a copy as ``DbBackup`` does: it begins a new log file, and the files of its list never change again while
-the connection lasts, and for five minutes after it was cut: a client that comes back under the same id finds the same
-list. What may be asked is narrow, since a name that does not exist ends the node (je-ha-protocol.md 11.2): names come
-from the list only, in the order of the protocol, and ``Done`` ends what was begun.
+A node prepares a copy like ``DbBackup``: it begins a new log file, and the files of its list never change again while
+the connection lasts, and for five minutes after it breaks: a client that reconnects with the same id gets the same
+list. Requests are restricted, since a name that does not exist ends the node (je-ha-protocol.md 11.2): only names from
+the list are requested, in the order of the protocol, and ``Done`` ends the copy.
 
-In version 2 the files come over the same connection, in version 4 over another one.
+In version 2 the files are sent over the same connection, in version 4 over another one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MARKER: Final = "7fffffff.jdb"
 _LONGEST_FILE: Final = 1 << 32
 _PIECE_BYTES: Final = 1 << 18
 _DIGESTS: Final = {20: "sha1", 32: "sha256"}
-# Numbers of connections that a node of 25.3 itself asks for: small ones.
+# A node of 25.3 itself requests small numbers of connections.
 _MOST_CHOICES: Final = 100
 _ONE_CONNECTION: Final = 1
 _REGISTERED_S: Final = 5.0
@@ -61,7 +61,7 @@ _PAUSE_S: Final = 0.05
 
 
 class RemoteFile(NamedTuple):
-    """A file of a node's list; the digest is empty where it was not asked for."""
+    """A file of a node's list; the digest is empty if it was not requested."""
 
     name: str
     size_bytes: int
@@ -69,7 +69,7 @@ class RemoteFile(NamedTuple):
 
 
 def new_client_id() -> int:
-    """An id that no other copy has; nodes have positive ones."""
+    """A unique id for a copy; ids of nodes are positive."""
     return -1 - secrets.randbelow((1 << 31) - 1)
 
 
@@ -79,11 +79,11 @@ class RemoteLog:
     Arguments:
         network: how to get there.
         address: where the node listens.
-        client_id: whose copy it is; the same again after a cut.
-        timeout_s: the longest that each step may take; a node computes digests of whole files in one.
+        client_id: id of the copy; use the same one after an interruption.
+        timeout_s: timeout of each step; computing the digest of a whole file is one step.
 
     Raises:
-        PeerError: the node is not there, or speaks no version that can be broken off without harm.
+        PeerError: the node is not running, or supports no version in which a copy can be interrupted without harm.
     """
 
     def __init__(self, network: Network, address: Address, client_id: int, timeout_s: float) -> None:
@@ -103,24 +103,24 @@ class RemoteLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open, the connection of the files first."""
+        """Close the connections, that of the files first."""
         if self._files is not None and self._files is not self._call:
             self._files.close()
         self._call.close()
 
     def info(self) -> FeederInfoResp:
-        """How busy the node is, and what part of the stream it has."""
+        """How busy the node is, and its part of the stream."""
         self._has_asked = True
         self._call.send(LOG_FILES, self.version, FeederInfoReq())
         return self._call.receive(LOG_FILES, self.version, FeederInfoResp)
 
     def names(self) -> list[str]:
-        """Begin the copy, after ``info``: the files that it is made of, in the order of their numbers.
+        """Begin the copy, after ``info``; return its files, in the order of their numbers.
 
         Raises:
-            PeerError: a name is not that of a log file.
+            PeerError: a name is not a log file name.
         """
-        # The node takes no other order.
+        # The node accepts no other order.
         assert self._has_asked
         self._call.send(LOG_FILES, self.version, FileListReq())
         names = self._call.receive(LOG_FILES, self.version, FileListResp).names
@@ -133,7 +133,7 @@ class RemoteLog:
         return sorted(names, key=lambda name: name.rpartition("/")[2])
 
     def file(self, name: str, *, digest: bool) -> RemoteFile:
-        """Length, and digest if wanted, of a file of the list; before any file is read."""
+        """Length, and digest if requested, of a listed file; call it before any file is read."""
         assert name in self._listed, name
         assert self._files is None, name
         self._call.send(LOG_FILES, self.version, FileInfoReq(name=name, with_digest=digest))
@@ -141,15 +141,15 @@ class RemoteLog:
         if said.name != name or not 0 <= said.length < _LONGEST_FILE or (digest and len(said.digest) not in _DIGESTS):
             raise PeerError(f"{self._call.peer} answers about another file", expected=name, found=str(said)[:200])
         self._listed[name] = said.length
-        # A node says the digest unasked that it has computed for another copy.
+        # A node sends a digest without a request if it has computed it for another copy.
         return RemoteFile(name, said.length, said.digest if digest else b"")
 
     def read(self, name: str) -> Iterator[bytes]:
-        """The bytes of a file of the list, piece by piece; it has been asked for by ``file`` before.
+        """The bytes of a listed file, in pieces; call ``file`` for it before.
 
         Raises:
             DisconnectedError: the connection ended before the file did.
-            PeerError: length or digest is wrong: the pieces are not the file.
+            PeerError: length or digest is wrong, so the pieces must be discarded.
         """
         size = self._listed[name]
         assert size >= 0, name
@@ -165,7 +165,7 @@ class RemoteLog:
         while left:
             piece = call.raw(min(left, _PIECE_BYTES))
             left -= len(piece)
-            # Which of them it is, is said at the end.
+            # The node may use either algorithm, so both digests are computed.
             for digest in digests:
                 digest.update(piece)
             yield piece
@@ -190,7 +190,7 @@ class RemoteLog:
                 said = call.receive(LOG_FILES, offered, ServerVersion, IncompatibleVersion, CopyProtocolError)
             except DisconnectedError:
                 call.close()
-                # Nodes of 25.3 close on a version that they do not know, and older ones may.
+                # Nodes of 25.3 close the connection for an unknown version, and older ones may.
                 if offered == OLDER_VERSION:
                     raise
                 continue
@@ -209,13 +209,13 @@ class RemoteLog:
         raise AssertionError
 
     def _files_call(self) -> Call:
-        """The connection that carries files."""
+        """The connection for files."""
         if self._files is None:
             self._files = self._call if self.version == OLDER_VERSION else self._second()
         return self._files
 
     def _second(self) -> Call:
-        """Ask for one connection beside the first, and open it."""
+        """Request a second connection, and open it."""
         chosen = secrets.randbelow(_MOST_CHOICES)
         self._call.send(LOG_FILES, self.version, FileInfoReq(name=END_OF_QUESTIONS, with_digest=False))
         for count in (chosen, _ONE_CONNECTION):
@@ -229,7 +229,7 @@ class RemoteLog:
             try:
                 return Call(self._network, self._address, service, self._timeout_s)
             except ServiceError as error:
-                # A node grants the connection a moment before it knows the service.
+                # A node announces the connection a moment before the service is registered.
                 if error.status is not Status.UNKNOWN_SERVICE or time.monotonic() >= until:
                     raise
                 time.sleep(_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Asking the master of a group of JE to give its role to another member (service ``Group``, je-ha-protocol.md 12.4)."""
+"""Asks the master of a group to transfer its role to another member (service ``Group``, je-ha-protocol.md 12.4)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SHOW: Final = "jetool group show {} tells who the members are, and how far each
 
 
 class Transfer(NamedTuple):
-    """Who gives the role, and who gets it.
+    """The master that gives up the role, and the member that gets it.
 
     Attributes:
-        lag: by how many VLSNs the other node's last transaction end is before the master's; None if unknown.
+        lag: number of VLSNs by which the other node's last transaction end is behind the master's; None if unknown.
     """
 
     group: str
@@ -34,11 +34,11 @@ class Transfer(NamedTuple):
 
 
 def plan_transfer(network: Network, address: Address, node: str, timeout_s: float) -> Transfer:
-    """Look who is the master, and whether another node can be.
+    """Find the master, and whether another node can become it.
 
     Arguments:
-        address: of any node of the group.
-        node: the electable member that shall be the master.
+        address: address of any node of the group.
+        node: the electable member to become master.
         timeout_s: the longest that each step of each call may take.
 
     Raises:
@@ -72,10 +72,10 @@ def transfer_master(network: Network, plan: Transfer, timeout_s: float) -> None:
     """Make another member the master.
 
     Arguments:
-        timeout_s: how long the master waits for it to catch up.
+        timeout_s: how long the master waits for the member to catch up.
 
     Raises:
-        RefusedError: the master says no. PeerError: it cannot be asked.
+        RefusedError: the master refuses. PeerError: it cannot be reached.
     """
     message = TransferMaster(nodes=(plan.node,), timeout_ms=int(timeout_s * 1000), force=False)
     answer = ask(network, plan.master_address, GROUP, plan.group, message, timeout_s + _MORE_S)

@@ -1,12 +1,13 @@
-"""TLS between nodes, as JE has it with ``je.rep.channelType=ssl`` (je-ha-protocol.md 2.1).
+"""TLS between nodes, as in JE with ``je.rep.channelType=ssl`` (je-ha-protocol.md 2.1).
 
-TLS begins with the first byte and holds what it holds without: ``Service:`` and the messages. The certificates of a
-group are its own, so what is trusted is a file, and as in JE the name in a certificate does not matter unless asked: a
-node is trusted because it has a key that the file vouches for. A node with ``je.rep.ssl.authenticator`` wants a
-certificate of the client, too.
+TLS begins with the first byte and carries the same bytes as without: ``Service:`` and the messages. The certificates of
+a
+group are its own, so trust comes from a file. As in JE the name in a certificate is not checked unless requested: a
+node is trusted because its key is certified by the file. A node with ``je.rep.ssl.authenticator`` also requires a
+certificate of the client.
 
-``TlsConnection`` lies on any other connection and keeps the bytes between the two in memory. So one thread may send
-while another receives, which two threads in one ``ssl.SSLSocket`` may not.
+``TlsConnection`` wraps any other connection and keeps the bytes in between in memory. So one thread may send while
+another receives, which ``ssl.SSLSocket`` does not allow.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 
 _RECEIVE_BYTES: Final = 1 << 18
-# Of the first record that a side sends: its part of the handshake, or an alert.
+# Types of the first record that a side sends: its part of the handshake, or an alert.
 _RECORD_TYPES: Final = b"\x15\x16"
-# What OpenSSL says of a side that does not speak TLS: its first bytes are no record.
+# Errors of OpenSSL for a peer that does not use TLS: its first bytes are not a record.
 _NOT_TLS: Final = (
     "WRONG_VERSION_NUMBER",
     "RECORD_LAYER_FAILURE",
@@ -36,13 +37,13 @@ _NOT_TLS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """What a side trusts and shows, in PEM.
+    """The trusted certificates and the own certificate of a side, in PEM.
 
     Attributes:
-        ca: certificates that are trusted.
-        cert: the own certificate, with its chain; None: none is shown.
-        key: the key of ``cert``, where that file does not hold it.
-        check_host: whether a certificate has to name the host that was called.
+        ca: trusted certificates.
+        cert: the own certificate, with its chain; None: none is presented.
+        key: the key of ``cert``, if it is in another file.
+        check_host: whether the certificate must name the called host.
     """
 
     ca: str
@@ -55,11 +56,12 @@ class TlsNetwork:
     """Connections with TLS over those of another network.
 
     Arguments:
-        network: opens the connections that carry it.
-        files: what is trusted and shown.
+        network: opens the underlying connections.
+        files: the certificates and the key.
 
     Raises:
-        NotFoundError: one of the files is not there. UsageError: it is no certificate, no key, or of another one.
+        NotFoundError: one of the files does not exist. UsageError: a file is not a certificate or key, or the key
+            belongs to another certificate.
     """
 
     def __init__(self, network: Network, files: TlsFiles) -> None:
@@ -67,11 +69,11 @@ class TlsNetwork:
         self._context = client_context(files)
 
     def connect(self, address: Address, deadline: float) -> TlsConnection:
-        """A connection whose other side is trusted.
+        """A connection to a trusted peer.
 
         Raises:
-            DisconnectedError: no process listens, or the peer closes. PeerError: the peer is not trusted, or speaks no
-                TLS.
+            DisconnectedError: no process listens, or the peer closes. PeerError: the peer is not trusted, or does not
+                use TLS.
         """
         plain = self._network.connect(address, deadline)
         try:
@@ -90,7 +92,7 @@ class TlsConnection:
         plain: carries the bytes.
         peer: how messages name the other side.
         context: of this side.
-        host: the name that the client has called; None for the side that was called.
+        host: the name that the client has called; None on the server side.
     """
 
     def __init__(self, plain: Connection, peer: str, context: ssl.SSLContext, *, host: str | None) -> None:
@@ -100,15 +102,15 @@ class TlsConnection:
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=host is None, server_hostname=host)
         self._state = threading.Lock()
-        # Records leave in the order in which they were made. Taken before the other lock.
+        # Records must be sent in the order in which they were made. Acquired before the other lock.
         self._order = threading.Lock()
 
     def shake_hands(self, deadline: float) -> None:
-        """Agree on keys; before anything else.
+        """Do the TLS handshake, before anything else.
 
         Raises:
-            DisconnectedError: the other side has closed, or says nothing.
-            PeerError: it is not trusted, or speaks no TLS.
+            DisconnectedError: the other side has closed, or does not answer.
+            PeerError: it is not trusted, or does not use TLS.
         """
         first = b""
         try:
@@ -146,7 +148,7 @@ class TlsConnection:
             raise self._failure(error) from error
 
     def receive(self, deadline: float) -> bytes:
-        """What has come; empty when the other side has closed."""
+        """Received bytes; empty if the other side has closed."""
         try:
             while True:
                 with self._state:
@@ -154,7 +156,7 @@ class TlsConnection:
                         data = self._tls.read(_RECEIVE_BYTES)
                     except ssl.SSLWantReadError:
                         pass
-                    # JE closes without a farewell when its process ends; the messages have lengths of their own.
+                    # JE closes without a TLS close alert when its process ends; messages have their own lengths.
                     except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                         return b""
                     else:
@@ -170,12 +172,12 @@ class TlsConnection:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """End it; another thread that waits here is told so."""
+        """Close the connection; a thread that waits here gets an error."""
         self._plain.close()
 
     def _flush(self, deadline: float) -> None:
-        # A reader that waited for a sender, which waits for the other side to read, would wait for ever. What is left
-        # here, such as a new key, leaves before whatever is sent next.
+        # A reader must not wait for a sender that waits for the other side to read: both would wait forever. Remaining
+        # bytes, such as a new key, are sent before the next data.
         if not self._order.acquire(blocking=False):
             return
         try:
@@ -211,7 +213,7 @@ class TlsConnection:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """What a client trusts and shows. Raises as ``TlsNetwork``."""
+    """The TLS settings of a client. Raises as ``TlsNetwork``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = files.check_host
     _load(context, files)
@@ -219,10 +221,10 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
-    """What a node shows to those who call it, and whom it trusts: who shows no certificate is sent away.
+    """The TLS settings of a node for its callers; callers without a certificate are refused.
 
     Raises:
-        UsageError: there is no certificate to show, or as ``TlsNetwork``.
+        UsageError: there is no certificate to present, or as for ``TlsNetwork``.
     """
     if files.cert is None:
         raise UsageError("a node that others call shows a certificate", hint="--tls-cert and --tls-key name it")
@@ -274,5 +276,5 @@ class _EncryptedKeyError(Exception):
 
 
 def _no_password() -> str:
-    # OpenSSL would ask on the terminal, and a program of the night would wait there for ever.
+    # OpenSSL would ask on the terminal, and an unattended program would wait forever.
     raise _EncryptedKeyError

@@ -1,10 +1,10 @@
-"""What the master of a group of JE does: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
+"""The master of a group of JE: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
 
 * ``feeder``: service Feeder: one replica of a master
-* ``group_changes``: what tools ask the master of a group to change
+* ``group_changes``: changes of the group requested by tools
 * ``handshake``: the master's side of the handshake
 * ``membership``: the members of a group of JE, as its master writes them
 * ``feeder_entries``: entries of this node's log as a feeder of JE sends them
 * ``term``: one term of a master of a group of JE
-* ``election``: what a member promises in elections, and how results are told
+* ``election``: the promises of a member in elections, and notification of results
 """

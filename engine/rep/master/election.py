@@ -1,11 +1,11 @@
-"""What a member promises in elections, and how results are told (je-ha-protocol.md 12.2).
+"""The promises of a member in elections, and notification of results (je-ha-protocol.md 12.2).
 
-The running master promises like any other member, and suggests itself with a ranking above every log: so the election
-of one that has lost sight of it ends with the same master. Who waits for the result of an election hears of the master
-when its term begins, and again every minute.
+The running master promises like any other member, and suggests itself with a ranking above every log: so an election
+started by a node that has lost contact with it ends with the same master. Nodes that wait for the result of an election
+are notified of the master when its term begins, and every minute.
 
 Example: node 2 starts, finds no master, and sends P; this master answers PR with ranking 9223372036854775806, node 2
-sends A for it, then RE to all: the master is the same, by a later proposal.
+sends A for it, then RE to all: the master stays the same, by a later proposal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from engine.rep.wire.election_lines import (
 from engine.rep.wire.lines import BAD_FORMAT, Envelope, LineTable, ProtocolErrorReply, TextMessage
 
 _PLACES: Final = 8
-# Above every VLSN, and below that of the target of a transfer.
+# Above every VLSN, and below the ranking of the target of a transfer.
 RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
 _PRIORITY: Final = 1
@@ -51,19 +51,19 @@ _AGAIN_S: Final = 60.0
 _MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
 _LAST_COUNTER: Final = (1 << 32) - 1
-# As long as a replica of JE waits.
+# The time that a replica of JE waits.
 _FREEZE_S: Final = 5.0
-# The types of those that hear of results.
+# Node types that are notified of results.
 LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
 
 
 class Vote(NamedTuple):
-    """What a node says of itself when it promises.
+    """The vote of a node in a promise.
 
     Attributes:
-        suggestion: whom it suggests: itself.
-        ranking: how late its log is: the DTVLSN and the last VLSN.
-        priority: among logs that are equally late; 0 where it is not to be elected.
+        suggestion: the node that it suggests: itself.
+        ranking: how far its log goes: the DTVLSN and the last VLSN.
+        priority: decides between equal logs; 0 if it must not be elected.
         node_id: its id; -1 of a running master.
     """
 
@@ -74,29 +74,30 @@ class Vote(NamedTuple):
 
 
 def running_master(mine: Suggestion) -> Vote:
-    """The vote of a running master: whatever others have, the election ends with it."""
+    """The vote of a running master: it wins the election against any other node."""
     return Vote(mine, (RUNNING_MASTER, 0), _PRIORITY, _NO_ID)
 
 
 def new_proposal() -> Proposal:
-    """A proposal of this moment, which no other node makes."""
+    """A unique proposal for the current time."""
     return Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
 
 
 class Acceptor:
-    """The service of that name.
+    """The service by name.
 
-    A replica that has promised replays no commit before the election has ended: what it would acknowledge would not be
-    in the ranking that it has given. When no result comes within some seconds it goes on, and the promise is void.
+    A replica that has promised replays no commit before the election ends: a commit that it acknowledged meanwhile
+    would not be in the ranking that it gave. If no result arrives within some seconds, it continues and the promise is
+    void.
 
     Arguments:
-        facts: of the node, at the moment.
-        vote: of the node, at the moment; None while it has none.
+        facts: returns the current facts of the node.
+        vote: returns its current vote; None while it has none.
         given: called when a node was accepted.
 
     Attributes:
         services: by name.
-        given: the last proposal that was accepted, and for which node.
+        given: the last accepted proposal, and its node.
     """
 
     def __init__(
@@ -118,12 +119,12 @@ class Acceptor:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """Do what changes the ranking of the log: after the election that is under way, and before the next promise."""
+        """A block for work that changes the ranking of the log: after the current election, before the next promise."""
         with self._changed:
             while self._pending is not None:
                 left = self._until - time.monotonic()
                 if left <= 0:
-                    # Who has the promise may still come: with a ranking that is about to be wrong.
+                    # The proposer that got the promise may still use it, with a ranking that is about to change.
                     if self._promised == self._pending:
                         self._promised = _after(self._pending)
                     self._pending = None
@@ -158,7 +159,7 @@ class Acceptor:
             caller.say(ACCEPTOR, own if refused is not None else own._replace(version=asked.version), said)
 
     def answer(self, message: TextMessage) -> TextMessage | None:
-        """What a proposer hears; None: nothing."""
+        """The answer to a proposer; None: no answer."""
         said = self._decide(message)
         if isinstance(said, AcceptReply):
             self._gave()
@@ -197,7 +198,7 @@ class Acceptor:
 
 
 def _after(proposal: Proposal) -> Proposal:
-    """A proposal that is later by nothing but its number."""
+    """A proposal that is later only by its number."""
     if proposal.counter < _LAST_COUNTER:
         return proposal._replace(counter=proposal.counter + 1)
     return Proposal(proposal.time_ms + 1, 0, 0)
@@ -212,11 +213,11 @@ def ask_all(
     timeout_s: float,
     enough: Callable[[Mapping[Address, TextMessage]], bool] = lambda _: False,
 ) -> dict[Address, TextMessage]:
-    """Send a line to several nodes at the same time, and give the answers of those that answer.
+    """Send a line to several nodes at the same time; return the answers received.
 
     Arguments:
-        timeout_s: the longest that each step may take.
-        enough: whether these answers will do; then the others have only a moment left.
+        timeout_s: timeout of each step.
+        enough: whether these answers suffice; then the others get only a short time.
     """
 
     def one(place: Address) -> TextMessage | None:
@@ -239,21 +240,21 @@ def ask_all(
             if enough(found):
                 patience_s = _MOMENT_S
     finally:
-        # A node that is stopped accepts calls and never answers: do not wait for its time-out.
+        # A suspended node accepts connections and never answers: do not wait for its timeout.
         pool.shutdown(wait=False, cancel_futures=True)
     return found
 
 
 class Herald:
-    """Tells the members who the master is, when a term begins and again and again.
+    """Notifies the members of the master when a term begins, and then repeatedly.
 
     Arguments:
-        network: how to get to them.
+        network: opens connections to them.
         group: its name.
-        mine: where this node is, which is not told.
-        members: of the group, at the moment.
-        elected: what to tell, at the moment; None ends it.
-        timeout_s: the longest that each step may take.
+        mine: address of this node, which is not notified.
+        members: returns the current members of the group.
+        elected: returns the current result; None ends the notifications.
+        timeout_s: timeout of each step.
     """
 
     def __init__(
@@ -279,11 +280,11 @@ class Herald:
         self._thread.start()
 
     def close(self) -> None:
-        """Start no more notifications; those that have begun are finished."""
+        """Start no more notifications; those under way are completed."""
         self._over.set()
 
     def tell(self, result: Result) -> None:
-        """Tell all members a result, the winner first."""
+        """Notify all members of a result, the winner first."""
         places = {
             (node.host or "", node.port) for node in self._members() if node.type in LEARNERS and not node.removed
         } - {self._mine}

@@ -1,11 +1,11 @@
-"""Service ``Feeder``: one replica of a master, after the handshake (je-ha-protocol.md 8, 9).
+"""Service ``Feeder``: serves one replica of a master, after the handshake (je-ha-protocol.md 8, 9).
 
-* Syncup: the replica asks what is at its own VLSNs until it has found where both logs agree. All log files are
-  protected meanwhile; from the start of the stream on those that it has not had yet.
-* Then two threads: one sends entries, and a heartbeat each second, however busy it is; the other one hears how far the
-  replica is. Commits for which somebody waits ask for an acknowledgement, if those of this replica count.
-* A replica that says nothing for 30 seconds, or takes nothing for so long, is dropped. What it says out of order ends
-  its connection and nothing else.
+* Syncup: the replica requests the entries at its own VLSNs until it finds where both logs agree. All log files are
+  protected meanwhile; after the start of the stream only the files not yet sent.
+* Then two threads run: one sends entries, and a heartbeat each second even if it is busy; the other one receives the
+  position of the replica. Commits with a waiting caller request an acknowledgement, if those of this replica count.
+* A replica that sends nothing, or receives nothing, for 30 seconds is disconnected. A message out of order ends only
+  its own connection.
 
 Example: EntryRequest 90 -> Entry 90 | StartStream 91 | Heartbeat | 91..140 | HeartbeatResponse 140 | Ack -27
 """
@@ -60,7 +60,7 @@ _SILENCE_S: Final = 30.0
 HEARTBEAT_S: Final = 1.0
 _BATCH_BYTES: Final = 1 << 16
 _BATCH_ENTRIES: Final = 500
-# More are not awaited at a time, even of a master with many threads.
+# No master has more commits waiting at a time, even with many threads.
 _MOST_AWAITED: Final = 100_000
 _ASKED: Final = (EntryRequest, DBIdRequest, RestoreRequest, StartStream)
 _HEARD: Final = (HeartbeatResponse, Ack, GroupAck, ShutdownResponse)
@@ -71,14 +71,14 @@ class ReplicaFeed:
 
     Arguments:
         engine: the master's environment.
-        gate: hears of the replica, if its acknowledgements count.
-        caller: its connection, past the handshake.
+        gate: receives the acknowledgements of the replica, if they count.
+        caller: its connection, after the handshake.
         fed: who it is.
-        providers: the nodes to restore from, at the moment.
-        replica_sync: how replicas make commits durable that somebody waits for.
+        providers: returns the nodes that currently can be used for a network restore.
+        replica_sync: sync policy on replicas for commits with a waiting caller.
 
     Attributes:
-        heard: when something came last, by the monotonic clock; a replica answers each heartbeat.
+        heard: time of the last received message, by the monotonic clock; a replica answers each heartbeat.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class ReplicaFeed:
         self.reached_vlsn = NULL_VLSN
 
     def run(self) -> None:
-        """Serve until the replica is gone.
+        """Serve until the replica disconnects.
 
         Raises:
-            JetoolError: the replica says what makes no sense, or has gone; the log cannot be read.
+            JetoolError: the replica sent an invalid message or disconnected, or the log cannot be read.
         """
         counts = self.fed.acknowledges
         if counts:
-            # It may roll back what it acknowledged in an earlier session.
+            # It may roll back entries that it acknowledged in an earlier session.
             self._gate.forget(self.fed.name)
         assert self._engine.cleaner is not None
-        # The matchpoint may be anywhere; when the stream begins its reader protects what it has not read (R-CLN-41).
+        # The matchpoint may be anywhere. Once the stream begins, its reader protects the files not yet read (R-CLN-41).
         syncup = self._engine.cleaner.protect_from(f"the syncup of {self.fed.name}", 0)
         try:
             started = self._sync_up()
@@ -135,19 +135,19 @@ class ReplicaFeed:
                 self._sender.join()
 
     def close(self) -> None:
-        """End it; also while threads are at work."""
+        """End the session, even while its threads run."""
         self._caller.close()
 
     # Syncup.
 
     def _sync_up(self) -> bool:
-        """Answer until the stream begins; False when the replica has to restore its files."""
+        """Answer questions until the stream begins; False if the replica needs a network restore."""
         caller, version = self._caller, self.fed.protocol
         while True:
             asked = caller.receive(FEEDER, version, *_ASKED, timeout_s=PREPARATION_S)
             self.heard = time.monotonic()
             if isinstance(asked, StartStream):
-                # JE's subscribers send a filter, which may be left alone: they take what it would leave out.
+                # JE's subscribers send a filter, which may be ignored: they accept entries that it would exclude.
                 self._start(asked.vlsn)
                 return True
             if isinstance(asked, RestoreRequest):
@@ -164,7 +164,7 @@ class ReplicaFeed:
             caller.send(FEEDER, version, self._answer(asked.vlsn, asked.kind or DEFAULT))
 
     def _answer(self, vlsn: int, kind: int) -> Entry | AlternateMatchpoint | EntryNotFound:
-        """What is at a VLSN, or instead of it (je-ha-protocol.md 8.1)."""
+        """The answer for a VLSN: its entry, or an alternative (je-ha-protocol.md 8.1)."""
         is_first, self._asked = not self._asked, True
         found = self._index.range
         if found.is_empty:
@@ -195,13 +195,13 @@ class ReplicaFeed:
         source = Outflow(self._engine, vlsn)
         self.reached_vlsn = vlsn - 1
         if self.fed.acknowledges:
-            # After the source is there: a replica that cannot be fed must not let commits begin.
+            # Only after the source exists: a replica that cannot be fed must not allow commits to begin.
             self._gate.connected(self.fed.name)
         self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
         self._sender.start()
 
     def _listen(self) -> None:
-        """Hear how far the replica is."""
+        """Receive the positions of the replica."""
         while True:
             said = self._caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
             self.heard = time.monotonic()
@@ -219,7 +219,7 @@ class ReplicaFeed:
             self._gate.reached(self.fed.name, vlsn)
 
     def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
-        # Zeros at the end carry no VLSN, and an entry that was never requested belongs to no request.
+        # Zeros at the end are not acknowledgements, and an entry that was never awaited belongs to no request.
         with self._mutex:
             vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
         for vlsn in vlsns:
@@ -227,7 +227,7 @@ class ReplicaFeed:
             self.reached_vlsn = max(self.reached_vlsn, vlsn)
 
     def _send(self, source: Outflow) -> None:
-        """The sending thread; an error ends the connection, and with it the session."""
+        """The sending thread; an error closes the connection, which ends the session."""
         try:
             beaten = self._beat()
             while True:
@@ -261,9 +261,9 @@ class ReplicaFeed:
         return Commit(needs_ack=True, sync_policy=self._replica_sync, entry=entry)
 
     def _beat(self) -> float:
-        """A heartbeat; when it was sent."""
+        """Send a heartbeat; return the time."""
         assert self._engine.writer is not None
-        # None from a dead environment: the replica shall look for another master.
+        # No heartbeat from a dead environment, so that the replica searches for another master.
         self._engine.writer.check()
         beat = Heartbeat(time_ms=time.time_ns() // 1_000_000, txn_end_vlsn=max(self._index.range.last_txn_end, 0))
         self._caller.send_all(FEEDER.encode(beat, self.fed.protocol, client=False), _SILENCE_S)

@@ -1,4 +1,4 @@
-"""Entries of this node's log as a feeder of JE 18.3 sends them (je-ha-protocol.md 6.2).
+"""Converts entries of this node's log to the form sent by a feeder of JE 18.3 (je-ha-protocol.md 6.2).
 
 ============================  =====================================================================
 entry                         form
@@ -9,10 +9,10 @@ Commit, Abort                 for replication, but for a null transaction, which
 ============================  =====================================================================
 
 That is for a stream of version 16, which JE 18.3 agrees on with nodes of its own release and later ones; bodies of LNs
-did not change from 16 to 17, and an entry says its own version. For an earlier version every entry is written anew.
+did not change from 16 to 17, and an entry says its own version. For an earlier version every entry is rewritten.
 
-What JE's replicas do not know never leaves, since it would stop them: a Matchpoint, by which masters of jetool begin in
-groups of their own, and the old name of a database that an earlier release of jetool has renamed.
+Entries unknown to JE's replicas are never sent, since they would stop the replicas: Matchpoints, which masters of
+jetool log at the start in groups of their own, and the old name of a database renamed by an earlier release of jetool.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_FLAGS_FIRST
 from engine.rep.wire.entries import WireEntry
 
-# The highest that JE 18.3 streams, and the lowest in which an entry loses nothing; JE 7.5, the least of a group,
-# reads 14.
+# The highest version that JE 18.3 streams, and the lowest in which no entry loses data; JE 7.5, the oldest release in a
+# group, reads 14.
 STREAM_VERSION: Final = 16
 OLDEST_STREAM: Final = LN_FLAGS_FIRST
 _ABORT_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_DATA
@@ -39,14 +39,14 @@ _OLDEST_ENTRY: Final = 8
 
 
 def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int) -> WireEntry:
-    """The form in which an entry leaves.
+    """The form in which an entry is sent.
 
     Arguments:
         version: of the body.
-        stream: the version that was agreed on.
+        stream: the agreed version.
 
     Raises:
-        UnsupportedError: no replica of JE can take it.
+        UnsupportedError: no replica of JE can replay it.
         FormatError: the body is malformed.
     """
     if type_number == MATCHPOINT or version < _OLDEST_ENTRY:
@@ -54,7 +54,7 @@ def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int
     if type_number in NAME_LNS:
         _check_name(vlsn, type_number, decode_body(type_number, version, body))
     if stream >= STREAM_VERSION:
-        # One byte tells: the last LSN of what has written nothing is the null LSN; flags come first in an LN.
+        # One byte decides: the last LSN of a transaction without entries is the null LSN; flags come first in an LN.
         if type_number in TXN_ENDS:
             whole = body[0] == _NULL_BYTE
         else:
@@ -65,7 +65,7 @@ def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int
         return WireEntry(vlsn, type_number, version, body)
     record = decode_body(type_number, version, body)
     if isinstance(record, LN):
-        # What the flags leave out is not written, whatever the fields hold.
+        # Fields excluded by the flags are not written, whatever their values.
         record = record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, flags3=0, last_lsn=NULL_LSN)
     elif isinstance(record, TxnEnd):
         record = record._replace(last_lsn=NULL_LSN)

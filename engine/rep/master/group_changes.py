@@ -1,8 +1,8 @@
-"""What tools ask the master of a group to change: members, their addresses, the master (je-ha-protocol.md 12.4).
+"""Changes of a group requested by tools: members, their addresses, the master (je-ha-protocol.md 12.4).
 
-``DbGroupAdmin`` and ReplicationGroupAdmin ask here. Members are removed, deleted or moved in two commits, as they come;
-one that is being fed is neither deleted nor moved. A transfer waits until the target has everything, while commits
-wait; then all members are told the result, as of an election, and this node leads no more.
+``DbGroupAdmin`` and ReplicationGroupAdmin send these requests. Members are removed, deleted or moved in two commits,
+like additions; a connected member is neither deleted nor moved. A transfer blocks commits and waits until the target
+has everything; then all members are notified of the result, as after an election, and this node stops leading.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GroupChanges:
 
     Arguments:
         term: of the master.
-        tell: tells all members the result of an election, this node last.
+        tell: notifies all members of the result of an election, this node last.
     """
 
     def __init__(self, term: Leadership, tell: Callable[[Result], None]) -> None:
@@ -47,7 +47,7 @@ class GroupChanges:
         self._tell = tell
 
     def answer(self, message: TextMessage) -> TextMessage:
-        """Do what is asked for, or say why not."""
+        """Do the requested change, or return the reason against it."""
         try:
             if isinstance(message, RemoveMember | DeleteMember):
                 return self._remove(message.node, forget=isinstance(message, DeleteMember))
@@ -93,12 +93,12 @@ class GroupChanges:
         target = self._caught_up(message.nodes, time.monotonic() + timeout_s, timeout_s)
         winner = Suggestion(target.host or "", target.port, target.name or "", target.id)
         proposal = new_proposal()
-        # Commits stay held: from here on they are the other's.
+        # Commits stay blocked: from here on the other node takes them.
         self._tell(Result(proposal=proposal, value=winner))
         return TransferMasterResponse(winner=winner.node)
 
     def _caught_up(self, names: tuple[str, ...], deadline: float, timeout_s: float) -> GroupNode:
-        """The first of these electable replicas that has everything; commits are held then."""
+        """The first of these electable replicas that has everything; commits are then blocked."""
         term = self._term
         fed = {name: node for name in names if (node := term.fed_voter(name)) is not None}
         if not fed:

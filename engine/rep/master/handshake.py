@@ -1,8 +1,8 @@
-"""The master's side of the handshake with a node that wants to be fed (je-ha-protocol.md section 7).
+"""The master's side of the handshake with a replica (je-ha-protocol.md section 7).
 
 The counterpart of ``engine.rep.client.handshake``, in JE's order: protocol and name, releases, membership, clocks. Each
-refusal is the message that JE has for it; where JE closes without a word, so does this. A member that comes for the
-first time is written into the group before it hears that it is one.
+refusal is JE's message for it; if JE closes without a message, so does this module. A new member is recorded in the
+group before it is told that it is a member.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ PREPARATION_S: Final = 60.0
 _MOST_CLOCK_ROUNDS: Final = 100
 _TRANSIENT: Final = frozenset((NODE_TYPES.index("secondary"), NODE_TYPES.index("external")))
 _FED: Final = _TRANSIENT | {NODE_TYPES.index("electable")}
-# What may stand in a line, between bars, commas and dollars.
+# Characters allowed in a line, between bars, commas and dollars.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-:]{1,255}", re.ASCII)
 _NUMBERS: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
 class FedNode(NamedTuple):
-    """A node past the handshake.
+    """A node after the handshake.
 
     Attributes:
-        node: its record, or what stands for one as long as it is connected.
-        protocol, stream: versions of the protocol and of the entries.
+        node: its record, or a temporary record while it is connected.
+        protocol, stream: agreed versions of the protocol and of the entries.
     """
 
     node: GroupNode
@@ -82,27 +82,27 @@ class HandshakeHost(Protocol):
         """The group's record."""
 
     def is_in_use(self, name: str) -> bool:
-        """Whether a node of that name is being fed, or is this one."""
+        """Whether a node with that name is connected, or is this node."""
 
     def known(self, name: str) -> GroupNode | None:
-        """The record of a node, or what stands for one."""
+        """The record of a node, or a temporary one."""
 
     def admit_member(self, node: GroupNode) -> GroupNode:
-        """Make it a member. Raises ConflictError: it cannot be; RefusedError: not now."""
+        """Make it a member. Raises ConflictError: it cannot be a member; RefusedError: not now."""
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
-        """Give it an id for as long as it is connected. Raises ConflictError."""
+        """Give it an id while it is connected. Raises ConflictError."""
 
     def note_release(self, node: GroupNode) -> None:
-        """A member runs another release of JE now."""
+        """Record that a member now runs another release of JE."""
 
 
 def greet(caller: Caller, host: HandshakeHost) -> FedNode:
-    """Go through the handshake with who has called.
+    """Do the handshake with a caller.
 
     Raises:
-        PeerError: it was refused, and has been told; or it says what makes no sense.
-        RefusedError: it cannot become a member now; it may come again.
+        PeerError: the caller was refused and notified, or it sent an invalid message.
+        RefusedError: it cannot become a member now; it may try again.
     """
     hello = caller.receive(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion, timeout_s=PREPARATION_S)
     name = hello.node.name
@@ -157,7 +157,7 @@ def _versions(caller: Caller, host: HandshakeHost, version: int) -> tuple[int, s
 
 
 def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version: str) -> GroupNode:
-    """The record of who has called, checked against what it says of itself."""
+    """The record of the caller, checked against the identity that it reports."""
     name, group = info.node.name, host.group
     node_type = NODE_TYPES.index(info.node_type.lower())
     fit = _NAME.fullmatch(name) and _NAME.fullmatch(info.host) and 0 < info.port < 1 << 16
@@ -169,7 +169,7 @@ def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version
         )
     release = info.je_version if info.je_version is not None else je_version
     node = described(name, info.host, info.port, node_type, release, _now_ms())
-    # Before anything is written: what belongs to another group is no member of this one.
+    # Checked before anything is written: a node of another group cannot be a member of this one.
     if info.group != group.name:
         raise ConflictError(
             f"The feeder belongs to the group: {group.name} but replica id {_shown(name)} belongs to the group:"
@@ -203,7 +203,7 @@ def _refuse(caller: Caller, version: int, refusal: Message, text: str) -> PeerEr
 
 
 def _shown(text: str) -> str:
-    """Part of what somebody has said, fit for an answer."""
+    """A part of a received text, made safe for an answer."""
     return "".join(char if char.isascii() and char.isprintable() else "?" for char in text[:80])
 
 

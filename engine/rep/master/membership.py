@@ -1,8 +1,8 @@
 """The members of a group of JE, as its master writes them into the group database (je-ha-protocol.md 14).
 
-* A member comes, changes or goes in two commits: the first one with the next change version of the group, acknowledged
-  by a majority; when it was, a second one notes that. Only then the member counts as one.
-* SECONDARY and EXTERNAL nodes have ids as long as they are connected, and no record.
+* A member is added, changed or removed in two commits. The first has the next change version of the group and is
+  acknowledged by a majority; the second then records the confirmation. Only then is the change effective.
+* SECONDARY and EXTERNAL nodes have ids while they are connected, and no record.
 
 Example, the second node, of id 2::
 
@@ -23,7 +23,7 @@ from engine.rep.group import DATABASE_NAME, ELECTABLE, FIRST_ID, Membership, com
 
 
 class ConflictError(RefusedError):
-    """A member that cannot come: another one is at its address, or it was removed."""
+    """A node that cannot become a member: another one has its address, or it was removed."""
 
 
 class GroupDatabase:
@@ -32,21 +32,21 @@ class GroupDatabase:
     Arguments:
         env: led by this node.
         gate: of its commits.
-        changed: hears the name of a member, and ``ADD`` or ``REMOVE``, when it has come or gone.
+        changed: called with the name of a member and ``ADD`` or ``REMOVE`` after an addition or removal.
     """
 
     def __init__(self, env: Environment, gate: GroupGate, changed: Callable[[str, str], None]) -> None:
         self._env = env
         self._gate = gate
         self._changed = changed
-        # One change at a time: two newcomers would be given the same id.
+        # One change at a time: otherwise two new members could get the same id.
         self._changing = threading.Lock()
         self._members = self._read()
         self._count()
 
     @property
     def members(self) -> Membership:
-        """The group, with removed members."""
+        """The group, including removed members."""
         return self._members
 
     def node(self, name: str) -> GroupNode | None:
@@ -57,10 +57,10 @@ class GroupDatabase:
         """Make a node a confirmed member.
 
         Arguments:
-            node: as it describes itself; its id is given here.
+            node: its own description; its id is assigned here.
 
         Raises:
-            ConflictError: another member has its address. RefusedError: too few replicas are there, or acknowledge.
+            ConflictError: another member has its address. RefusedError: too few replicas are connected, or acknowledge.
         """
         with self._changing:
             known = self._members.node(node.name or "")
@@ -73,15 +73,16 @@ class GroupDatabase:
         return added
 
     def update(self, node: GroupNode) -> GroupNode:
-        """Note that a member has changed, without acknowledgements."""
+        """Record a change of a member, without acknowledgements."""
         with self._changing:
             return self._update(node, AckPolicy.NONE)
 
     def move(self, name: str, host: str, port: int) -> None:
-        """A member is elsewhere now.
+        """Change the address of a member.
 
         Raises:
-            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+            NotFoundError: there is no such member. ConflictError: another member has this address. RefusedError: as
+                ``ensure``.
         """
         with self._changing:
             known = self._members.node(name)
@@ -90,13 +91,13 @@ class GroupDatabase:
             self._update(known._replace(host=host, port=port), AckPolicy.SIMPLE_MAJORITY)
 
     def remove(self, name: str, *, forget: bool) -> None:
-        """Take a member out of the group.
+        """Remove a member from the group.
 
         Arguments:
-            forget: delete its record too, so that the name can come again.
+            forget: delete its record too, so that the name can be used again.
 
         Raises:
-            NotFoundError: there is no such member. RefusedError: too few replicas are there, or acknowledge.
+            NotFoundError: there is no such member. RefusedError: too few replicas are connected, or acknowledge.
         """
         with self._changing:
             known = self._members.node(name)
@@ -125,7 +126,7 @@ class GroupDatabase:
                 else:
                     put_records(self._env, None, node)
         finally:
-            # After both, as JE counts; and as the first one has left them, even if it was not acknowledged.
+            # After both commits, as in JE; the first one counts even if it was not acknowledged.
             self._members = self._read()
             self._count()
         return node
@@ -145,5 +146,5 @@ class GroupDatabase:
         return found
 
     def _count(self) -> None:
-        # Those too that are not confirmed yet, as JE counts.
+        # Including unconfirmed members, as JE counts.
         self._gate.electable = sum(node.type == ELECTABLE and not node.removed for node in self._members.nodes)

@@ -1,11 +1,11 @@
-"""One term of a master of a group of JE: the gate of its commits, the group database, the replicas that it feeds.
+"""One term of a master of a group of JE: the commit gate, the group database, and the connected replicas.
 
-* The DTVLSN goes on where the log has it, and never falls: replicas of JE take anything else for damage. When it has
-  been ahead of the last one in the log for some seconds, a commit without an LN carries it to everybody.
-* A term begins with no entry of its own, as JE 18.3 begins one; transactions that an earlier master has left open are
-  aborted, as part of the stream.
-* A replica that calls again while its old connection seems alive takes that one's place when it is dead, and is told
-  that its name is in use when it is not.
+* The DTVLSN continues from the last one in the log, and never falls: replicas of JE treat a lower one as damage. If it
+  has been ahead of the last one in the log for some seconds, a commit without an LN carries it to all nodes.
+* As in JE 18.3, a term begins without an entry of its own; transactions left open by an earlier master are aborted, as
+  part of the stream.
+* If a replica reconnects while its old connection seems alive, the new connection replaces the old one if that is dead;
+  otherwise the replica gets the error that its name is in use.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from engine.rep.wire.values import NameIdPair
 from engine.vlsn.vlsn_range import VLSNRange
 
 _PLACES: Final = 64
-# Ids of nodes that are no stored members, from the last one downward.
+# Ids of nodes without a stored record, from the last one downward.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
-# A replica that is silent for so long after it has called anew; it answers a heartbeat each second.
+# If an old connection is silent for this time after the replica reconnected, it is dead: a replica answers a heartbeat
+# each second.
 _DEAD_S: Final = 4.0
-# What was on its way then has come by then.
+# Messages already in transit have arrived by then.
 _SINCE_S: Final = 0.5
-# Its sender may wait for the next heartbeat.
+# The sending thread may wait for the next heartbeat.
 _LEAVE_S: Final = 3 * HEARTBEAT_S
 _PAUSE_S: Final = 0.02
-# So many seconds the DTVLSN must stand still before a commit of nothing carries it.
+# Seconds for which the DTVLSN must be unchanged before an empty commit carries it.
 _STABLE_S: Final = 2
 _SECONDARY: Final = NODE_TYPES.index("secondary")
 
@@ -58,8 +59,8 @@ class LeadConfig:
     """How a master leads.
 
     Attributes:
-        policy, ack_timeout_s: for its commits.
-        replica_sync: how replicas make a commit durable that awaits their acknowledgement.
+        policy, ack_timeout_s: acknowledgement policy and timeout of its commits.
+        replica_sync: sync policy on replicas for commits that await their acknowledgement.
     """
 
     policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY
@@ -68,20 +69,20 @@ class LeadConfig:
 
 
 class Leadership:
-    """Leads an environment, from now on.
+    """Leads an environment from its construction on.
 
     Arguments:
-        env: detached; its group has this node as a member.
-        name, listen: of this node.
+        env: detached; this node is a member of its group.
+        name, listen: name and address of this node.
         config: how it leads.
-        failed: called once when the environment has failed: no node may follow a master that logs nothing.
-        changed: hears of members that come and go, as ``GroupDatabase``.
+        failed: called once if the environment fails: no node may follow a master that cannot log.
+        changed: called for added and removed members, see ``GroupDatabase``.
 
     Raises:
         RefusedError: the node is no electable member of the group at this address.
 
     Attributes:
-        services: what a master serves, by name.
+        services: the services of a master, by name.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Leadership:
         self._failed = failed
         self._mutex = threading.Lock()
         self._feeds: dict[str, ReplicaFeed] = {}
-        # By their connections: one that ends in the handshake has an id already.
+        # By connection, since a node has an id even if it ends during the handshake.
         self._guests: dict[Caller, GroupNode] = {}
         self._over = threading.Event()
         self.pair = NameIdPair(name, mine.id)
@@ -126,11 +127,11 @@ class Leadership:
 
     @property
     def feeders(self) -> int:
-        """How many replicas are being fed."""
+        """Number of connected replicas."""
         return len(self._feeds)
 
     def replicas(self) -> tuple[ReplicaProgress, ...]:
-        """How far the replicas are: those that are fed, and members that were."""
+        """The positions of connected replicas, and of members that were connected."""
         with self._mutex:
             found = {name: ReplicaProgress(name, True, feed.reached_vlsn) for name, feed in self._feeds.items()}
         for name, (_, vlsn) in self.gate.progress().items():
@@ -146,7 +147,7 @@ class Leadership:
 
     @property
     def members(self) -> Membership:
-        """The group, with guests and removed members."""
+        """The group, including temporary nodes and removed members."""
         found = self._database.members
         return found._replace(nodes=(*found.nodes, *self._guests_by_name().values()))
 
@@ -156,8 +157,9 @@ class Leadership:
             feed = self._feeds.get(name)
         if feed is None:
             return name == self.pair.name
-        # It has called again: its old connection is dead, though TCP may not know that yet. A node of JE that hears of
-        # another one of its name stops for good, so what has come before counts for nothing, not even what is read now.
+        # The replica has reconnected, so its old connection is dead, although TCP may not have detected it yet. A node
+        # of JE that gets the error that its name is in use stops for good, so messages received before now do not prove
+        # that the old connection is alive.
         asked = time.monotonic()
         while self._feeds.get(name) is feed and time.monotonic() < asked + _DEAD_S:
             if feed.heard > asked + _SINCE_S:
@@ -170,7 +172,7 @@ class Leadership:
         return name in self._feeds
 
     def known(self, name: str) -> GroupNode | None:
-        """The record of a node, or what stands for one."""
+        """The record of a node, or a temporary one."""
         return self._database.node(name) or self._guests_by_name().get(name)
 
     def admit_member(self, node: GroupNode) -> GroupNode:
@@ -178,7 +180,7 @@ class Leadership:
         return self._database.ensure(node)
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
-        """Give it an id for as long as it is connected."""
+        """Give it an id while it is connected."""
         with self._mutex:
             taken = {guest.id for guest in self._guests.values()}
             free = next((one for one in range(_LAST_ID, _LAST_ID - _GUESTS, -1) if one not in taken), None)
@@ -194,14 +196,15 @@ class Leadership:
             return {guest.name or "": guest for guest in self._guests.values()}
 
     def remove_member(self, name: str, *, forget: bool) -> None:
-        """Take a member out of the group; errors as ``GroupDatabase.remove``."""
+        """Remove a member from the group; errors as ``GroupDatabase.remove``."""
         self._database.remove(name, forget=forget)
 
     def move_member(self, name: str, host: str, port: int) -> None:
         """A member is elsewhere now.
 
         Raises:
-            NotFoundError: there is no such member. ConflictError: another one is there. RefusedError: as ``ensure``.
+            NotFoundError: there is no such member. ConflictError: another member has this address. RefusedError: as
+                ``ensure``.
         """
         self._database.move(name, host, port)
 
@@ -223,7 +226,7 @@ class Leadership:
 
     def note_release(self, node: GroupNode) -> None:
         """A member runs another release of JE now."""
-        # Log it only: missing acknowledgements are no reason to keep the node out.
+        # Only log it: missing acknowledgements are no reason to refuse the node.
         with contextlib.suppress(RefusedError):
             self._database.update(node)
 
@@ -261,7 +264,7 @@ class Leadership:
     # Commits of nothing.
 
     def _tick(self) -> None:
-        """Each second, until the term or the environment ends."""
+        """Runs every second, until the term or the environment ends."""
         engine = self._env.engine
         assert engine.writer is not None
         stable_since, seen, own = time.monotonic(), NULL_VLSN, NULL_VLSN
@@ -275,7 +278,7 @@ class Leadership:
                 elif (
                     self.gate.electable > 1
                     and durable > self.gate.stamped
-                    # What replicas have since then is that commit itself.
+                    # The only progress of replicas since then is that commit itself.
                     and durable != own
                     and time.monotonic() - stable_since >= _STABLE_S
                 ):

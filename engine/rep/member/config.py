@@ -21,24 +21,25 @@ class JoinConfig:
     """How a node joins.
 
     Attributes:
-        name: of the node; the group must not have a member of that name.
-        listen: the address that the group is told, and at which the node answers.
-        addresses: nodes of the group; the others are found. Without any there are those that the environment names.
-        node_type: what it is there: ``SECONDARY``, or ``ELECTABLE``.
-        priority: of an electable node: of those whose logs are equally late the highest is elected; with 0 never.
-        lead: how it leads when it is elected.
-        forms: make the group when the directory has none and none of the addresses answers.
-        unelected: of an electable node: lead also when too few members answer to elect it, until it has led or
-            followed; never beside another master, or where a log is later.
+        name: name of the node; it must be unused in the group.
+        listen: the address at which the node listens, and which it reports to the group.
+        addresses: nodes of the group; the others are found from them. The default is the nodes named in the
+            environment.
+        node_type: its type in the group: ``SECONDARY``, or ``ELECTABLE``.
+        priority: of an electable node: among nodes with equal logs the highest is elected; a node with 0 never is.
+        lead: settings for leading.
+        forms: create the group if the directory has none and none of the addresses answers.
+        unelected: an electable node may lead even if too few members answer to elect it, until it has led or followed
+            once; never beside another master, or if another member's log goes further.
         group: its name; None to take it from the environment or the nodes.
-        rollback_limit: durable commits that this node may give up to join.
-        restore: replace its files by copies when nothing else helps.
-        timeout_s: the longest that each step before the stream may take.
-        max_skew_ms: largest difference of clocks.
-        force: also with a release of JE that was never tried.
-        answers: whether others may ask the node at its address.
+        rollback_limit: most durable commits that this node may give up to join.
+        restore: allow a network restore if nothing else helps.
+        timeout_s: timeout of each step before the stream.
+        max_skew_ms: largest allowed difference of clocks.
+        force: accept an untested release of JE.
+        answers: whether the node serves others at its address.
         environment: how the environment is opened.
-        tls: what callers are shown, and which are trusted; None: without TLS.
+        tls: certificates for callers; None: without TLS.
     """
 
     name: str

@@ -1,16 +1,17 @@
-"""Elections, for a member that follows or leads by turns (je-ha-protocol.md 12.2).
+"""Elections, for a member that can lead (je-ha-protocol.md 12.2).
 
-A node that misses the master proposes a round to all electable members. Of those that promise, a majority, the one with
-the latest log is suggested to all of them; when a majority accepts it, everybody hears that it is the master. A running
-master has the latest log of all. Logs are compared as JE compares them: DTVLSN, last VLSN, priority, address.
+A node without a master sends a proposal to all electable members. If a majority promises, the one of them with the
+latest log is suggested to all of them; if a majority accepts it, all members are notified that it is the master. A
+running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last VLSN, priority,
+address.
 
-Stricter than JE in three things, so that no commit that was acknowledged is lost by us:
+It is stricter than JE in three points, so that jetool loses no acknowledged commit:
 
 * A node with priority 0 is not elected, but neither is a node with an earlier log.
-* Only those whose promises counted are asked to accept; the log of anybody else may have gone on.
-* Who has accepted another node acknowledges nothing more to the old master, before that is elected anew.
+* Only members whose promises counted are asked to accept; the logs of others may have grown.
+* A node that has accepted another node acknowledges nothing more to the old master, unless that is elected again.
 
-Example: n2 misses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
+Example: n2 loses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
 """
 
 from __future__ import annotations
@@ -43,24 +44,23 @@ from engine.rep.wire.election_lines import (
 )
 from engine.rep.wire.lines import TextMessage
 
-# So long the winner may take to open for others, before there is another election.
+# Time for the winner to accept connections before another election is held.
 _WINNER_S: Final = 8.0
-# A node that hangs keeps an election waiting so long.
+# Longest time that a hanging node delays an election.
 _STEP_S: Final = 3.0
 _FIRST_ID: Final = 1
 
 
 class Voter:
-    """What an electable member has to do with elections.
+    """The part of an electable member in elections.
 
     Arguments:
         config: how the node joins.
-        network: how to get to the other members.
-        facts, vote: of the node, at the moment.
-        turned: called when another node, or another one than before, was elected.
+        network: opens connections to the other members. facts, vote: return the current facts and vote of the node.
+        turned: called when a node other than the previous one was elected.
 
     Attributes:
-        elected: the result of the last election that this node knows of.
+        elected: the result of the last election known to this node.
         acceptor: its vote.
     """
 
@@ -98,7 +98,7 @@ class Voter:
         if self.learned(MasterAnswer(proposal=result.proposal, value=result.value)):
             self._heard_at = time.monotonic()
             self._turned()
-        # Afterwards: nothing of the old master is replayed any more.
+        # After this, nothing of the old master is replayed.
         self.acceptor.ended(result.proposal)
 
     def has_met_master(self) -> None:
@@ -106,7 +106,7 @@ class Voter:
         self._heard_at = -_WINNER_S
 
     def learned(self, answer: MasterAnswer) -> bool:
-        """Who is the master, as a node says; whether that is news."""
+        """Take the master named by a node; return whether it is new."""
         with self._mutex:
             if self.elected is not None and answer.proposal <= self.elected.proposal:
                 return False
@@ -114,11 +114,11 @@ class Voter:
         return True
 
     def follows(self, master: str) -> bool:
-        """Whether nothing is known that speaks against a master."""
+        """Whether nothing known contradicts a master."""
         return self.is_elected(master) or (self.elected is None and self.acceptor.given is None)
 
     def check(self, master: str) -> None:
-        """Refuse to go on with a master after another node was elected, or accepted here.
+        """Refuse to continue with a master after another node was elected, or accepted here.
 
         Raises:
             DisconnectedError: one was.
@@ -138,13 +138,13 @@ class Voter:
                 self.heard(Result(proposal=said.proposal, value=said.value))
 
     def elect(self, members: Membership, mine: GroupNode, *, unelected: bool = False) -> None:
-        """Hold an election, unless one was just held; everybody hears of its result, this node last.
+        """Hold an election, unless one was just held; all members are notified of its result, this node last.
 
         Arguments:
-            unelected: this node wins also when too few members answer, if the logs of those that do are not later.
+            unelected: this node wins even if too few members answer, unless one of them has a later log.
 
         Raises:
-            DisconnectedError: it has come to nothing; another one may follow.
+            DisconnectedError: it had no result; another one may follow.
         """
         elected = self.elected
         if elected is not None and time.monotonic() < self._heard_at + _WINNER_S and not self.is_master:
@@ -163,7 +163,7 @@ class Voter:
                 return 2 * (1 + sum(isinstance(said, kind) for said in found.values())) > size
 
             said = ask_all(self._network, ACCEPTOR, group, message, places, self._step_s, is_majority)
-            # This node last: its answer takes no time, and its log may grow meanwhile.
+            # This node last: its answer takes no time, and its log may grow until then.
             own = self.acceptor.answer(message)
             found = {**said, **({self._config.listen: own} if own is not None else {})}
             return {place: said for place, said in found.items() if isinstance(said, kind)}
@@ -190,7 +190,7 @@ def _best(promises: list[Promise]) -> Suggestion:
     """The node with the latest log.
 
     Raises:
-        DisconnectedError: it is not to be elected.
+        DisconnectedError: that node must not be elected.
     """
 
     def ranking(promise: Promise) -> tuple[int, int]:

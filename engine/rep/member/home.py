@@ -1,8 +1,8 @@
-"""The environment of a node that follows: how it comes, is opened, cut, replaced, and opened again.
+"""The environment of a node that follows: it is created or copied, opened, cut, replaced, and reopened here.
 
-* An empty directory is filled by a copy of a node's log files where there is much to copy, and by replaying from VLSN 1
-  where there is little. A replica is copied rather than the master.
-* Commits are given up only when a majority of the electable members follows the master for which that is done.
+* An empty directory is filled with a copy of a node's log files if they are large, and by replaying from VLSN 1 if they
+  are small. A replica is copied rather than the master.
+* Commits are given up only for a master that a majority of the electable members follows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 _FOLLOWING: Final = ("MASTER", "REPLICA")
-# Copying files takes less time than replaying more than this.
+# Above this size copying files is faster than replaying.
 _MOST_REPLAYED: Final = 20_000
 
 
@@ -41,13 +41,13 @@ class Home:
     Arguments:
         storage: its directory.
         config: how the node joins.
-        network: how to get to nodes that are copied.
-        listener: hears the steps of recovery, rollback and restore.
-        stopping: whether a copy is to be left off.
+        network: opens connections to nodes that are copied.
+        listener: receives progress of the steps of recovery, rollback and restore.
+        stopping: returns whether to abandon a copy.
 
     Attributes:
-        env: the environment; another object after a rollback or restore, None until it is open.
-        dtvlsn: the highest of its Commits and Aborts, but for those that are being replayed.
+        env: the environment; replaced by another object after a rollback or restore; None until it is open.
+        dtvlsn: the highest in its Commits and Aborts, except those being replayed.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Home:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no log, and none that a network restore has left off."""
+        """Whether there is no log, and no unfinished network restore."""
         return not holds_log(self._storage) and self._storage.stat(MARKER) is None
 
     @property
     def has_no_group(self) -> bool:
-        """Whether nothing of a group is here."""
+        """Whether the environment has nothing of a group."""
         return self.is_empty or (self.env is not None and may_form(self.env.engine, self._config.name))
 
     @property
@@ -79,23 +79,23 @@ class Home:
 
     @property
     def stream_range(self) -> VLSNRange:
-        """What part of the stream is here."""
+        """The part of the stream in the environment."""
         env = self.env
         return env.engine.stream_range if env is not None else EMPTY_RANGE
 
     def members(self) -> Membership | None:
-        """The group as it was when its database came; name and UUID never change."""
+        """The group as it was when its database was first read; name and UUID never change."""
         if self._membership is None and self.env is not None:
             self._membership = read_membership(self.env.engine)
         return self._membership
 
     def voters(self) -> list[Address]:
-        """Where the electable members are, as the environment has them at the moment."""
+        """Addresses of the electable members, currently in the environment."""
         members = read_membership(self.env.engine) if self.env is not None else None
         return [(node.host or "", node.port) for node in members.electable] if members is not None else []
 
     def own_record(self) -> tuple[Membership, GroupNode] | None:
-        """The group at the moment, and the record of this node in it; None where it is no electable member."""
+        """The current group, and the record of this node in it; None if it is not an electable member."""
         env, config = self.env, self._config
         members = committed_members(env.engine) if env is not None else None
         mine = members.node(config.name) if members is not None else None
@@ -104,12 +104,12 @@ class Home:
         return (members, mine) if (mine.host, mine.port) == config.listen else None
 
     def open_if_there(self) -> None:
-        """Open the environment, if it is whole.
+        """Open the environment, if it is complete.
 
         Raises:
             JetoolError: as ``open``.
         """
-        # A network restore that was cut off left its marker: there is nothing to open before it is complete.
+        # An interrupted network restore left its marker: nothing can be opened before it is complete.
         if holds_log(self._storage) and self._storage.stat(MARKER) is None:
             self.open()
 
@@ -117,8 +117,8 @@ class Home:
         """Open it, or make an empty one.
 
         Raises:
-            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is a
-                later one than entries of the stream have here.
+            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is
+                later than the one used here for entries of the stream.
         """
         env = Environment(self._storage, replica_config(self._config.environment), self._listener)
         if not env.replicated:
@@ -146,10 +146,10 @@ class Home:
         form_group(self.env, group, self._config.name, *self._config.listen)
 
     def reopen(self) -> None:
-        """Recover it, as after a crash: what a master has left open is then open as it is on a replica."""
+        """Recover it, as after a crash: transactions left open by a master are then open as on a replica."""
         env, self.env = self.env, None
         assert env is not None
-        # What was not synced may have been acknowledged without that.
+        # Unsynced entries may have been acknowledged without a sync.
         env.sync()
         env.engine.crash()
         self.open()
@@ -164,13 +164,13 @@ class Home:
             env.close()
 
     def begin(self, found: GroupLook, master: NodeLook, admitted: Callable[[], None]) -> None:
-        """The first environment: a copy where there is much to copy or a copy was cut off, a new one otherwise.
+        """Get the first environment: a copy if the logs are large or a copy was interrupted, otherwise a new one.
 
         Arguments:
-            admitted: raises what the master has against this node, before anything is copied.
+            admitted: raises the error with which the master refuses this node, before anything is copied.
         """
         said = master.said
-        # Entries of a later log version can be replayed in the form of this one; files cannot be taken over.
+        # Entries of a later log version can be rewritten for replay, but files of it cannot be used.
         worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
         if worth or self._storage.stat(MARKER) is not None:
             admitted()
@@ -178,10 +178,10 @@ class Home:
         self.open()
 
     def begin_again(self, plan: SyncupPlan, found: GroupLook, master: NodeLook) -> None:
-        """Cut the log or replace it, and open what is then there.
+        """Cut or replace the log, and open the result.
 
         Raises:
-            RefusedError: that is not allowed. DisconnectedError: no majority is known to follow the master.
+            RefusedError: that is not allowed. DisconnectedError: it is not known that a majority follows the master.
         """
         assert self.env is not None
         engine = self.env.engine
@@ -191,11 +191,11 @@ class Home:
             self.env = None
             self._opened(hard_recover(engine, plan.matchpoint, self._listener))
             return
-        # Where there is nothing of a stream, there is nothing to lose.
+        # Without any part of the stream there is nothing to lose.
         if not self._config.restore and not engine.stream_range.is_empty:
             refuse_without_restore(plan, self._storage.root)
         self._confirm(found, master)
-        # A checkpoint would be of no use: the files are about to be replaced.
+        # A checkpoint would be useless: the files are about to be replaced.
         engine.crash()
         self.env = None
         self._copy(found)
@@ -204,7 +204,7 @@ class Home:
     def _copy(self, found: GroupLook) -> None:
         config = self._config
         there = [node for node in found.nodes if node.said is not None]
-        # In a mixed group a node of an earlier release has files that can be taken over, whatever the master has.
+        # In a mixed group a node of an earlier release has usable files, whatever release the master has.
         fit = tuple(node for node in there if node.said is not None and node.said.log_version <= WRITTEN_VERSION)
         if there and not fit:
             raise _later_version(
@@ -220,7 +220,7 @@ class Home:
         self._restore.run(node.address)
 
     def _confirm(self, found: GroupLook, master: NodeLook) -> None:
-        """Give nothing up for a master that a majority of the electable members does not follow.
+        """Check that a majority of the electable members follows the master, before commits are given up for it.
 
         Raises:
             DisconnectedError: they do not, or not yet.
@@ -231,7 +231,7 @@ class Home:
             for node in voters
             if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
         ]
-        # One that votes is about to follow it, too.
+        # This node counts too, if it votes, since it is about to follow the master.
         if self._config.votes and self._config.name in (node.name for node in voters):
             followers.append(self._config.name)
         if 2 * len(followers) <= len(voters):

@@ -1,10 +1,11 @@
 """One connection of a replica with a master of JE, after the handshake (je-ha-protocol.md 8 and 9).
 
-What would end the master is not possible here: the first message is a question, each further one is for a lower VLSN,
-and the stream begins right after an entry that an answer has shown to be there, or at VLSN 1. Then only answers leave.
+Messages that would end the master are excluded: the first message is a question, each further question is for a lower
+VLSN, and the stream begins right after an entry that exists according to an answer, or at VLSN 1. Then only answers
+leave.
 
-A master asks only ELECTABLE nodes for acknowledgements. It learns from the answers to its heartbeats how far each node
-is, and is told of nothing that is not durable here.
+A master requests acknowledgements only from ELECTABLE nodes. The answers to its heartbeats tell it the position of each
+node; only durable entries are reported.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class MasterLink:
         joined: the handshake; its call is this one's from now on.
 
     Attributes:
-        heartbeats: how many have come; each wants a ``report``.
-        master_vlsn: the last transaction end of the master, by its latest heartbeat.
-        awaited: the transactions whose Commits have come and are to be acknowledged, with the sync policies asked for.
+        heartbeats: number received; each needs a ``report``.
+        master_vlsn: the last transaction end of the master, from its latest heartbeat.
+        awaited: transactions whose received Commits must be acknowledged, with the requested sync policies.
     """
 
     def __init__(self, joined: FeederAgreement) -> None:
@@ -50,10 +51,10 @@ class MasterLink:
         self._stream.close()
 
     def ask(self, vlsn: int) -> Answer:
-        """What the master has at a VLSN, lower than all that it was asked for before.
+        """The master's entry at a VLSN, which must be lower than all requested before.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: it says what makes no sense.
+            DisconnectedError: it has gone. PeerError: a message is invalid.
         """
         answer = self._stream.ask(vlsn, DEFAULT)
         if answer is None:
@@ -68,18 +69,18 @@ class MasterLink:
 
     def start(self, vlsn: int) -> None:
         """Begin the stream: at VLSN 1, or after the last answer."""
-        # Anywhere else, and it would wait for what never comes, or end.
+        # At any other position the master would wait forever, or end.
         assert self._shown is not None, vlsn
         assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
         self._stream.start(vlsn)
 
     def receive(self) -> Iterator[StreamRecord]:
-        """Wait for what comes next, and give its entries.
+        """Wait for the next messages and return their entries.
 
         Raises:
             DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
             PeerError: the master says what makes no sense.
-            UnsupportedError: entries of a log version that cannot be written here.
+            UnsupportedError: the entries have a log version that cannot be written here.
         """
         for one in self._stream.receive():
             if isinstance(one, Heartbeat):
@@ -88,24 +89,24 @@ class MasterLink:
                 continue
             self._check_version(one)
             try:
-                # Here, where nonsense of the master is not mistaken for damage of this log.
+                # Checked here, so that an invalid entry of the master is not mistaken for damage of this log.
                 record = one.record()
             except FormatError as error:
                 raise self._nonsense(error) from error
             policy = self._stream.awaits
             yield StreamRecord(one.vlsn, one.type_number, record)
-            # When it has been replayed.
+            # Acknowledged after it has been replayed.
             if policy is not None and isinstance(record, TxnEnd):
                 self.awaited.append((record.id, policy))
 
     def acknowledge(self) -> None:
-        """Say that what is awaited is as durable here as was asked for."""
+        """Acknowledge the awaited transactions: they have the requested durability here."""
         if self.awaited:
             self._stream.acknowledge(tuple(txn_id for txn_id, _ in self.awaited))
             self.awaited.clear()
 
     def report(self, txn_end_vlsn: int) -> None:
-        """Say how far this node is: its last transaction end that is durable."""
+        """Report the position of this node: its last durable transaction end."""
         self._stream.report(txn_end_vlsn)
 
     def _form(self, entry: WireEntry) -> StreamEntry:

@@ -16,9 +16,9 @@ from engine.rep.member.link import MasterLink
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 
-# A master drops a silent node after 30 s: a name that is in use for longer is another node's.
+# A master drops a silent node after 30 s, so a name in use for longer belongs to another node.
 _NAME_PATIENCE_S: Final = 60.0
-# Nodes that vote do not wait for one that hangs.
+# Voting nodes do not wait for a hanging node.
 _VOTER_LOOK_S: Final = 3.0
 
 
@@ -27,13 +27,13 @@ class Seeker:
 
     Arguments:
         config: how the node joins.
-        network: how to get to the nodes of the group.
+        network: opens connections to the nodes of the group.
         home: its environment.
 
     Attributes:
         group: the name of the group, empty while it is unknown.
         node_id: of this node.
-        has_followed: whether there was a master already: what is not there then may come back.
+        has_followed: whether there was a master before; then missing nodes are expected to come back.
     """
 
     def __init__(self, config: JoinConfig, network: Network, home: Home) -> None:
@@ -48,7 +48,7 @@ class Seeker:
         self.has_followed = False
 
     def wanted(self) -> str | None:
-        """The name of the group that is to be joined, or that the environment has; None while it is unknown.
+        """The name of the group to join, or of the environment's group; None while unknown.
 
         Raises:
             RefusedError: these are two.
@@ -69,17 +69,17 @@ class Seeker:
         return wanted
 
     def is_there(self) -> bool:
-        """Whether any node of the group is there.
+        """Whether any node of the group is running.
 
-        Nodes that listen without knowing a group do not count: a node of a group that is there opens its environment
-        before it listens, so this one is about to join, or to make the group, as this node is.
+        Nodes that listen without knowing a group do not count: a node of an existing group opens its environment before
+        it listens, so such a node is about to join or create the group, like this node.
         """
         try:
             self.look()
         except (NotFoundError, DisconnectedError):
             return False
         except PeerError:
-            # It refuses, or is of another group: the first round says so.
+            # The node refuses, or belongs to another group: report it in the first round.
             return True
         return True
 
@@ -87,14 +87,14 @@ class Seeker:
         """Look at the group.
 
         Raises:
-            DisconnectedError: no node answers now. PeerError: another group does, at the beginning. NotFoundError: no
-                node has ever answered this secondary.
+            DisconnectedError: no node answers now. PeerError: another group answers, at the beginning. NotFoundError:
+                no node has ever answered this secondary.
         """
         wanted, places = self.wanted(), self._others([*self._addresses, *self._home.voters()])
         try:
             found = look(self._network, places, wanted, self._step_s)
         except (NotFoundError, PeerError) as error:
-            # At the beginning somebody may have mistyped; later all nodes may be down, or start, or say nothing yet.
+            # At the beginning an address may be mistyped; later all nodes may be down, starting, or not answering yet.
             # Members are started at the same time, in any order.
             new = not self.has_followed and self._home.members() is None
             if new and (not self._config.votes or not isinstance(error, NotFoundError)):
@@ -111,7 +111,7 @@ class Seeker:
         return [address for address in dict.fromkeys(addresses) if address != self._config.listen]
 
     def check_followers(self, found: GroupLook) -> None:
-        """Refuse an election while another member follows a master, though that cannot be reached from here.
+        """Refuse an election while another member follows a master, even if that master cannot be reached from here.
 
         Raises:
             DisconnectedError: one does.
@@ -121,7 +121,7 @@ class Seeker:
                 raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
 
     def learned(self, address: Address, master: str) -> MasterAnswer | None:
-        """The result of the election of a master, as it names itself; others will ask this node for it."""
+        """The election result according to the master itself; other nodes will ask this node for it."""
         try:
             answer = ask(self._network, address, LEARNER, self.group, MasterQuery(), self._step_s)
         except PeerError:
@@ -134,7 +134,7 @@ class Seeker:
 
         Raises:
             DisconnectedError: the master has gone. PeerError: it refuses this node. RefusedError: its clock is off.
-            NameInUseError: it has a node of this name, and has had it for long.
+            NameInUseError: it has had another connected node of this name for too long.
         """
         members, config = self._home.members(), self._config
         uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
@@ -159,7 +159,10 @@ class Seeker:
         return MasterLink(joined)
 
     def _taken(self, error: NameInUseError) -> PeerError:
-        """After a cut the master may take the old connection for alive; a name that stays taken is another node's."""
+        """After an interruption the master may consider the old connection alive.
+
+        A name that stays in use is another node's.
+        """
         now = time.monotonic()
         self._taken_since = self._taken_since or now
         if now - self._taken_since > _NAME_PATIENCE_S:

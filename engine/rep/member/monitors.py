@@ -1,8 +1,8 @@
 """Events for the monitors of a group (je-ha-protocol.md 12.6).
 
-A monitor of JE is a member that has no records: it listens, and hears who is the master as elections are told, who has
-come to run or has ended from that node itself, and of changes of the group from the master. Monitors do not answer, and
-who is not there misses it.
+A monitor of JE is a member without records that listens for events: the master is sent like election results, the start
+and end of a node by the node itself, and changes of the group by the master. Monitors do not answer, and a monitor that
+is down misses the event.
 
 Example: ``LG|n2|n1|1795360394591|NORMAL_SHUTDOWN|1795360394677``: n2, which followed n1, was closed.
 """
@@ -23,7 +23,7 @@ from engine.rep.wire.group_lines import MONITOR, GroupChange, JoinedGroup, LeftG
 from engine.rep.wire.lines import TextMessage
 
 _MONITOR: Final = NODE_TYPES.index("monitor")
-# A monitor that hangs does not keep a node from ending for longer.
+# Longest time that a hanging monitor delays the end of a node.
 _LONGEST_S: Final = 3.0
 
 
@@ -32,11 +32,11 @@ class Monitors:
 
     Arguments:
         network: how to get to them.
-        facts: of this node, at the moment.
-        timeout_s: the longest that each step may take.
+        facts: returns the current facts of this node.
+        timeout_s: timeout of each step.
 
     Attributes:
-        joined_ms: when the node has first followed or led; when it was made as long as it has not.
+        joined_ms: when the node first followed or led; before that, when it was created.
     """
 
     def __init__(self, network: Network, facts: Callable[[], NodeFacts], timeout_s: float) -> None:
@@ -47,7 +47,7 @@ class Monitors:
         self.joined_ms = _now_ms()
 
     def joined(self) -> None:
-        """The node follows or leads; only the first time is an event."""
+        """Note that the node follows or leads; only the first time is an event."""
         if self._has_joined:
             return
         self._has_joined, self.joined_ms = True, _now_ms()
@@ -55,14 +55,14 @@ class Monitors:
         self._tell(facts, JoinedGroup(node=facts.node, master=facts.master, joined_ms=self.joined_ms))
 
     def left(self, *, failed: bool) -> None:
-        """The node ends; waits until they have heard it."""
+        """The node ends; waits until the event is delivered."""
         if not self._has_joined:
             return
         reason = "ABNORMAL_TERMINATION" if failed else "NORMAL_SHUTDOWN"
         try:
             facts = self._facts()
         except JetoolError:
-            # An environment that has failed may not say who is in the group.
+            # A failed environment may be unable to list the group.
             return
         said = LeftGroup(
             node=facts.node, master=facts.master, joined_ms=self.joined_ms, reason=reason, left_ms=_now_ms()
@@ -72,7 +72,7 @@ class Monitors:
             thread.join(_LONGEST_S)
 
     def changed(self, node: str, change: str) -> None:
-        """A member was added (``ADD``) or removed (``REMOVE``) by this node, the master."""
+        """Send that this node, the master, added (``ADD``) or removed (``REMOVE``) a member."""
         facts = self._facts()
         if facts.members is not None:
             self._tell(facts, GroupChange(node=node, change=change, members=facts.members))

@@ -1,8 +1,8 @@
-"""Network restore from a node of JE: its log files, by the service that ``jetool backup HOST:PORT`` uses.
+"""Network restore from a node of JE: copies its log files, with the service that ``jetool backup HOST:PORT`` uses.
 
-As ``engine.rep.restore``: files are received into ``restore/`` first, then put in place of the node's own under the
-marker that JE knows, too. Files that have come whole are kept when the connection is cut: the next attempt, of this run
-or another one, fetches only those whose length or digest is another one on the node.
+As in ``engine.rep.restore``, files are received into ``restore/`` first, and then replace the node's own files,
+protected by the marker that JE also knows. Completely received files are kept if the connection breaks: the next
+attempt, in this or a later run, fetches only files whose length or digest differs on the node.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from engine.storage.room import require_room
 
 _PIECE_BYTES: Final = 1 << 20
 _SHA1_BYTES: Final = 20
-# What recovery and the first replayed entries need.
+# Room for recovery and the first replayed entries.
 _MARGIN_BYTES: Final = 16 << 20
 STEP: Final = "restore file"
 
 
 class NetworkRestore:
-    """Copies of one node after the other, until one is whole.
+    """Tries to copy one node after another, until a copy is complete.
 
     Arguments:
         storage: the directory; its environment is closed.
-        network: how to get to nodes.
-        timeout_s: the longest that each step may take.
-        listener: hears of the bytes that have come.
-        stopping: whether to leave off; what has come whole is kept.
+        network: opens connections to nodes.
+        timeout_s: timeout of each step.
+        listener: receives progress in bytes.
+        stopping: returns whether to stop; complete files are kept.
     """
 
     def __init__(
@@ -47,17 +47,18 @@ class NetworkRestore:
         self._timeout_s = timeout_s
         self._listener = listener
         self._stopping = stopping
-        # The same for all attempts: by it a node knows that a copy goes on.
+        # The same for all attempts, so that a node recognises a resumed copy.
         self._client_id = new_client_id()
 
     def run(self, address: Address) -> int:
         """Replace the log by that of a node.
 
         Returns:
-            How many files it has.
+            The number of files.
 
         Raises:
-            RefusedError: somebody else has the directory open. PeerError: the node has gone, or answers wrongly.
+            RefusedError: another process has the directory open. PeerError: the node is gone, or its answers are
+                invalid.
             StorageError: there is no room, or a file cannot be written. Nothing was replaced in all these cases.
         """
         self._storage.make_directory("")
@@ -78,7 +79,7 @@ class NetworkRestore:
                         self._fetch(log, file, done, total)
                     done += file.size_bytes
                 log.done()
-            # Durable before the marker: from then on these copies are the only whole log.
+            # Durable before the marker: from then on these copies are the only complete log.
             self._storage.sync_directory(STAGING)
             self._storage.sync_directory()
             install_files(self._storage, int(time.time() * 1000), self._listener)

@@ -1,21 +1,20 @@
-"""A node of ours in a group of JE: a SECONDARY follows the master; an ELECTABLE member follows or leads by turns.
+"""A jetool node in a group of JE: a SECONDARY follows the master; an ELECTABLE member follows or leads.
 
-A round: look at the group, go to its master, find where both logs agree, roll back what this node alone has, and replay
-the stream until the connection ends; then the next round, which may find another master. What cannot be mended by
-waiting (another group, a name that is taken, damage, a rollback that is not allowed) stops the node; ``failure`` says
-why.
+A round: inspect the group, connect to its master, find where both logs agree, roll back the entries that only this node
+has, and replay the stream until the connection ends. The next round may find another master. Errors that waiting cannot
+fix (another group, a name in use, damage, a forbidden rollback) stop the node; ``failure`` holds the error.
 
-* The master knows a SECONDARY as long as its connection lasts; nothing is written in the group.
-* An ELECTABLE node is made a member. It acknowledges commits, votes, and holds an election when there is no master
-  (``engine.rep.member.elections``). When it is elected it leads, in the same environment
-  (``engine.rep.master``). When another node is elected, its own term ends: the log is recovered, and a round follows
-  the other.
+* The master knows a SECONDARY only while it is connected; nothing is written in the group.
+* An ELECTABLE node becomes a member. It acknowledges commits, votes, and holds an election if there is no master
+  (``engine.rep.member.elections``). If it is elected, it leads in the same environment
+  (``engine.rep.master``). If another node is elected, its own term ends, the log is recovered, and the next round
+  follows the new master.
 * A node with ``create`` makes a new group with itself as the only member, if no group exists. JVMs join it as they join
   any master.
 
-Example, after a fork: the master has no VLSN 120 and names its Commit 100, which is another one here; 96 agrees. Where
-only LNs follow 96 they are rolled back in the log. Where a Commit or Abort follows, the log is cut at 96 and opened
-again, and a second round begins the stream.
+Example, after a fork: the master has no VLSN 120 and answers with its Commit 100, which differs from the one here; 96
+agrees. If only LNs follow 96, they are rolled back in the log. If a Commit or Abort follows, the log is cut at 96 and
+reopened, and a second round begins the stream.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ from engine.vlsn.vlsn_range import VLSNRange
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
-# A member without a master stops the group.
+# Without a master the group stops.
 _VOTER_PAUSE_S: Final = 1.0
 _WATCH_S: Final = 2.0
-# The master has gone, or is not master yet: another round may find it.
+# The master is gone, or is not master yet: the next round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
 
 
@@ -76,12 +75,12 @@ class JoinedNode:
         storage: the directory of the environment.
         config: how it joins.
         network: how to get to the nodes of the group.
-        listener: hears the steps of recovery, rollback and restore.
+        listener: receives progress of the steps of recovery, rollback and restore.
 
     Attributes:
-        role: replica while the stream comes, master while it leads, unknown while there is no master.
-        failure: what stopped the node, or None.
-        problem: why it has no master at the moment, or None.
+        role: replica while it receives the stream, master while it leads, unknown while there is no master.
+        failure: the error that stopped the node, or None.
+        problem: why it currently has no master, or None.
     """
 
     def __init__(self, storage: Storage, config: JoinConfig, network: Network, listener: Listener = SILENT) -> None:
@@ -98,7 +97,7 @@ class JoinedNode:
         self._herald: Herald | None = None
         self._changed = threading.Condition()
         self._stopping = False
-        # While its log may be cut a node promises nothing.
+        # A node promises nothing while its log may be cut.
         self._settled = True
         self._master = self._master_name = ""
         self._master_vlsn = 0
@@ -122,7 +121,7 @@ class JoinedNode:
 
     @property
     def environment(self) -> Environment:
-        """The environment; another object after a rollback or restore, and after a term as master.
+        """The environment; replaced by another object after a rollback or restore, and after a term as master.
 
         Raises:
             RefusedError: there is no master now.
@@ -133,23 +132,23 @@ class JoinedNode:
         return env
 
     def start(self) -> None:
-        """Open the environment if there is one, and look for the master.
+        """Open the environment if it exists, and search for the master.
 
         Raises:
-            JetoolError: as ``Home.open``. UsageError: a group is to be made, and has no name. RefusedError: the
-                environment is of another group, or no address is given, and its group does not know the node so.
+            JetoolError: as ``Home.open``. UsageError: a group must be created, and no name is given. RefusedError: the
+                environment belongs to another group, or no address is given and its group does not have this node.
         """
         if self.config.forms and self.config.group is None and self._home.is_empty:
             raise UsageError("a new group needs a name", hint="give --group")
-        # First of all: where the address is in use nothing is to be made, and nothing recovered.
+        # First of all: if the address is in use, nothing may be created or recovered.
         if self._port is not None:
             self._port.bind()
         try:
-            # A node that listens and has a group says which: one that would make a group relies on that.
+            # A node that listens and has a group reports it: nodes that would create a group rely on that.
             self._home.open_if_there()
             self._seeker.wanted()
             if not self.config.addresses and self._home.env is not None and not self._home.has_no_group:
-                # No address names a node that could make it a member.
+                # No address leads to a node that could make it a member.
                 check_member(self._home.env, self.config.name, self.config.listen)
             if self._port is not None:
                 self._port.start()
@@ -180,12 +179,12 @@ class JoinedNode:
         self._home.close()
 
     def await_end(self, timeout_s: float) -> bool:
-        """Wait until the node has failed; False when it has not in that time."""
+        """Wait until the node has failed; False after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self.failure is not None, timeout_s)
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
-        """Wait until this node has a VLSN, durable; False when it has not in that time."""
+        """Wait until a VLSN is durable on this node; False after the timeout."""
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0 and self.failure is None:
             replay = self._replay
@@ -199,7 +198,7 @@ class JoinedNode:
         return False
 
     def status(self) -> NodeStatus:
-        """What the node says of itself."""
+        """The node's state, for reports."""
         replay, term, members, found = self._replay, self._term, self._home.members(), self.stream_range()
         dtvlsn = max(replay.dtvlsn, 0) if replay is not None else 0
         return NodeStatus(
@@ -218,7 +217,7 @@ class JoinedNode:
     # What others ask for.
 
     def facts(self) -> NodeFacts:
-        """What the node answers to others."""
+        """The services for other nodes."""
         env, term, found = self._home.env, self._term, self.stream_range()
         members = term.members if term is not None else committed_members(env.engine) if env is not None else None
         return NodeFacts(
@@ -236,16 +235,16 @@ class JoinedNode:
         )
 
     def node_id(self) -> int:
-        """Its id, while it follows a master, or leads."""
+        """Its id, while it follows or leads."""
         return self._seeker.node_id
 
     def feeders(self) -> int:
-        """How many replicas it feeds."""
+        """Number of replicas that it feeds."""
         term = self._term
         return term.feeders if term is not None else 0
 
     def stream_range(self) -> VLSNRange:
-        """What part of the stream it has."""
+        """The part of the stream that it has."""
         return self._home.stream_range
 
     def begin_copy(self) -> FileList:
@@ -267,11 +266,11 @@ class JoinedNode:
         if self._home.env is None or not self._settled or self._stopping:
             return None
         term, own = self._term, self._home.own_record()
-        # The others may have made it a member before its own log says so: it votes then, and cannot lead yet.
+        # The others may have made it a member before its own log has the record: then it votes, but cannot lead yet.
         node_id, priority = (own[1].id, self.config.priority) if own is not None else (self._seeker.node_id, 0)
         mine = Suggestion(*self.config.listen, self.config.name, node_id)
         assert self._voter is not None
-        # A master without followers may have been replaced: only its log counts.
+        # A master without followers may have been replaced, so only its log counts.
         if term is not None and self._voter.is_master and term.gate.has_majority:
             return running_master(mine)
         replay = self._replay
@@ -280,7 +279,7 @@ class JoinedNode:
         return Vote(mine, ranking, priority, node_id)
 
     def _turn(self) -> None:
-        """Another election has ended: who is not elected leads no more, and is followed no more."""
+        """Another election has ended: a node that was not elected stops leading and is no longer followed."""
         voter = self._voter
         assert voter is not None
         with self._changed:
@@ -304,7 +303,7 @@ class JoinedNode:
         return GroupChanges(term, self._announce).answer(message)
 
     def _announce(self, result: Result) -> None:
-        """Another node is master from now on: it hears that first, and this one last."""
+        """Make another node the master; it is notified first, and this node last."""
         assert self._voter is not None
         if self._herald is not None:
             self._herald.close()
@@ -327,24 +326,24 @@ class JoinedNode:
                     self._leave()
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping or self._is_due(), pause)
-        except Exception as error:  # A bug too must be told, and not leave a node that seems to run.
+        except Exception as error:  # A bug must be reported too, instead of leaving a node that seems to run.
             if not self._stopping or not isinstance(error, JetoolError):
                 with self._changed:
                     self.failure = error
                     self._changed.notify_all()
 
     def _is_due(self) -> bool:
-        """Whether it was elected, and can lead."""
+        """Whether this node was elected and can lead."""
         return self._voter is not None and self._voter.is_master and self._home.env is not None
 
     def _longer(self, pause: float) -> float:
         if self._voter is None:
             return min(2 * pause, _LONGEST_PAUSE_S)
-        # By chance: of two that propose at the same time one has to be the first.
+        # A random delay, so that of two nodes that would propose at the same time one is first.
         return min(2 * pause, _VOTER_PAUSE_S) * random.uniform(0.5, 1.0)
 
     def _round(self) -> None:
-        """Lead, or follow the master that is there now until it is gone; return when another round is needed."""
+        """Lead, or follow the current master until it is gone; return when another round is needed."""
         voter = self._voter
         if voter is not None and self._home.env is not None and self._is_due():
             self._lead(voter, self._home.env)
@@ -354,7 +353,7 @@ class JoinedNode:
         except DisconnectedError:
             if voter is None:
                 raise
-            # All others may be down: a node that is alone in its group needs no other.
+            # All others may be down, and a node alone in its group needs no other.
             self._elect()
             return
         address = found.master_address
@@ -387,7 +386,7 @@ class JoinedNode:
                     with self._copies.log_changes():
                         rollback.run()
             if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
-                # The next questions would not be for lower VLSNs: they need a connection of their own.
+                # Further questions would not be for lower VLSNs, so they need a new connection.
                 link.close()
                 with self._copies.log_changes():
                     self._home.begin_again(plan, found, master)
@@ -398,13 +397,16 @@ class JoinedNode:
         self._follow(env, link, replay)
 
     def _admitted(self, address: Address) -> None:
-        """A secondary is turned away before it copies; a member would count as one for as long as it does."""
+        """A secondary tests whether it is refused before it copies.
+
+        A member does not, since it would count as connected during the copy.
+        """
         if self._voter is None:
             self._seeker.join(address).close()
 
     @contextmanager
     def _unsettled(self) -> Iterator[None]:
-        """The log may be cut meanwhile: no promise is given, and none is open."""
+        """A block in which the log may be cut: no promise is given, and none is open."""
         with self._voter.acceptor.committing() if self._voter is not None else nullcontext():
             self._settled = False
         try:
@@ -444,10 +446,10 @@ class JoinedNode:
         self._seeker.has_followed, self._seeker.node_id = True, term.pair.id
         self._master, self._master_name = address_text(listen), name
         self._term, self._herald = term, herald
-        # What was heard before there was a term to be ended.
+        # An election result may have arrived before the term existed.
         self._turn()
         try:
-            # Before anybody can be made a member: a monitor that comes later hears of what comes later.
+            # Before any member can be added: a monitor that is added later is sent later events only.
             self._monitors.joined()
             self._become(Role.MASTER)
             herald.start()
@@ -456,9 +458,9 @@ class JoinedNode:
                 with self._changed:
                     self._changed.wait_for(is_over, _WATCH_S)
                 if not term.gate.has_majority:
-                    # It may have been replaced while it was cut off.
+                    # This master may have been replaced while it was disconnected.
                     voter.ask_around(term.group.name or "", term.members)
-            # No node may follow a master that logs nothing; the others elect another one.
+            # No node may follow a master that cannot log; the others elect another one.
             if writer.failure is not None:
                 raise writer.failure
         finally:
@@ -480,14 +482,14 @@ class JoinedNode:
             stream.receive()
             self._master_vlsn = link.master_vlsn
             if stream.acknowledge():
-                # Only now it is sure to know who the monitors are.
+                # Only now the node is sure to know the monitors.
                 self._monitors.joined()
 
     def _leave(self) -> None:
         if self._link is not None:
             self._link.close()
         if self._replay is not None:
-            # In elections it counts as long as there is no other.
+            # Elections use this DTVLSN until another master is followed.
             self._home.dtvlsn = max(self._home.dtvlsn, self._replay.dtvlsn)
         self._link = self._replay = None
         self._become(Role.UNKNOWN)

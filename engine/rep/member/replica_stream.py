@@ -16,13 +16,13 @@ SYNC_INTERVAL_S: Final = 0.05
 
 
 class ReplicaStream:
-    """What comes from a master, by turns: ``receive``, then ``acknowledge``.
+    """Receives and replays the stream of a master: ``receive``, then ``acknowledge``.
 
     Arguments:
         engine: the environment.
-        link: leads to the master.
+        link: the connection to the master.
         replay: writes to the environment.
-        voter: of an electable member; it replays no Commit of a master that was replaced.
+        voter: for an electable member, which replays no Commit of a replaced master.
         master: the name of the master.
     """
 
@@ -55,12 +55,12 @@ class ReplicaStream:
         replay.master_vlsn = link.master_vlsn
 
     def acknowledge(self) -> bool:
-        """Sync and acknowledge what was replayed; whether the answer to a heartbeat says that nothing is missing."""
+        """Sync and acknowledge replayed entries; return whether a heartbeat came and nothing named in it is missing."""
         link = self._link
         has_heard = link.heartbeats > self._heard
         now = time.monotonic()
         asked = min((policy for _, policy in link.awaited), default=NO_SYNC)
-        # One fsync for everything received; entries without a waiter are acknowledged with the next heartbeat.
+        # One fsync for all received entries; entries without a waiting caller are reported with the next heartbeat.
         if asked == SYNC or now - self._synced > SYNC_INTERVAL_S or has_heard:
             self._replay.sync()
             self._synced = now

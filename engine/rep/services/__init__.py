@@ -1,8 +1,8 @@
-"""What a node answers to other nodes of a group of JE, and to their tools (je-ha-protocol.md): the server's side.
+"""The services of a node for other nodes of a group of JE, and for their tools (je-ha-protocol.md): the server side.
 
-* ``caller``: who calls a node
-* ``copies``: service LogFileFeeder: the log files of this node, copied while it runs
-* ``port``: the port of a node
+* ``caller``: the connection of a caller
+* ``copies``: service LogFileFeeder: copies the log files of this node while it runs
+* ``port``: the port of a node, which connects callers to services
 * ``questions``: short questions to a node of a group
-* ``record_requests``: service JetoolRecords: records that are read and written through a node
+* ``record_requests``: service JetoolRecords: reads and writes records through a node
 """

@@ -1,7 +1,7 @@
-"""Who calls a node: a connection of a client, its request for a service, then messages of its table.
+"""The connection of a caller: its request for a service, then messages of the service.
 
-The server's counterpart of ``engine.rep.client.call``. Whatever leaves goes through a table of ``engine.rep.wire``, but
-for the bytes of files, which have no frame. Each step has its deadline.
+The server's counterpart of ``engine.rep.client.call``. All messages are encoded by a table of ``engine.rep.wire``,
+except the bytes of files, which are unframed. Each step has a deadline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status
 
 M = TypeVar("M", bound=Message)
-# The longest that a step may take where nothing else is said.
+# Default timeout of a step.
 STEP_S: Final = 10.0
 
 
@@ -27,8 +27,8 @@ class Caller:
 
     Arguments:
         connection: just accepted.
-        peer: how messages name the client.
-        trusted: whether it has shown a certificate that this node trusts, or runs on the same machine.
+        peer: name of the client in messages.
+        trusted: whether it presented a certificate trusted by this node, or runs on the same machine.
     """
 
     def __init__(self, connection: Connection, peer: str, *, trusted: bool = False) -> None:
@@ -38,14 +38,14 @@ class Caller:
         self.peer = peer
 
     def close(self) -> None:
-        """End it; also while another thread waits for the client."""
+        """Close the connection, even while another thread waits for the client."""
         self._connection.close()
 
     def service(self) -> str:
-        """The service that is asked for.
+        """The requested service.
 
         Raises:
-            FormatError: none. DisconnectedError: the client has gone.
+            FormatError: none. DisconnectedError: the client has disconnected.
         """
         deadline = time.monotonic() + STEP_S
         while (name := self._inbox.service()) is None:
@@ -53,22 +53,22 @@ class Caller:
         return name
 
     def answer(self, status: Status) -> None:
-        """Say whether the connection belongs to the service from now on."""
+        """Answer whether the service accepts the connection."""
         self._connection.send(bytes((status,)), time.monotonic() + STEP_S)
 
     def send(self, table: Table, version: int, message: Message) -> None:
-        """Send a message of the server's side."""
+        """Send a message of the server."""
         self._connection.send(table.encode(message, version, client=False), time.monotonic() + STEP_S)
 
     def send_all(self, frames: bytes, timeout_s: float) -> None:
-        """Send messages of a table that were encoded before, or bytes of a file."""
+        """Send encoded messages, or bytes of a file."""
         self._connection.send(frames, time.monotonic() + timeout_s)
 
     def receive(self, table: Table, version: int, *kinds: type[M], timeout_s: float = STEP_S) -> M:
-        """The next message, which has to be one of these.
+        """Receive the next message, which must be one of the given classes.
 
         Raises:
-            DisconnectedError: none came. PeerError: it is another one, or none at all.
+            DisconnectedError: none came. PeerError: it is another message, or not a message.
         """
         deadline = time.monotonic() + timeout_s
         try:
@@ -85,7 +85,7 @@ class Caller:
         """The line of the client.
 
         Raises:
-            FormatError: it is no message of the table. DisconnectedError: none came.
+            FormatError: the line is not a message of the table. DisconnectedError: none came.
         """
         deadline = time.monotonic() + STEP_S
         while (line := self._inbox.line(table)) is None:

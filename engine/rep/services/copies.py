@@ -1,16 +1,16 @@
-"""Service LogFileFeeder: the log files of this node, copied while it runs (je-ha-protocol.md section 11).
+"""Service LogFileFeeder: copies the log files of this node while it runs (je-ha-protocol.md section 11).
 
-The counterpart of ``engine.rep.client.log_files``; JE's network restore and ``jetool backup HOST:PORT`` ask here. It
-speaks version 2, as JE 18.3 does, whatever the client offers: it has to take that or leave.
+The counterpart of ``engine.rep.client.log_files``; JE's network restore and ``jetool backup HOST:PORT`` use it. Like JE
+18.3 it answers with version 2, whatever the client offers: the client has to accept that or leave.
 
-* A copy begins as ``DbBackup`` does: the last file ends in an ImmutableFile entry, the log goes on in a new one, and no
-  file of the list is deleted before the client has asked for the next one.
-* A connection that breaks off leaves its list for five minutes to the client of the same id; of more than eight lists
-  the oldest goes, since each of them keeps files from being deleted.
-* Before a file is sent its entries are checked: a caller that receives its end has a file without damage.
-* Where the log itself changes (a rollback, a restore) all copies end: their files are no longer those of their list.
+* A copy begins like ``DbBackup``: the last file ends in an ImmutableFile entry, the log continues in a new file, and no
+  listed file is deleted before the client has requested the next one.
+* If a connection breaks, its list is kept for five minutes for a client with the same id. At most eight lists are kept,
+  and the oldest is dropped first, since each of them keeps files from being deleted.
+* Before a file is sent its entries are checked, so a caller that receives its end has a file without damage.
+* If the log itself changes (a rollback, a restore), all copies end, since their lists are no longer valid.
 
-What a client asks out of order, or by a name that is not in the list, ends its connection and nothing else.
+A request out of order, or for a name that is not in the list, only ends the connection of the client.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _PIECE_BYTES: Final = 1 << 18
 
 
 class ListedFile(NamedTuple):
-    """A file of a list, open."""
+    """An open file of a list."""
 
     file: ReadFile
     size_bytes: int
@@ -69,10 +69,10 @@ class ListedFile(NamedTuple):
 
 
 class FileList(Protocol):
-    """The files of one copy; none of them changes, nor goes, before it is released.
+    """The files of one copy; none of them is changed or deleted before it is released.
 
     Attributes:
-        digests: those that were computed by now, by name.
+        digests: digests computed so far, by name.
     """
 
     digests: dict[str, bytes]
@@ -82,13 +82,13 @@ class FileList(Protocol):
         """Without directories, ascending."""
 
     def open(self, name: str) -> ListedFile:
-        """A file of the list, checked. Raises JetoolError: it is damaged, or the log has changed."""
+        """A file of the list, checked. Raises JetoolError: the file is damaged, or the log has changed."""
 
     def check(self) -> None:
         """Raises RefusedError: the log has changed."""
 
     def passed(self, name: str) -> None:
-        """It is needed no longer."""
+        """Release it."""
 
     def release(self) -> None:
         """None of them is."""
@@ -104,7 +104,7 @@ class CopyHost(Protocol):
         """How many replicas it feeds."""
 
     def stream_range(self) -> VLSNRange:
-        """What part of the stream it has."""
+        """The part of the stream that it has."""
 
     def begin_copy(self) -> FileList:
         """Begin a copy. Raises RefusedError: there is no environment now."""
@@ -115,7 +115,7 @@ class EngineFiles:
 
     Arguments:
         engine: the environment.
-        current: the environment of the node, at the moment.
+        current: returns the current environment of the node.
 
     Raises:
         StorageError: the log cannot be written.
@@ -127,7 +127,7 @@ class EngineFiles:
         assert cleaner is not None
         self._engine = engine
         self._current = current
-        # Before they are listed: the cleaner deletes unprotected files.
+        # Protected before they are listed, since the cleaner deletes unprotected files.
         with cleaner.protect_from("a network copy", 0):
             with writer.latch:
                 writer.log(IMMUTABLE_FILE, encode_immutable_file(ImmutableFile(0), writer.version))
@@ -163,7 +163,7 @@ class EngineFiles:
         if stat is None:
             raise NotFoundError("a file of the list has gone", file=f"{storage.root}/{file.path}")
         opened = storage.open(file.path)
-        # After it is open: what was put in its place meanwhile would be another log's.
+        # Checked after the file is open: a file that replaced it meanwhile would belong to another log.
         try:
             self.check()
         except JetoolError:
@@ -172,12 +172,12 @@ class EngineFiles:
         return ListedFile(opened, stat.size_bytes, stat.modified_ms)
 
     def check(self) -> None:
-        """Refuse to go on in a log that is another one by now."""
+        """Fail if the log was replaced since the copy began."""
         if self._current() is not self._engine:
             raise RefusedError("the log of this node was cut or replaced during a copy of it", file=self._engine.home)
 
     def passed(self, name: str) -> None:
-        """It is needed no longer."""
+        """Release it."""
         self._protected[name].release()
 
     def release(self) -> None:
@@ -205,7 +205,7 @@ class LogFileServer:
 
     Arguments:
         host: the node.
-        lease_s: how long the list of a copy that broke off is kept.
+        lease_s: how long the list of an interrupted copy is kept.
 
     Attributes:
         services: by name.
@@ -222,13 +222,13 @@ class LogFileServer:
 
     @contextmanager
     def log_changes(self) -> Iterator[None]:
-        """The log is cut or replaced meanwhile: all copies end, and none begins."""
+        """A block in which the log is cut or replaced: all copies end, and none begins."""
         with self._begins:
             self.end_all()
             yield
 
     def end_all(self) -> None:
-        """End all copies, those too that may come back."""
+        """End all copies, including interrupted ones that might resume."""
         with self._mutex:
             copies, leases = list(self._copies), list(self._leases)
         for caller in copies:
@@ -251,7 +251,7 @@ class LogFileServer:
         caller.receive(LOG_FILES, OLDER_VERSION, FeederInfoReq)
         found = self._host.stream_range()
         with self._mutex:
-            # Without this one; those that may come back count.
+            # Without this one, but including interrupted ones that may resume.
             load = self._host.feeders() + len(self._copies) - 1 + len(self._leases)
         said = FeederInfoResp(load=load, first_vlsn=found.first, last_vlsn=found.last)
         caller.send(LOG_FILES, OLDER_VERSION, said)
@@ -287,7 +287,7 @@ class LogFileServer:
             file, size, modified_ms = files.open(name)
             try:
                 if isinstance(asked, FileInfoReq):
-                    # One that is known is told, wanted or not, as by JE.
+                    # A known digest is sent even without a request, as in JE.
                     if asked.with_digest and name not in digests:
                         digests[name] = self._read(file, size, lambda _: None)
                     answer = FileInfoResp(
@@ -303,13 +303,13 @@ class LogFileServer:
                 digests[name] = self._read(file, size, lambda piece: caller.send_all(piece, _PIECE_S))
             finally:
                 file.close()
-            # A digest would say that the bytes are those of the list.
+            # A digest would claim that the bytes are those of the listed file.
             files.check()
             end = FileEnd(name=name, length=size, modified_ms=modified_ms, digest=digests[name])
             caller.send(LOG_FILES, OLDER_VERSION, end)
 
     def _read(self, file: ReadFile, size: int, take: Callable[[bytes], None]) -> bytes:
-        """The digest of a file, whose pieces are handed on."""
+        """Pass on the pieces of a file, and compute its digest."""
         digest, at = hashlib.sha1(usedforsecurity=False), 0
         while at < size:
             piece = file.read(at, min(_PIECE_BYTES, size - at))
@@ -334,7 +334,7 @@ class LogFileServer:
         timer.start()
 
     def _end_lease(self, client_id: int, *, keep: bool = False) -> FileList | None:
-        """Take the list of a copy that broke off; released unless it goes on."""
+        """Take the list of an interrupted copy; it is released unless the copy resumes."""
         with self._mutex:
             files, timer = self._leases.pop(client_id, (None, None))
         if files is None or timer is None:

@@ -1,10 +1,10 @@
-"""The port of a node: who calls names a service, and the connection belongs to that service from then on.
+"""The port of a node: a caller names a service, which then gets the connection.
 
-* A service that the node does not have at the moment is UNKNOWN_SERVICE, which is how nodes of JE tell that they are
-  no master; one whose places are taken is BUSY.
-* A connection has a thread of its own. What goes wrong with one ends that connection and touches nothing else.
-* Who has not named a service within ten seconds goes. Of those that have not, 64 may be there at a time; one more ends
-  the oldest of them, since a node names its service at once and an idle socket never does.
+* The answer for a service that the node currently lacks is UNKNOWN_SERVICE, by which nodes of JE show that they are not
+  master; that for a service at its limit is BUSY.
+* Each connection has its own thread. An error ends only its connection.
+* A caller that names no service within ten seconds is disconnected. At most 64 such callers are kept; one more
+  disconnects the oldest, since a node names its service at once and an idle socket never does.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Service:
     """What serves callers.
 
     Arguments:
-        serve: has one call; the connection is closed when it returns.
-        places: how many calls at a time.
-        trusted: it is for callers only that show a trusted certificate, or run on the same machine.
+        serve: handles one call; the connection is closed when it returns.
+        places: most calls at a time.
+        trusted: only for callers that present a trusted certificate, or run on the same machine.
     """
 
     def __init__(self, serve: Callable[[Caller], None], places: int, *, trusted: bool = False) -> None:
@@ -44,7 +44,7 @@ class Service:
         self._places = threading.BoundedSemaphore(places)
 
     def take(self, caller: Caller) -> None:
-        """Serve one caller, or tell it that all places are taken, or that it is not for everybody."""
+        """Serve one caller, or refuse it if the limit is reached or it is not trusted."""
         if self._trusted and not caller.trusted:
             caller.answer(Status.INVALID)
             return
@@ -62,12 +62,12 @@ Services = Callable[[], Mapping[str, Service]]
 
 
 class Port:
-    """Listens, and hands each connection to the service that it asks for.
+    """Listens, and passes each connection to the requested service.
 
     Arguments:
         listen: the address.
-        services: by name, those that the node has at the moment.
-        tls: what the node shows, and whom it trusts; None: without TLS.
+        services: returns the current services of the node, by name.
+        tls: certificates and trust of the node; None: without TLS.
     """
 
     def __init__(self, listen: Address, services: Services, tls: ssl.SSLContext | None = None) -> None:
@@ -80,7 +80,7 @@ class Port:
         self._port = ServicePort(listen, "listens", self._accepted)
 
     def bind(self) -> None:
-        """Take the address; callers are refused until ``start``.
+        """Bind the address; callers are refused until ``start``.
 
         Raises:
             StorageError: it cannot be listened on.
@@ -96,7 +96,7 @@ class Port:
         self._port.start()
 
     def close(self) -> None:
-        """Take no more calls, and end all that are there."""
+        """Accept no more calls, and end all current ones."""
         self._port.close()
         with self._mutex:
             self._closed = True
@@ -105,14 +105,14 @@ class Port:
             caller.close()
 
     def serve(self, connection: Connection, peer: str, *, local: bool = False) -> None:
-        """Serve one connection to its end; ``local`` when it comes from this machine."""
+        """Serve one connection to its end; ``local``: it comes from this machine."""
         secure = TlsConnection(connection, peer, self._tls, host=None) if self._tls is not None else None
         caller = Caller(secure or connection, peer, trusted=local or secure is not None)
         if not self._come(caller):
             caller.close()
             return
         try:
-            # Whatever a caller does, it is its own connection that ends.
+            # Whatever a caller does, only its own connection ends.
             with contextlib.suppress(JetoolError):
                 if secure is not None:
                     secure.shake_hands(time.monotonic() + STEP_S)
@@ -131,7 +131,7 @@ class Port:
             return
         with self._mutex:
             if caller not in self._unnamed:
-                return  # It had to go a moment ago.
+                return  # It was just disconnected to make room.
             del self._unnamed[caller]
             self._named.add(caller)
         service = self._services().get(name)
@@ -141,7 +141,7 @@ class Port:
         service.take(caller)
 
     def _come(self, caller: Caller) -> bool:
-        """False for one that was accepted just before the port was closed."""
+        """False if it was accepted just before the port was closed."""
         with self._mutex:
             if self._closed:
                 return False

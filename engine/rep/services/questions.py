@@ -1,12 +1,12 @@
-"""Short questions to a node of a group: who is master, who is a member, what the node is (je-ha-protocol.md 12, 13).
+"""Short questions to a node of a group about the master, the members and its own state (je-ha-protocol.md 12, 13).
 
-``Learner``, ``Group``, ``NodeState`` and ``BinaryNodeState`` (DbPing, ``group show``). Nothing that is asked here
-changes anything; what would have to be done by the master is refused as JE's replicas refuse it.
+``Learner``, ``Group``, ``NodeState`` and ``BinaryNodeState`` (DbPing, ``group show``). The questions change nothing;
+requests that only a master can do are refused as by JE's replicas.
 
-* The Learner says who the master is only while this node is the master, or follows it. Results of elections, which
-  anybody could send, are not believed by a node without a vote; a request to stop is never heard.
-* A line in a lower version of the protocol is answered in that version; one in a higher, or of another group, or of a
-  sender that is no member, or malformed, is answered by what is wrong, with the node's own version, group and id.
+* The Learner names the master only while this node is the master or follows it. A node without a vote ignores election
+  results, which anyone could send; a request to stop is always ignored.
+* A line in a lower version of the protocol is answered in that version. A line in a higher version, of another group,
+  from a sender that is not a member, or malformed, is answered by an error with the node's own version, group and id.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ _OLD_GROUP: Final = "3"
 
 
 class NodeFacts(NamedTuple):
-    """What a node says of itself.
+    """The state that a node reports.
 
     Attributes:
         node_id: its id in the group; -1 while it has none.
-        master: the name of the one that it follows, or followed last, or its own; empty for none.
-        elected: that master as Learners name it; None where it is not known so.
+        master: the name of the master that it follows or last followed, or its own; empty for none.
+        elected: the election result for that master; None if unknown.
         state: MASTER, REPLICA, or UNKNOWN while it has no master.
         joined_ms: when it joined.
-        commit_vlsn, master_commit_vlsn: the last transaction end, here and at the master; 0 at the master itself.
-        feeders: how many replicas it feeds.
-        members: as its own copy of the group's database has them.
+        commit_vlsn, master_commit_vlsn: the last transaction end, here and on the master; the latter is 0 on the
+            master.
+        feeders: number of replicas that it feeds.
+        members: the members in its own copy of the group database.
     """
 
     group: str
@@ -82,9 +83,9 @@ class Questions:
     """The services.
 
     Arguments:
-        facts: of the node, at the moment.
-        heard: gets the results of elections; a node without it hears none.
-        change: does what only a master does, and answers; a node without it refuses.
+        facts: returns the current facts of the node.
+        heard: called with election results; without it they are ignored.
+        change: handles requests that only a master can do; without it they are refused.
 
     Attributes:
         services: by name.
@@ -146,7 +147,7 @@ class Questions:
             caller.say(table, Envelope(asked.version, facts.group, NO_CHECK), answer)
 
     def _answer(self, asked: Envelope, message: TextMessage, facts: NodeFacts) -> TextMessage | None:
-        """None: closed without a line, as a node of JE closes that does not know, or is not the one to ask."""
+        """None: close without an answer, like a node of JE that does not know or is not responsible."""
         if isinstance(message, Result):
             self._heard(message)
             return None
@@ -171,7 +172,7 @@ _CHANGES: Final = {kind for kind, client in GROUP.classes() if client} - {GroupR
 
 
 def refusal(table: LineTable, asked: Envelope, facts: NodeFacts) -> ProtocolErrorReply | None:
-    """What is wrong with who asks, in the order in which JE looks at it; None when nothing is."""
+    """The fault of a sender, tested in JE's order; None without a fault."""
     if float(asked.version) > float(table.version):
         return ProtocolErrorReply(problem=VERSION_MISMATCH, text=f"This node speaks version {table.version}")
     if asked.group != facts.group:
@@ -183,7 +184,7 @@ def refusal(table: LineTable, asked: Envelope, facts: NodeFacts) -> ProtocolErro
 
 
 def _in_format(members: Members, version: str) -> Members:
-    """The records as an asker of an earlier version reads them."""
+    """The records in the form for senders of an earlier version."""
     if float(version) > float(_OLD_GROUP) or members.group.format_version <= _FORMAT_2:
         return members
     return Members(

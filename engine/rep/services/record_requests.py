@@ -1,7 +1,7 @@
-"""Service ``JetoolRecords``: records that are read and written through a node in a group of JE.
+"""Service ``JetoolRecords``: reads and writes records through a node in a group of JE.
 
-Nodes of JE accept every caller that reaches their port, but none of them writes a record for a stranger: this service
-is for callers on the same machine, and over TLS for those whose certificate the node trusts.
+Nodes of JE accept every caller that reaches their port, but offer no writes of records. This service accepts only
+callers on the same machine, and over TLS those with a trusted certificate.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Messages of a stream by the thousand: entries straight from the bytes, without a message for each.
+"""Decodes messages of a stream in bulk: entries directly from the bytes, without a message object for each.
 
-General twin: ``messages.Table.decode``, which decides wherever a frame is not plainly an Entry or a Commit as
-je-ha-protocol.md 5.3 and 6 have them. A Commit that awaits an acknowledgement stays a message; how another one was
-synced is checked and left out. ``join_stream`` is the feeder's side: what leaves is read again by the same twin.
+General twin: ``messages.Table.decode``, which decodes all frames other than a regular Entry or Commit
+(je-ha-protocol.md 5.3 and 6). A Commit that awaits an acknowledgement stays a message; for others the sync policy is
+checked and dropped. ``join_stream`` is the feeder's side: bytes to send are verified by decoding them with the same
+function.
 
 ======  =====  ===================================================
 offset  type   frame of an Entry; a Commit has 2 bytes more at 6
@@ -43,17 +44,17 @@ _new_tuple: Final = tuple.__new__
 
 
 def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
-    """The whole messages at the beginning of what a feeder has sent.
+    """Decode the complete messages at the start of received bytes of a feeder.
 
     Arguments:
         data: begins with a frame.
         version: of the protocol.
 
     Returns:
-        Entries for the messages that carry them while a stream runs, the others as they are; the bytes that they took.
+        Entries for the messages of a running stream that carry them, other messages unchanged; and their size in bytes.
 
     Raises:
-        FormatError: the feeder sends no such message, or it is malformed or too long.
+        FormatError: a feeder does not send such a message, or it is malformed or too long.
     """
     found: list[Arrived] = []
     at, end = 0, len(data)
@@ -71,7 +72,7 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
                 at = after
                 continue
         limit = FEEDER.limit(op, version, client=False)
-        # Before anything of that length is awaited.
+        # Checked before waiting for that many bytes.
         if not 0 <= length <= limit:
             raise FormatError(f"message {op} of {FEEDER.service}", expected=f"0..{limit} bytes", found=str(length))
         if after > end:
@@ -83,17 +84,17 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
 
 
 def carried(message: Message) -> Arrived:
-    """What a message of the stream brings: its entry, unless that awaits an acknowledgement."""
+    """The entry of a message of the stream; the message itself if it awaits an acknowledgement."""
     if isinstance(message, Entry) or (isinstance(message, Commit) and not message.needs_ack):
         return message.entry
     return message
 
 
 def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
-    """The messages of a feeder for entries: a Commit that awaits an acknowledgement is its message, others are entries.
+    """Encode messages of a feeder: a Commit that awaits an acknowledgement is given as a message, others as entries.
 
     Raises:
-        FormatError: one of them does not give an equal one when it is read again, or is no entry of a stream.
+        FormatError: one does not decode to an equal one, or is not an entry of a stream.
     """
     frames: list[bytes] = []
     for one in sent:
@@ -116,7 +117,7 @@ def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
 
 
 def _entry(data: bytes, at: int, end: int) -> WireEntry | None:
-    """The entry that takes these bytes; None where the twin has to say what is wrong with it."""
+    """Decode an entry; None if the general decoder must report the error."""
     if end - at < _HEAD.size:
         return None
     type_number, log_version, length, vlsn = _HEAD.unpack_from(data, at)

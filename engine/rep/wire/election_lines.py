@@ -1,4 +1,4 @@
-"""Services ``Acceptor`` and ``Learner``: elections by Paxos, and who the master is (je-ha-protocol.md 12.2)."""
+"""Services ``Acceptor`` and ``Learner``: elections by Paxos, and their results (je-ha-protocol.md 12.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ID: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 
 
 class Proposal(NamedTuple):
-    """The number of a round; later ones are greater."""
+    """The number of a round, which increases."""
 
     time_ms: int
     machine: int
@@ -32,7 +32,7 @@ class Proposal(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """A node that is to be master."""
+    """A node proposed as master."""
 
     host: str
     port: int
@@ -72,7 +72,7 @@ _PERHAPS_NUMBER: Final = or_empty(NUMBER)
 
 @text_message("P")
 class Propose(TextMessage):
-    """Promise to take nothing older."""
+    """Request a promise to accept nothing older."""
 
     proposal: Annotated[Proposal, PROPOSAL]
 
@@ -87,11 +87,11 @@ class Accept(TextMessage):
 
 @text_message("PR")
 class Promise(TextMessage):
-    """Promised, with what was accepted before and whom this node suggests.
+    """Promised; with the value accepted before, and the node that this one suggests.
 
     Attributes:
-        major_ranking, minor_ranking: how good the suggestion is.
-        term: since when the master of its data was master, in ms; since 25.3.
+        major_ranking, minor_ranking: ranking of the suggestion.
+        term: when the term of the master that wrote its last data began, in ms; since 25.3.
     """
 
     proposal: Annotated[Proposal, PROPOSAL]
@@ -108,7 +108,7 @@ class Promise(TextMessage):
 
 @text_message("R")
 class Reject(TextMessage):
-    """A later proposal was promised: this one."""
+    """A later proposal was promised, given here."""
 
     proposal: Annotated[Proposal, PROPOSAL]
 
@@ -123,7 +123,7 @@ class AcceptReply(TextMessage):
 
 @text_message("RE")
 class Result(TextMessage):
-    """The master is this node."""
+    """This node is the master."""
 
     proposal: Annotated[Proposal, PROPOSAL]
     value: Annotated[Suggestion, SUGGESTION]

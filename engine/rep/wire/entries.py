@@ -1,4 +1,4 @@
-"""Entries of the replication stream on their way (je-ha-protocol.md section 6).
+"""Transport form of entries of the replication stream (je-ha-protocol.md section 6).
 
 ======  =====  ==========================================
 offset  type   field
@@ -10,10 +10,10 @@ offset  type   field
 17             the body
 ======  =====  ==========================================
 
-A feeder sends a body as its log has it, or written anew for replication, without what means something in its own files
-only: the last LSN of the transaction, what an abort needs, sizes. The header's version is that of the body in either
-case, also where it is above the version that was agreed on. So bodies of one VLSN from two nodes are never compared;
-``same_entry`` compares what they mean. The time of a Commit is not part of that: each node writes its own.
+A feeder sends a body in its log form, or rewritten for replication, without the fields that matter only in its own
+files: the last LSN of the transaction, abort information, sizes. The header has the version of the body in either case,
+even if that is above the agreed version. So the bodies of a VLSN from two nodes are never compared; ``same_entry``
+compares their meaning, without the time of a Commit, since each node writes its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, NEWEST_VERSION
 from engine.format.vlsn import NULL_VLSN
 
-# What a node would have to hold in memory for one entry; JE's own limit is half of its heap.
+# Memory limit for one entry; JE's own limit is half of its heap.
 LONGEST_ENTRY: Final = 128 << 20
 
 
@@ -38,7 +38,7 @@ class WireEntry(NamedTuple):
     """One entry with its VLSN.
 
     Attributes:
-        log_version: that of the body.
+        log_version: version of the body.
     """
 
     vlsn: int
@@ -50,16 +50,16 @@ class WireEntry(NamedTuple):
         """What the body says.
 
         Raises:
-            FormatError: it is not what its type and version say.
+            FormatError: the body does not fit its type and version.
         """
         return decode_body(self.type_number, self.log_version, self.body)
 
 
 def read_entry(reader: ByteReader) -> WireEntry:
-    """Read an entry, the last field of its message.
+    """Decode an entry, the last field of its message.
 
     Raises:
-        FormatError: there is no such type or version in the stream, or the length is wrong.
+        FormatError: the type or version cannot occur in the stream, or the length is wrong.
     """
     type_number, log_version, length = reader.u8(), reader.i32(), reader.i32()
     known = BY_NUMBER.get(type_number)
@@ -81,17 +81,17 @@ def write_entry(writer: ByteWriter, entry: WireEntry) -> ByteWriter:
 
 
 def for_replication(entry: WireEntry) -> WireEntry:
-    """The entry as a feeder writes it anew: without what means something in the files of one node only.
+    """Rewrite an entry like a feeder: without the fields that matter only in the files of one node.
 
     Raises:
-        FormatError: the body is malformed, or of a version whose form for replication is not known: below 12 bodies
-            travel as they are, from 19 the recordings show no other form.
+        FormatError: the body is malformed, or has a version without a known form for replication: below 12 bodies are
+            sent unchanged, and for 19 and later the recordings show no other form.
     """
     if not LN_FLAGS_FIRST <= entry.log_version < LN_KEY_FIRST:
         raise FormatError("form for replication", expected="log version 12..18", found=str(entry.log_version))
     record = entry.record()
     if isinstance(record, LN):
-        # What the flags leave out is not written, whatever the fields hold.
+        # Fields excluded by the flags are not written, whatever their values.
         record = record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, last_lsn=NULL_LSN)
     elif isinstance(record, TxnEnd):
         record = record._replace(last_lsn=NULL_LSN)
@@ -99,7 +99,7 @@ def for_replication(entry: WireEntry) -> WireEntry:
 
 
 def same_entry(one: WireEntry, other: WireEntry) -> bool:
-    """Whether two nodes have the same entry at a VLSN, whatever form and version it came in.
+    """Whether two nodes have the same entry at a VLSN, in any form and version.
 
     Raises:
         FormatError: a body is malformed.
@@ -108,7 +108,7 @@ def same_entry(one: WireEntry, other: WireEntry) -> bool:
 
 
 def meaning(record: Record) -> Record | tuple[object, ...]:
-    """What counts of a record where two nodes are compared."""
+    """The fields of a record that are compared between two nodes."""
     if isinstance(record, TxnEnd):
         return record.id, record.master_id
     if isinstance(record, LN):
@@ -118,5 +118,5 @@ def meaning(record: Record) -> Record | tuple[object, ...]:
 
 
 def dtvlsn_of(record: Record) -> int:
-    """The VLSN that a majority was known to hold when a Commit or Abort was logged; none where it does not say so."""
+    """The VLSN known to be on a majority when a Commit or Abort was logged; NULL_VLSN if it holds none."""
     return record.dtvlsn if isinstance(record, TxnEnd) and record.dtvlsn > 0 else NULL_VLSN

@@ -1,8 +1,9 @@
 """Service ``Feeder``: handshake, syncup and stream between a master and its follower.
 
 Bodies are those of je-ha-protocol.md 5.1 to 5.4, protocol versions 3 to 14. The replica is the client. Never sent from
-here: a request for the id of a database, since an unknown name stops the master. Not known here, and so refused on
-arrival: what 25.3 adds and no recording shows (filters that change, pings of the syncup, entries with before-image).
+by this program: a request for the id of a database, since an unknown name stops the master. Unknown and therefore
+refused on arrival: additions of 25.3 that no recording shows (changing filters, pings of the syncup, entries with
+before-image).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from engine.rep.wire.values import (
 
 OLDEST_PROTOCOL: Final = 3
 NEWEST_PROTOCOL: Final = 14
-# What a client offers: the highest of 18.3, which 25.3 takes as well.
+# The version that a client offers: the highest of 18.3, which 25.3 also accepts.
 OFFERED_PROTOCOL: Final = 9
 NODE_TYPE_WORDS: Final = ("MONITOR", "ELECTABLE", "SECONDARY", "ARBITER", "EXTERNAL")
 # Types of EntryRequest.
@@ -52,7 +53,7 @@ _NODE_TYPE: Final = word(*NODE_TYPE_WORDS)
 
 
 class Provider(NamedTuple):
-    """A node to restore from, as a RestoreResponse names it; ``room`` is the length of its record with padding."""
+    """A node for a network restore in a RestoreResponse; ``room`` is the length of its record with padding."""
 
     node: GroupNode
     room: int
@@ -66,7 +67,7 @@ def _read_provider(reader: ByteReader) -> Provider:
     room = reader.i32()
     record = ByteReader(reader.raw(room))
     node = read_group_node(record)
-    # The sender writes its whole buffer.
+    # The sender sends its whole buffer.
     if any(record.rest()):
         raise FormatError("padding of a member's record", expected="zeros", found="other bytes")
     return Provider(node, room)
@@ -87,7 +88,7 @@ _PROVIDERS: Final[Value[tuple[Provider, ...]]] = Value(_read_providers, _write_p
 
 @message(1)
 class ReplicaProtocolVersion(Message):
-    """The highest protocol version that the replica speaks, and who it is."""
+    """The highest protocol version of the replica, and its identity."""
 
     version: Annotated[int, INT]
     node: Annotated[NameIdPair, PAIR]
@@ -95,7 +96,7 @@ class ReplicaProtocolVersion(Message):
 
 @message(2)
 class FeederProtocolVersion(Message):
-    """The version to go on in, and who the feeder is."""
+    """The agreed version, and the identity of the feeder."""
 
     version: Annotated[int, INT]
     node: Annotated[NameIdPair, PAIR]
@@ -110,7 +111,7 @@ class DuplicateNodeReject(Message):
 
 @message(4)
 class ReplicaJEVersions(Message):
-    """The replica's release, and the highest log version that it reads."""
+    """The replica's release, and the highest log version that it can read."""
 
     je_version: Annotated[str, RELEASE]
     log_version: Annotated[int, INT]
@@ -134,7 +135,7 @@ class JEVersionsReject(Message):
 
 @message(7)
 class NodeGroupInfo(Message):
-    """The group that the replica belongs to, and what it is there; a UUID of zeros is not known yet."""
+    """The group of the replica, and its type there; a UUID of zeros: not known yet."""
 
     group: Annotated[str, TEXT]
     uuid_high: Annotated[int, LONG]
@@ -149,7 +150,7 @@ class NodeGroupInfo(Message):
 
 @message(8)
 class NodeGroupInfoOK(Message):
-    """The group's UUID, and the replica's id from now on."""
+    """The group's UUID, and the id assigned to the replica."""
 
     uuid_high: Annotated[int, LONG]
     uuid_low: Annotated[int, LONG]
@@ -158,14 +159,14 @@ class NodeGroupInfoOK(Message):
 
 @message(9)
 class NodeGroupInfoReject(Message):
-    """It is not of this group, or not what the group knows of it."""
+    """It does not belong to this group, or its identity differs from its record."""
 
     text: Annotated[str, TEXT]
 
 
 @message(10)
 class SNTPRequest(Message):
-    """A question for the clock; the last one ends the handshake."""
+    """A request for the clock; the last one ends the handshake."""
 
     originate_ms: Annotated[int, LONG]
     is_last: Annotated[bool, FLAG]
@@ -173,7 +174,7 @@ class SNTPRequest(Message):
 
 @message(11)
 class SNTPResponse(Message):
-    """When the question left and arrived, and when the answer left."""
+    """Times when the request was sent and received, and when the answer was sent."""
 
     originate_ms: Annotated[int, LONG]
     receive_ms: Annotated[int, LONG]
@@ -203,14 +204,14 @@ class DBIdResponse(Message):
 
 @message(15, since=9)
 class SecurityFailureResponse(Message):
-    """The token does not hold."""
+    """The token is invalid."""
 
     text: Annotated[str, TEXT]
 
 
 @message(18, since=10)
 class CacheSizeRequest(Message):
-    """How much memory the replica's cache has, in bytes."""
+    """Size of the replica's cache in bytes."""
 
     cache_bytes: Annotated[int, LONG]
     off_heap_bytes: Annotated[int, LONG]
@@ -218,7 +219,7 @@ class CacheSizeRequest(Message):
 
 @message(19, since=10)
 class CacheSizeResponse(Message):
-    """How much the feeder's has."""
+    """Size of the feeder's cache."""
 
     cache_bytes: Annotated[int, LONG]
     off_heap_bytes: Annotated[int, LONG]
@@ -233,7 +234,7 @@ class Entry(Message):
 
 @message(102)
 class StartStream(Message):
-    """Send from this VLSN on. The filter is a Java object, of JE's subscribers only; empty for no filter."""
+    """Request to send from this VLSN on. The filter is a Java object, of JE's subscribers only; empty for no filter."""
 
     vlsn: Annotated[int, LONG]
     filter: Annotated[bytes | None, BYTES, Since(6)] = None
@@ -255,7 +256,7 @@ class Heartbeat(Message):
 
 @message(104)
 class HeartbeatResponse(Message):
-    """How far the replica is: -1 for none, and -1 as the id of an unsolicited answer."""
+    """The position of the replica: -1 for none; the id is -1 in an unsolicited answer."""
 
     syncup_vlsn: Annotated[int, LONG]
     txn_end_vlsn: Annotated[int | None, LONG, Since(4)] = None
@@ -266,7 +267,7 @@ class HeartbeatResponse(Message):
 
 @message(105, limit=_ENTRY_BODY)
 class Commit(Message):
-    """A Commit (25.3: an Abort too), and whether an acknowledgement is awaited."""
+    """A Commit (25.3: or an Abort), and whether an acknowledgement is awaited."""
 
     needs_ack: Annotated[bool, FLAG]
     sync_policy: Annotated[int, small(WRITE_NO_SYNC, "sync policy")]
@@ -275,7 +276,7 @@ class Commit(Message):
 
 @message(106)
 class Ack(Message):
-    """The transaction is on disk here, as it was asked for."""
+    """The transaction has the requested durability on the replica."""
 
     txn_id: Annotated[int, LONG]
     durable_vlsn: Annotated[int | None, LONG, Since(14)] = None
@@ -283,7 +284,7 @@ class Ack(Message):
 
 @message(107)
 class EntryRequest(Message):
-    """The entry at a VLSN: DEFAULT, AVAILABLE or NOW."""
+    """Request for the entry at a VLSN: DEFAULT, AVAILABLE or NOW."""
 
     vlsn: Annotated[int, LONG]
     kind: Annotated[int | None, small_int(NOW, "type of a request"), Since(7)] = None
@@ -291,26 +292,26 @@ class EntryRequest(Message):
 
 @message(108)
 class EntryNotFound(Message):
-    """The feeder has it no more."""
+    """The feeder no longer has it."""
 
 
 @message(109, limit=_ENTRY_BODY)
 class AlternateMatchpoint(Message):
-    """The feeder does not have it yet: here is its last entry that a matchpoint can be at."""
+    """The feeder does not have it yet; this is its last entry that can be a matchpoint."""
 
     entry: Annotated[WireEntry, _ENTRY]
 
 
 @message(110)
 class RestoreRequest(Message):
-    """There is no matchpoint: from whom are files to be had?"""
+    """There is no matchpoint; which nodes can be used for a network restore?"""
 
     vlsn: Annotated[int, LONG]
 
 
 @message(111, limit=_MEMBERS_BODY)
 class RestoreResponse(Message):
-    """From these; the one who asks may be among them."""
+    """These nodes, possibly including the sender of the request."""
 
     cbvlsn: Annotated[int, LONG]
     providers: Annotated[tuple[Provider, ...], _PROVIDERS]
@@ -318,7 +319,7 @@ class RestoreResponse(Message):
 
 @message(112)
 class ShutdownRequest(Message):
-    """The group is being shut down."""
+    """The group is shutting down."""
 
     time_ms: Annotated[int, LONG]
 
@@ -338,7 +339,7 @@ class GroupAck(Message):
 
 @message(1004)
 class ProtocolError(Message):
-    """What the other side has to complain about."""
+    """An error reported to the other side."""
 
     text: Annotated[str, TEXT]
 

@@ -1,6 +1,6 @@
 """Services ``Group``, ``NodeState`` and ``Monitor``: members and their states (je-ha-protocol.md 12.4 to 12.6).
 
-Records of the group database travel as hex, the low digit of each byte first: ``4a`` is written ``a4``.
+Records of the group database are sent as hex, the low digit of each byte first: ``4a`` is written ``a4``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Members(NamedTuple):
 def _from_hex(word: str) -> bytes:
     if _HEX.fullmatch(word) is None:
         raise FormatError("record", expected="pairs of hex digits", found=repr(word[:80]))
-    # Digits of all bytes change places.
+    # Swaps the two digits of every byte.
     return bytes((byte & 15) << 4 | byte >> 4 for byte in bytes.fromhex(word))
 
 
@@ -75,26 +75,26 @@ _PORT_NUMBER: Final[Token[int]] = Token(_read_port, str)
 
 @text_message("GREQ")
 class GroupRequest(TextMessage):
-    """Who is in the group?"""
+    """Request for the members of the group."""
 
 
 @text_message("GRESP")
 class GroupResponse(TextMessage):
-    """These, as the node knows it."""
+    """The members known to the node."""
 
     members: Annotated[Members, MEMBERS]
 
 
 @text_message("ENREQ")
 class EnsureNode(TextMessage):
-    """Make this monitor a member."""
+    """Add this monitor as a member."""
 
     node: Annotated[GroupNode, _NODE]
 
 
 @text_message("ENRESP")
 class EnsureNodeResponse(TextMessage):
-    """It is one, with this id."""
+    """It is a member, with this id."""
 
     name: Annotated[str, FIELD]
     id: Annotated[int, NUMBER]
@@ -102,7 +102,7 @@ class EnsureNodeResponse(TextMessage):
 
 @text_message("RMREQ")
 class RemoveMember(TextMessage):
-    """Take a member out of the group; its record stays."""
+    """Remove a member from the group; its record stays."""
 
     node: Annotated[str, FIELD]
 
@@ -116,7 +116,7 @@ class DeleteMember(TextMessage):
 
 @text_message("UPDADDR")
 class UpdateAddress(TextMessage):
-    """A member that does not run is elsewhere now."""
+    """Change the address of a member that is not running."""
 
     node: Annotated[str, FIELD]
     host: Annotated[str, FIELD]
@@ -125,7 +125,7 @@ class UpdateAddress(TextMessage):
 
 @text_message("TMASTER")
 class TransferMaster(TextMessage):
-    """Make one of these the master."""
+    """Make one of these nodes the master."""
 
     nodes: Annotated[tuple[str, ...], _NAMES]
     timeout_ms: Annotated[int, NUMBER]
@@ -141,7 +141,7 @@ class TransferMasterResponse(TextMessage):
 
 @text_message("GRFAIL")
 class GroupFailure(TextMessage):
-    """It was not done, and why."""
+    """The request failed, with the reason."""
 
     text: Annotated[str, _SENTENCE]
     reason: Annotated[str, FIELD]
@@ -149,14 +149,14 @@ class GroupFailure(TextMessage):
 
 @text_message("STATEREQ")
 class StateRequest(TextMessage):
-    """What is the node? The name is not checked."""
+    """Request for the state of the node. The name is not checked."""
 
     node: Annotated[str, FIELD]
 
 
 @text_message("STATERESP")
 class StateResponse(TextMessage):
-    """Its own name, its master, since when, its state."""
+    """Its own name, its master, the time of joining, its state."""
 
     node: Annotated[str, FIELD]
     master: Annotated[str, FIELD]
@@ -166,7 +166,7 @@ class StateResponse(TextMessage):
 
 @text_message("GCHG")
 class GroupChange(TextMessage):
-    """A member came or went."""
+    """A member was added or removed."""
 
     node: Annotated[str, FIELD]
     change: Annotated[str, choice("ADD", "REMOVE")]
@@ -184,7 +184,7 @@ class JoinedGroup(TextMessage):
 
 @text_message("LG")
 class LeftGroup(TextMessage):
-    """A node does not run any more."""
+    """A node has ended."""
 
     node: Annotated[str, FIELD]
     master: Annotated[str, FIELD]

@@ -1,7 +1,7 @@
-"""What has come over a connection, taken apart: bytes go in as they arrive, whole messages come out.
+"""Decodes the bytes received over a connection: it takes bytes as they arrive and returns complete messages.
 
-An inbox holds what was not taken yet and no more: it is fed with what a connection gives, not with what the other side
-announces, and an announced length above the limit of its message is refused when the six bytes of its frame are there.
+An inbox holds only the bytes not taken yet. It allocates for received bytes, not for announced lengths, and refuses a
+length above the limit of the message as soon as the six bytes of the frame have arrived.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class Inbox:
         self._bytes += data
 
     def service(self) -> str | None:
-        """The service that a client asks for; None while bytes are missing.
+        """The service requested by a client; None while bytes are missing.
 
         Raises:
-            FormatError: it asks for none.
+            FormatError: it is not a request for a service.
         """
         return self._named(services.split_request(bytes(self._bytes[: services.LONGEST_NAME * 2])))
 
     def mechanisms(self) -> str | None:
-        """The mechanisms that a client has; None while bytes are missing."""
+        """The authentication mechanisms of a client; None while bytes are missing."""
         beginning = bytes(self._bytes[: services.LONGEST_NAME * 2])
         return self._named(services.split_request(beginning, services.AUTHENTICATE_PREFIX))
 
     def mechanism(self) -> str | None:
-        """The mechanism that a node has chosen; None while bytes are missing."""
+        """The mechanism chosen by a node; None while bytes are missing."""
         return self._named(services.split_mechanism(bytes(self._bytes[: services.LONGEST_MECHANISM * 2])))
 
     def status(self) -> Status | None:
         """A node's answer; None while it is missing.
 
         Raises:
-            FormatError: nothing that a node answers.
+            FormatError: it is not an answer of a node.
         """
         if not self._bytes:
             return None
@@ -69,7 +69,7 @@ class Inbox:
         """The next binary message; None while bytes are missing.
 
         Raises:
-            FormatError: the side sends no such message, or it is malformed or too long.
+            FormatError: the side does not send such a message, or it is malformed or too long.
         """
         if len(self._bytes) < FRAME.size:
             return None
@@ -86,13 +86,13 @@ class Inbox:
         return found
 
     def stream(self, version: int) -> list[Arrived]:
-        """All whole messages that a feeder has sent by now, entries without their messages.
+        """All complete messages received from a feeder; entries come without their messages.
 
         Raises:
             FormatError: as ``message``.
         """
         if len(self._bytes) >= FRAME.size and len(self._bytes) < FRAME.size + FRAME.unpack_from(self._bytes)[1]:
-            # A long one that comes in many pieces: whether it may be so long, and not its bytes again and again.
+            # For a long message in many pieces only the length is checked again, not the bytes.
             return split_stream(bytes(self._bytes[: FRAME.size]), version)[0]
         found, taken = split_stream(bytes(self._bytes), version)
         del self._bytes[:taken]
@@ -102,7 +102,7 @@ class Inbox:
         """The next line; None while its end is missing.
 
         Raises:
-            FormatError: it is too long, or no message of that side.
+            FormatError: it is too long, or not a message of that side.
         """
         end = self._bytes.find(_LINE_END, 0, LONGEST_LINE)
         if end < 0:
@@ -114,7 +114,7 @@ class Inbox:
         return table.decode(line, client=self._from_client)
 
     def raw(self, most: int) -> bytes:
-        """Bytes of a file, without a frame: what has arrived, at most ``most``."""
+        """Received bytes of a file, unframed, at most ``most``."""
         data = bytes(self._bytes[:most])
         del self._bytes[:most]
         return data

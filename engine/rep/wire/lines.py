@@ -1,13 +1,12 @@
-r"""Text messages: one line each way, fields between bars (je-ha-protocol.md 12.1).
+r"""Text messages: one line in each direction, with fields between bars (je-ha-protocol.md 12.1).
 
     version|group|id of the sender|OP[|payload...]\n
 
-A message is a frozen record whose fields say how they travel, as in ``engine.rep.wire.messages``; what stands before
-the operation is its ``Envelope``. The sender's id of a node that is not a member is ``NO_CHECK``. A group, a name or a
-text that leaves has neither bar nor line end in it, and nothing leaves that does not give an equal message when it is
-read again.
+A message is a frozen record whose field types define the encoding, as in ``engine.rep.wire.messages``; the part before
+the operation is its ``Envelope``. A sender that is not a member has the id ``NO_CHECK``. Groups, names and texts that
+are sent contain neither bars nor line ends, and a line is only sent if it decodes to an equal message.
 
-Never sent from here: ``X``, which shuts the agents of elections down.
+Never sent from here: ``X``, which shuts down the election agents.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ class Token(Generic[T]):
     """How one type of field is read and written.
 
     Arguments:
-        read: takes the value from a field.
+        read: decodes the value of a field.
         write: makes the field.
-        rest: it takes all fields that those after it leave, bars included.
-        optional: it may be missing at the end.
+        rest: it takes all remaining fields, including bars, that later fields do not need.
+        optional: it may be absent at the end.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Token(Generic[T]):
 
 
 class Envelope(NamedTuple):
-    """Who speaks, in which version of the service's protocol, to which group."""
+    """The sender, the version of the service's protocol, and the group."""
 
     version: str
     group: str
@@ -76,7 +75,7 @@ class TextMessage:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def text_message(op: str) -> Callable[[type[C]], type[C]]:
-    """Make a class a message of this operation."""
+    """Class decorator: make a class a message of this operation."""
 
     def made(cls: type[C]) -> type[C]:
         record: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
@@ -95,9 +94,9 @@ class LineTable:
 
     Arguments:
         service: its name.
-        version: the highest version of its protocol that is spoken here.
+        version: the highest supported version of its protocol.
         client, server: classes that the side may send.
-        received_only: those that this program never sends.
+        received_only: classes that this program never sends.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class LineTable:
         """The line of a message, with its end.
 
         Raises:
-            FormatError: this side may not send it, or one of its values cannot travel.
+            FormatError: this side must not send it, or one of its values cannot be sent.
         """
         kind = type(sent)
         if self._by_op[client].get(kind.OP) is not kind or kind in self._received_only:
@@ -136,8 +135,7 @@ class LineTable:
         """The message of a line.
 
         Raises:
-            FormatError: that side sends no such message, or its fields are wrong. Nothing else is raised, whatever the
-                bytes are.
+            FormatError: that side does not send such a message, or its fields are wrong. No bytes raise another error.
         """
         if len(line) > LONGEST_LINE:
             raise FormatError("line of a message", expected=f"up to {LONGEST_LINE} bytes", found=str(len(line)))
@@ -153,7 +151,7 @@ class LineTable:
 
 
 def encode_line(envelope: Envelope, sent: TextMessage) -> bytes:
-    """The line of a message, unchecked: for ``LineTable.encode`` and for players of recordings."""
+    """The line of a message, unchecked; used by ``LineTable.encode`` and for playing recordings."""
     words = [envelope.version, envelope.group, str(envelope.sender), sent.OP]
     for name, token in sent.SLOTS:
         value = getattr(sent, name)
@@ -195,7 +193,7 @@ def _shown(words: list[str]) -> str:
 
 
 def _read_number(word: str) -> int:
-    # Java writes neither a plus nor zeros in front; what was read can be written as it came.
+    # Java writes neither a plus sign nor leading zeros, so a number that was read is written in the same form.
     if _NUMBER.fullmatch(word) is None or int(word) not in _LONG or str(int(word)) != word:
         raise FormatError("number", expected="a decimal number of 64 bits", found=repr(word[:80]))
     return int(word)
@@ -215,7 +213,7 @@ def _write_field(text: str) -> str:
 
 
 def choice(*choices: str) -> Token[str]:
-    """A word that is one of these."""
+    """A field type: one of the given words."""
 
     def checked(word: str) -> str:
         if word not in choices:
@@ -262,7 +260,7 @@ class FailReply(TextMessage):
 
 @text_message("PE")
 class ProtocolErrorReply(TextMessage):
-    """The line cannot be taken: the envelope of the answer has the node's own version, group and id."""
+    """The line was refused; the envelope of the answer has the node's own version, group and id."""
 
     problem: Annotated[str, choice(*PROBLEMS)]
     text: Annotated[str, SENTENCE]

@@ -1,9 +1,9 @@
 """Service ``LogFileFeeder``: the log files of a live node (je-ha-protocol.md section 11).
 
 Versions 2 (18.3: digests are SHA-1) and 4 (25.3: SHA-256, and the files over further connections). Version 3 is read,
-so that recordings can be, and never offered: a 25.3 node at which a copy of that version breaks off becomes invalid.
+so that recordings can be decoded, and never offered: if a copy in that version breaks off, a 25.3 node becomes invalid.
 
-Between FileStart and FileEnd come the bytes of the file, as many as FileStart says, without a frame.
+Between FileStart and FileEnd are the unframed bytes of the file, with the length given in FileStart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.rep.wire.values import BYTES, FLAG, INT, LONG, RELEASE, TEXT, TEXTS
 OFFERED_VERSION: Final = 4
 OLDER_VERSION: Final = 2
 SERVICE: Final = "LogFileFeeder"
-# What stands for a name where a client of version 4 has asked for all.
+# The placeholder for a name if a client of version 4 requests all files.
 END_OF_QUESTIONS: Final = "END"
 # A million names of twelve characters.
 _NAMES_BODY: Final = 16 << 20
@@ -24,7 +24,7 @@ _NAMES_BODY: Final = 16 << 20
 
 @message(1001)
 class ClientVersion(Message):
-    """The version that the client speaks; its id says which copy goes on after a cut."""
+    """The version of the client; its id identifies the copy to resume after an interruption."""
 
     version: Annotated[int, INT]
     client_id: Annotated[int, INT]
@@ -32,7 +32,7 @@ class ClientVersion(Message):
 
 @message(1002)
 class ServerVersion(Message):
-    """The version to go on in."""
+    """The agreed version."""
 
     version: Annotated[int, INT]
     node_id: Annotated[int, INT]
@@ -40,26 +40,26 @@ class ServerVersion(Message):
 
 @message(1003)
 class IncompatibleVersion(Message):
-    """They have no version in common."""
+    """There is no common version."""
 
     text: Annotated[str, TEXT]
 
 
 @message(1004)
 class CopyProtocolError(Message):
-    """What the server has to complain about."""
+    """An error reported by the server."""
 
     text: Annotated[str, TEXT]
 
 
 @message(1)
 class FeederInfoReq(Message):
-    """How busy is the node?"""
+    """Request for the load of the node."""
 
 
 @message(2)
 class FeederInfoResp(Message):
-    """Other copies and active replicas, and the VLSNs that the node has."""
+    """Number of other copies and active replicas, and the VLSN range of the node."""
 
     load: Annotated[int, INT]
     first_vlsn: Annotated[int, LONG]
@@ -70,19 +70,19 @@ class FeederInfoResp(Message):
 
 @message(3)
 class FileListReq(Message):
-    """Begin the backup: what files are there?"""
+    """Begin the backup; request the list of files."""
 
 
 @message(4, limit=_NAMES_BODY)
 class FileListResp(Message):
-    """These; none of them changes any more."""
+    """The files; none of them changes any more."""
 
     names: Annotated[tuple[str, ...], TEXTS]
 
 
 @message(5)
 class FileReq(Message):
-    """Send a file of the list."""
+    """Request a listed file."""
 
     name: Annotated[str, TEXT]
 
@@ -108,7 +108,7 @@ class FileEnd(Message):
 
 @message(8)
 class FileInfoReq(Message):
-    """Length, and digest if wanted, of a file of the list."""
+    """Request the length, and optionally the digest, of a listed file."""
 
     name: Annotated[str, TEXT]
     with_digest: Annotated[bool, FLAG]
@@ -116,7 +116,7 @@ class FileInfoReq(Message):
 
 @message(9)
 class FileInfoResp(Message):
-    """Those; the digest may be empty when it was not wanted."""
+    """Length and digest; the digest may be empty if it was not requested."""
 
     name: Annotated[str, TEXT]
     length: Annotated[int, LONG]
@@ -126,12 +126,12 @@ class FileInfoResp(Message):
 
 @message(10)
 class Done(Message):
-    """The files are free again."""
+    """Release the files."""
 
 
 @message(11, since=4)
 class ThreadCount(Message):
-    """A number: the client says which service the files will be asked of, then over how many connections."""
+    """A number: first the service for requesting files, then the number of connections."""
 
     count: Annotated[int, INT]
 

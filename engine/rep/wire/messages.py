@@ -1,6 +1,6 @@
-"""Binary messages: what a message class is, and the tables of those that each side of a service may send.
+"""Binary messages: message classes, and the tables of messages that each side of a service may send.
 
-A message is a frozen record whose fields say how they travel, in the order on the wire:
+A message is a frozen record whose field types define the encoding, in wire order:
 
     @message(104)
     class HeartbeatResponse(Message):
@@ -8,7 +8,7 @@ A message is a frozen record whose fields say how they travel, in the order on t
         txn_end_vlsn: Annotated[int, LONG]
         id: Annotated[int | None, INT, Since(11)] = None
 
-A field that an agreed version does not have is None there; the same message for a later version has it.
+A field that does not exist in the agreed version is None.
 
 =====  ======  ==========================================
 bytes  type    frame (je-ha-protocol.md section 3)
@@ -19,8 +19,8 @@ n              the fields, one after the other
 =====  ======  ==========================================
 
 An unknown code, a wrong type or a wrong order can end the process of a live master (je-ha-protocol.md section 17). So
-nothing leaves but by ``Table.encode``: it takes messages of the classes that this side may send, in the version that
-was agreed, and hands the bytes out when they have been decoded again and give an equal message.
+bytes to send are only made by ``Table.encode``: it accepts messages of the classes that this side may send, in the
+agreed version, and returns the bytes only if they decode to an equal message.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.wire.values import AnyValue
 
 FRAME: Final = Struct("<hi")
-# Most messages are short, and nothing longer is awaited.
+# Limit of most messages, which are short; longer ones are refused.
 SHORT_BODY: Final = 1 << 17
 C = TypeVar("C")
 
@@ -67,12 +67,12 @@ class Message:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def message(op: int, *, since: int = 0, limit: int = SHORT_BODY) -> Callable[[type[C]], type[C]]:
-    """Make a class a message.
+    """Class decorator: make a class a message.
 
     Arguments:
         op: its operation code.
         since: the first protocol version that has it.
-        limit: the longest body that is believed.
+        limit: the longest accepted body.
     """
 
     def made(cls: type[C]) -> type[C]:
@@ -95,7 +95,7 @@ class Table:
     Arguments:
         service: its name.
         client, server: classes that the side may send.
-        received_only: those that real nodes send and this program never does.
+        received_only: classes that only real nodes send.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class Table:
 
         Arguments:
             sent: the message.
-            version: what both sides have agreed on.
+            version: the agreed version.
             client: whether the client sends it.
 
         Raises:
-            FormatError: this side may not send it in this version, or one of its values cannot travel.
+            FormatError: this side must not send it in this version, or one of its values cannot be sent.
         """
         kind = type(sent)
         if self._by_op[client].get(kind.OP) is not kind or kind in self._received_only or version < kind.SINCE:
@@ -133,10 +133,10 @@ class Table:
         return frame
 
     def limit(self, op: int, version: int, *, client: bool) -> int:
-        """The longest body that a message of this code may have.
+        """The longest body of a message with this code.
 
         Raises:
-            FormatError: there is no such message from that side.
+            FormatError: that side does not send such a message.
         """
         return self._kind(op, version, client).LIMIT
 
@@ -144,8 +144,8 @@ class Table:
         """The message of a frame.
 
         Raises:
-            FormatError: there is no such message from that side, or the body is not what its fields say. Nothing else
-                is raised, whatever the bytes are.
+            FormatError: that side does not send such a message, or the body does not fit its fields. No bytes raise
+                another error.
         """
         kind = self._kind(op, version, client)
         if len(body) > kind.LIMIT:
@@ -169,7 +169,7 @@ class Table:
 
 
 def encode_frame(sent: Message, version: int) -> bytes:
-    """The frame of a message, unchecked: for ``Table.encode`` and for players of recordings."""
+    """The frame of a message, unchecked; used by ``Table.encode`` and for playing recordings."""
     writer = ByteWriter()
     kind = type(sent)
     for name, value, since in kind.COLUMNS:

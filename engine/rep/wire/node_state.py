@@ -1,4 +1,4 @@
-"""Service ``BinaryNodeState``: what DbPing asks (je-ha-protocol.md 13.1). It has no versions to agree on."""
+"""Service ``BinaryNodeState``, used by DbPing (je-ha-protocol.md 13.1). It has no version negotiation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION: Final = 1
 
 @message(1)
 class NodeStateRequest(Message):
-    """To a node of this name in a group of this name, or it answers with a ProtocolError."""
+    """Request to a node with this name and group; any other node answers with a ProtocolError."""
 
     node: Annotated[str, TEXT]
     group: Annotated[str, TEXT]
@@ -24,12 +24,12 @@ class NodeStateResponse(Message):
     """What the node is.
 
     Attributes:
-        master: the one it knows; a node that has lost its master still names it.
-        joined_ms: when it took up its state.
-        commit_vlsn: of its last Commit or Abort.
-        master_commit_vlsn: what its master told last; 0 at the master.
-        feeders: replicas that it feeds.
-        load: of its machine, as a decimal number; negative where that is not known.
+        master: its known master; a node that has lost its master still names it.
+        joined_ms: when it entered its state.
+        commit_vlsn: VLSN of its last Commit or Abort.
+        master_commit_vlsn: the VLSN last reported by its master; 0 at the master.
+        feeders: number of replicas that it feeds.
+        load: load of its machine, as a decimal number; negative if unknown.
     """
 
     node: Annotated[str, TEXT]
@@ -48,7 +48,7 @@ class NodeStateResponse(Message):
 
 @message(1004)
 class NodeStateError(Message):
-    """It is another node, of another group, or has never had a master."""
+    """The node has another name or group, or has never had a master."""
 
     text: Annotated[str, TEXT]
 

@@ -1,6 +1,6 @@
-"""Service ``JetoolRecords``: records of a running node of jetool in a group of JE. No node of JE has it.
+"""Service ``JetoolRecords``: records of a running node of jetool in a group of JE. Nodes of JE do not have it.
 
-One request, one answer; what they say is that of ``engine.rep.records``.
+It has one request and one answer; ``engine.rep.records`` defines their content.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LONGEST: Final = 160 << 20
 
 @message(1, limit=_LONGEST)
 class RecordRequest(Message):
-    """What is to be done, and with which record."""
+    """The operation and its record."""
 
     kind: Annotated[int, INT]
     payload: Annotated[bytes, BYTES]
@@ -25,7 +25,7 @@ class RecordRequest(Message):
 
 @message(2, limit=_LONGEST)
 class RecordAnswer(Message):
-    """What came of it."""
+    """The result of a request."""
 
     kind: Annotated[int, INT]
     payload: Annotated[bytes, BYTES]

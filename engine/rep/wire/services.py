@@ -1,7 +1,7 @@
-"""How a connection begins: the service that is asked for, and the answer (je-ha-protocol.md 2.2, 2.3).
+"""The start of a connection: the request for a service, and the answer (je-ha-protocol.md 2.2, 2.3).
 
 The client sends ``Service:``, the length of the name in one byte, the name. The node answers one byte, a ``Status``.
-Where it wants to know who asks (``Status.AUTHENTICATE``), the client sends ``Authenticate:``, a length in one byte and
+If it requires authentication (``Status.AUTHENTICATE``), the client sends ``Authenticate:``, a length in one byte and
 the names of mechanisms; the node answers ``Status.PROCEED`` and ``Mechanism:``, a big-endian length of two bytes, a
 name and its parameters, or ``Status.INVALID``.
 """
@@ -23,7 +23,7 @@ _MECHANISM_LENGTH_BYTES: Final = 2
 
 
 class Status(IntEnum):
-    """What a node answers to a request for a service."""
+    """A node's answer to the request for a service."""
 
     OK = 0
     BUSY = 1
@@ -44,12 +44,12 @@ def encode_service_request(service: str) -> bytes:
 
 
 def encode_authenticate(mechanisms: str) -> bytes:
-    """The mechanisms that a client has, separated by commas."""
+    """The authentication mechanisms of a client, separated by commas."""
     return AUTHENTICATE_PREFIX + _named(mechanisms, "mechanisms")
 
 
 def encode_mechanism(mechanism: str) -> bytes:
-    """The mechanism that a node has chosen, with its parameters."""
+    """The mechanism chosen by a node, with its parameters."""
     data = ascii_bytes(mechanism)
     if len(data) > LONGEST_MECHANISM:
         raise FormatError("mechanism", expected=f"up to {LONGEST_MECHANISM} bytes", found=str(len(data)))
@@ -57,7 +57,7 @@ def encode_mechanism(mechanism: str) -> bytes:
 
 
 def decode_status(byte: int) -> Status:
-    """What a node has answered.
+    """Decode a node's answer.
 
     Raises:
         FormatError: nothing that a node answers.
@@ -69,10 +69,10 @@ def decode_status(byte: int) -> Status:
 
 
 def split_request(data: bytes, prefix: bytes = SERVICE_PREFIX) -> tuple[str, int] | None:
-    """The name at the beginning of what a client sends, and the bytes that it took; None when bytes are missing.
+    """The service name at the start of received bytes, and its size in bytes; None if bytes are missing.
 
     Raises:
-        FormatError: it begins otherwise, or the length is wrong.
+        FormatError: the bytes begin differently, or the length is wrong.
     """
     head = len(prefix) + 1
     if not prefix.startswith(data[: len(prefix)]):
@@ -87,10 +87,10 @@ def split_request(data: bytes, prefix: bytes = SERVICE_PREFIX) -> tuple[str, int
 
 
 def split_mechanism(data: bytes) -> tuple[str, int] | None:
-    """The mechanism at the beginning of what a node sends, and the bytes that it took; None when bytes are missing.
+    """The mechanism at the start of received bytes, and its size in bytes; None if bytes are missing.
 
     Raises:
-        FormatError: it begins otherwise, or the length is wrong.
+        FormatError: the bytes begin differently, or the length is wrong.
     """
     at = len(MECHANISM_PREFIX)
     head = at + _MECHANISM_LENGTH_BYTES

@@ -1,4 +1,4 @@
-"""The types that fields of binary messages have (je-ha-protocol.md section 3).
+"""The types of fields in binary messages (je-ha-protocol.md section 3).
 
 ===========  ======================================================================
 type         bytes
@@ -16,9 +16,9 @@ type         bytes
 ``PAIR``     the name of a node and its id
 ===========  ======================================================================
 
-Whatever the bytes are, reading raises FormatError only, and a length or a count is held against the bytes that are
-there before anything is built. What is written is narrower than what is read: JE uses the charset of its platform, so
-texts that leave are printable ASCII, and a release that JE could not parse, which would stop a master, never leaves.
+For any bytes, reading raises only FormatError, and a length or count is compared with the available bytes before
+anything is allocated. Writing is stricter than reading: JE uses the charset of its platform, so texts that are sent
+must be printable ASCII, and a release that JE could not parse, which would stop a master, is never sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.format.bytecursor import LONG_BYTES, ByteReader, ByteWriter
 
 T = TypeVar("T")
 _LENGTH_BYTES: Final = 4
-# Names, addresses, reasons: the longest text that is believed, in bytes.
+# Names, addresses, reasons: the longest accepted text, in bytes.
 LONGEST_TEXT: Final = 1 << 16
 _RELEASE: Final = re.compile(r"(?:\d{1,6}\.\d{1,6}\.\d{1,6}(?:\.[\w.-]{1,40})?)?", re.ASCII)
 
@@ -41,8 +41,8 @@ class Value(Generic[T]):
     """How one type of field is read and written.
 
     Arguments:
-        read: takes the value from a body.
-        write: puts it into one; raises FormatError for a value that must not leave.
+        read: decodes the value from a body.
+        write: encodes it; raises FormatError for a value that must not be sent.
     """
 
     def __init__(self, read: Callable[[ByteReader], T], write: Callable[[ByteWriter, T], object]) -> None:
@@ -51,17 +51,17 @@ class Value(Generic[T]):
 
 
 class NameIdPair(NamedTuple):
-    """The name of a node and its id: -1 while it has none, transient nodes count down from the largest int."""
+    """The name of a node and its id: -1 while it has none; ids of transient nodes count down from the largest int."""
 
     name: str
     id: int
 
 
 def ascii_bytes(text: str) -> bytes:
-    """A text that may leave.
+    """A text that may be sent.
 
     Raises:
-        FormatError: it is too long, or not all printable ASCII.
+        FormatError: it is too long, or not printable ASCII.
     """
     if len(text) > LONGEST_TEXT or not text.isascii() or not (text.isprintable() or not text):
         raise FormatError("text of a message", expected=f"printable ASCII, up to {LONGEST_TEXT}", found=repr(text[:80]))
@@ -69,7 +69,7 @@ def ascii_bytes(text: str) -> bytes:
 
 
 def read_text(reader: ByteReader) -> str:
-    """A text with its length; bytes that are no UTF-8 survive."""
+    """Read a text with its length; bytes that are not UTF-8 are preserved."""
     length = reader.i32()
     if length > LONGEST_TEXT:
         raise FormatError("length of a text", expected=f"up to {LONGEST_TEXT}", found=str(length))
@@ -83,7 +83,7 @@ def write_text(writer: ByteWriter, text: str) -> ByteWriter:
 
 
 def read_count(reader: ByteReader, least_bytes: int) -> int:
-    """A number of elements that takes at least ``least_bytes`` bytes each."""
+    """Read a number of elements of at least ``least_bytes`` bytes each."""
     count = reader.i32()
     if count < 0 or count * least_bytes > reader.remaining():
         raise FormatError("impossible count", expected=f"0..{reader.remaining() // least_bytes}", found=str(count))
@@ -140,7 +140,7 @@ def _write_longs(writer: ByteWriter, numbers: tuple[int, ...]) -> ByteWriter:
 
 
 def word(*words: str) -> Value[str]:
-    """A text that is one of these; JE stops at any other."""
+    """One of the given texts; any other would stop JE."""
 
     def checked(text: str) -> str:
         if text not in words:

@@ -6,10 +6,10 @@
 * ``derby_log``, ``derby_start``, ``derby_store``, ``derby_txns``: codes of Derby
 * ``frontend_texts``: lines that frontends write themselves
 * ``je_exceptions``, ``je_rep_exceptions``: exceptions of JE by their classes
-* ``je_open_texts``: why JE does not open an environment that is sound
+* ``je_open_texts``: why JE does not open an intact environment
 * ``je_reasons``: reasons of an EnvironmentFailureException
 * ``je_texts``, ``je_group_texts``, ``je_stream_texts``, ``je_syncup_texts``, ``je_store_texts``, ``je_handle_texts``:
-  texts of JE without a reason of their own
-* ``record``: what is known of a message
-* ``table``: all of them, by word and by sign
+  texts of JE without their own reason
+* ``record``: the record of a known message
+* ``table``: all messages, by word and by sign
 """

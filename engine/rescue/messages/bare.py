@@ -30,7 +30,7 @@ TRACE: Final = KnownMessage(
     risk=CHECK,
     next=INFO,
 )
-# Where the uppermost frame of JE is, most precise first.
+# Places of the uppermost frame of JE, most precise first.
 FRAMES: Final = (
     ("com.sleepycat.je.rep.InsufficientLogException.", "restore initialization"),
     ("com.sleepycat.je.latch.LatchSupport.", "latch timeout"),

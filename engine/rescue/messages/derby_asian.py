@@ -1,8 +1,8 @@
-"""Words of Derby's messages in languages of Asia that show its code where the text has none.
+"""Words of Derby's messages in Asian languages that identify the code of a text without one.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. In any text, words count
-only if a name from Derby is among them. Other words count only where an SQLException of Java begins the message, or
-where a class or frames of Derby stand beside them.
+The words occur in this order in a message with the code; … stands for any text between them. Words count in any text
+only if they include a name from Derby. Other words count only if the message begins with an SQLException of Java, or
+has a class or frames of Derby.
 """
 
 from __future__ import annotations

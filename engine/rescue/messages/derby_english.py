@@ -1,10 +1,10 @@
-"""Words of Derby's English messages that show its code where the text has none.
+"""Words of Derby's English messages that identify the code of a text without one.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. Other programs write
-some of them too, so there are three tables: words that are Derby's in any text; words that are Derby's directly after
-an SQLException of Java; words that are Derby's only where frames or a class of Derby stand beside them.
+The words occur in this order in a message with the code; … stands for any text between them. Other programs write
+some of them too, so there are three tables: words that identify Derby in any text; words that do so directly after an
+SQLException of Java; words that do so only together with frames or a class of Derby.
 
-These have no words, since another code or another cause has the same text:
+These codes have no words, since another code or cause has the same text:
 
 * XSCB0 and XSCH0, XSCB1 and XSCH1: an index or a table
 * ``SocketException: '`` of 08001 and 08006
@@ -182,7 +182,7 @@ ENGLISH: Final[dict[str, tuple[str, ...]]] = {
         "check system permission to create database '",
     ),
 }
-# Directly after the class of an SQLException of Java, or where Derby's own classes or frames are.
+# Used directly after the class of an SQLException of Java, or together with Derby's classes or frames.
 OF_SQL: Final[dict[str, tuple[str, ...]]] = {
     "XJ001": ("Java exception: '",),
     "XJ004": ("Database '…' not found",),
@@ -247,7 +247,7 @@ OF_SQL: Final[dict[str, tuple[str, ...]]] = {
     "57017": ("There is no available conversion for the source code",),
     "58009": ("Network protocol exception: ", "The connection was terminated because the encoding"),
 }
-# Where Derby's own classes or frames are: any driver or program may say this.
+# Used only together with Derby's classes or frames, since any driver or program may print this.
 OF_DERBY_ALONE: Final[dict[str, tuple[str, ...]]] = {
     "XSAI3": ("Feature not implemented.",),
     "XSAX0": ("XA protocol violation",),

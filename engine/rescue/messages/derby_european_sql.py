@@ -1,7 +1,7 @@
 """Words of Derby's messages in other languages of Europe and America that show its code where the text has none.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. They count
-only where an SQLException of Java begins the message, or where a class or frames of Derby stand beside them.
+The words stand in this order in a message of the code; … stands for whatever is between them. They count only if the
+message begins with an SQLException of Java, or has a class or frames of Derby.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Derby's codes of starting: services, properties, modules; and its class of a shutdown."""
+"""Derby's codes for starting: services, properties, modules; and its exception for a shutdown."""
 
 from __future__ import annotations
 

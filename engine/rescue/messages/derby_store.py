@@ -1,4 +1,4 @@
-"""Derby's codes of the store: conglomerates, containers, pages."""
+"""Derby's codes for the store: conglomerates, containers, pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JE says inside of a reason: handshakes, and the nodes of a group."""
+"""JE's texts inside of a reason: handshakes, and the nodes of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JE says inside of a reason or an IllegalStateException: handles, cursors, commits of the application."""
+"""JE's texts inside of a reason or an IllegalStateException: handles, cursors, commits of the application."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why JE refuses to open an environment that is sound: another kind of environment, or another program in it."""
+"""Why JE refuses to open an intact environment: it is of another kind, or another program has it open."""
 
 from __future__ import annotations
 

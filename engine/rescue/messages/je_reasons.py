@@ -1,6 +1,6 @@
 """JE's EnvironmentFailureReasons, of 18.3 and 25.3.
 
-Whether the environment becomes invalid is what the reason itself says in JE.
+JE defines for each reason whether the environment becomes invalid.
 """
 
 from __future__ import annotations

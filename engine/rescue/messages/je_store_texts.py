@@ -1,4 +1,4 @@
-"""What JE says inside of a reason or an IllegalStateException: opening, recovery, trees."""
+"""JE's texts inside of a reason or an IllegalStateException: opening, recovery, trees."""
 
 from __future__ import annotations
 

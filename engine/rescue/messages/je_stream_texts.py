@@ -1,4 +1,4 @@
-"""What JE says inside of a reason: the stream, the VLSN index, network restores."""
+"""JE's texts inside of a reason: the stream, the VLSN index, network restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JE says inside of a reason: syncups, and nodes that change their role."""
+"""JE's texts inside of a reason: syncups, and nodes that change their role."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What JE says inside of a reason: files, disks, memory.
+"""JE's texts inside of a reason: files, disks, memory.
 
-A row of ``refines`` counts only where one of these words has decided.
+A row with ``refines`` counts only if one of those words has decided.
 """
 
 from __future__ import annotations

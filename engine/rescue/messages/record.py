@@ -3,8 +3,8 @@
 =============  ==================================================================
 risk           meaning
 =============  ==================================================================
-``none``       nothing is lost; try again, or it is for the application
-``check``      nothing says that data is lost; look
+``none`` nothing is lost; try again, or fix the application
+``check`` no sign of lost data; check it
 ``node``       this process or node stops; its data is safe
 ``data``       data may be lost or wrong: make a copy before anything else
 =============  ==================================================================
@@ -35,17 +35,17 @@ ENVIRONMENTS: Final = (GOES_ON, INVALID, NOT_OPEN)
 
 
 class KnownMessage(NamedTuple):
-    """A message that the table has; ``{env}`` in ``next`` stands for the environment.
+    """A message of the table; ``{env}`` in ``next`` stands for the environment.
 
     Attributes:
         word: an EnvironmentFailureReason, the class of an exception, a code of Derby, or a name for a text.
         cause: what causes it.
         risk: one of ``RISKS``.
         next: the next command.
-        environment: one of ``ENVIRONMENTS``; None where the message does not decide it.
-        wrapper: it only reports another message, which decides where the text has it.
-        signs: pieces of text that show a message without a word, in this order.
-        refines: words that this message makes more precise; it counts only with one of them. Empty: always.
+        environment: one of ``ENVIRONMENTS``; None if the message does not decide it.
+        wrapper: it only reports another message, which decides if the text contains it.
+        signs: pieces of text, in this order, that identify a message without a word.
+        refines: words of messages that this one refines; it counts only together with one of them. Empty: always.
     """
 
     word: str

@@ -1,4 +1,4 @@
-"""All known messages, by their words and by the pieces of text that show them."""
+"""All known messages, by their words and by the pieces of text that identify them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_JE: Final = (
     *STORE_TEXTS, *HANDLE_TEXTS, *OPEN_TEXTS, *FRONTEND_TEXTS,
 )  # fmt: skip
 OF_DERBY: Final = (*START_CODES, *STORE_CODES, *LOG_CODES, *TXN_CODES)
-# Derby's own classes with a row; its other exceptions have a message with a code.
+# Derby's classes with a row; its other exceptions have a message with a code.
 DERBY_CLASSES: Final = frozenset(known.word for known in OF_DERBY if known.word.endswith("Exception"))
 DERBY_PACKAGE: Final = "org.apache.derby."
 BY_WORD: Final = {known.word: known for known in (*OF_JE, *OF_DERBY, *BARE)}
@@ -43,12 +43,12 @@ WITH_SIGNS: Final = tuple(known for known in OF_JE if known.signs)
 
 
 class Sign(NamedTuple):
-    """Pieces of text that show a message without its word.
+    """Pieces of text that identify a message without its word.
 
     Attributes:
-        pieces: they stand in this order.
+        pieces: they occur in this order.
         known: the message.
-        place: where they count: one of ``ANYWHERE``, ``IN_SQL`` and ``IN_DERBY``.
+        place: where they count: ``ANYWHERE``, ``IN_SQL`` or ``IN_DERBY``.
     """
 
     pieces: tuple[str, ...]
@@ -56,7 +56,7 @@ class Sign(NamedTuple):
     place: int
 
 
-# Where a sign counts: in any text; where an SQLException of Java begins its message; where Derby is named.
+# Where a sign counts: in any text; if an SQLException of Java begins the message; if Derby is named.
 ANYWHERE: Final = 0
 IN_SQL: Final = 1
 IN_DERBY: Final = 2
@@ -74,7 +74,7 @@ PHRASES: Final = tuple(
     for code, signs in table.items()
     for sign in signs
 )
-# Rows that make a word more precise, by that word: reports of other messages, and all others.
+# Rows that refine a word, by that word: wrappers, and all others.
 REPORTS: Final[dict[str, list[KnownMessage]]] = {}
 REFINEMENTS: Final[dict[str, list[KnownMessage]]] = {}
 for _known in WITH_SIGNS:
@@ -82,14 +82,14 @@ for _known in WITH_SIGNS:
         (REPORTS if _known.wrapper else REFINEMENTS).setdefault(_refined, []).append(_known)
 
 _PART: Final = re.compile(r"\w+")
-# Shorter words are in most lines.
+# Shorter words occur in most lines.
 _SHORTEST_WORD: Final = 5
 
 _SQL_EXCEPTION: Final = re.compile(r"\bjava\.sql\.(?:\w*\.)*SQL\w*Exception: ")
 
 
 def _whole_words(piece: str) -> list[str]:
-    """Words that a text has whole if it has the piece, whose ends may be in the middle of a word; the longer ones."""
+    """Longer words that any text with the piece contains as whole words; the ends of a piece may be within a word."""
     words = [found[0] for found in _PART.finditer(piece) if found.start() > 0 and found.end() < len(piece)]
     words = words or _PART.findall(piece)
     return [word for word in words if len(word) >= _SHORTEST_WORD] or [max(words, key=len)]
@@ -98,7 +98,7 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    The word is the one that the fewest signs have, and the longest of these.
+    It is the word in the fewest signs, and of these the longest.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:
@@ -114,7 +114,7 @@ class _Signs:
             self._by_part.setdefault(part, []).append(sign)
 
     def near(self, text: str, parts: Iterable[str]) -> list[Sign]:
-        """The signs that a text with these words may have."""
+        """The signs that a text with these words may contain."""
         near = [one for part in parts for one in self._by_part.get(part, ())]
         return near if text.isascii() else near + self._others
 
@@ -129,7 +129,7 @@ _IN_PLACES: Final = _Signs(sign for sign in PHRASES if sign.place != ANYWHERE)
 
 
 def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
-    """The messages that a text shows without their words; those of JE and the frontends come first.
+    """The messages identified by signs in a text; those of JE and the frontends come first.
 
     Args:
         text: a message.
@@ -151,7 +151,7 @@ def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
             shown.append(sign.known)
         else:
             spans.append((*span, sign.known))
-    # A message that begins with the words of another is not the other.
+    # A message that begins with the words of another message must not be mistaken for it.
     return shown + [
         known
         for first, last, known in spans
@@ -160,7 +160,7 @@ def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
 
 
 def _span_of(sign: Sign, text: str, of_derby: bool, starts: list[int]) -> tuple[int, int] | None:
-    """Where a text has a sign that counts there, or None."""
+    """The position of a sign that counts in a text, or None."""
     if sign.place == ANYWHERE or of_derby:
         return _span(text, sign.pieces, 0)
     if sign.place == IN_SQL:
@@ -180,5 +180,5 @@ def _span(text: str, pieces: tuple[str, ...], at: int) -> tuple[int, int] | None
 
 
 def has(text: str, pieces: tuple[str, ...]) -> bool:
-    """Whether a text has some pieces in their order."""
+    """Whether a text contains some pieces in their order."""
     return _span(text, pieces, 0) is not None

@@ -1,8 +1,8 @@
-"""Repairs that can be previewed, undone and resumed, for programs and for the command line.
+"""Repairs that can be previewed, undone and resumed, as an API and for the command line.
 
 * ``recovery``: recovery with an interlock, saved bytes and a preview
-* ``undo``: every byte as it was before the last repair
-* ``settlement``: an interrupted repair is taken back, or its undo is finished, before anything else writes
+* ``undo``: restores every byte to its state before the last repair
+* ``settlement``: undoes an interrupted repair, or finishes its undo, before anything else writes
 * ``access``: the lock of a writer, and the directories that hold the bytes that repairs overwrite
 
 Example: a preview, then the recovery itself, then its undo::

@@ -1,4 +1,4 @@
-"""How a repair gets at an environment: the lock of a writer, and the directory for the bytes that it overwrites.
+"""Access of a repair to an environment: the writer's lock, and the directory for overwritten bytes.
 
 A writer locks byte 0 of ``je.lck`` (R-LOG-28). Each repair of ``/data/env`` gets a directory of its own,
 ``/data/env.jetool-backup/20261121T103000.123Z``, with ``saved.journal`` and ``manifest.json``
@@ -21,7 +21,7 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.sidecar import DirectoryBeside
 
-# In the place of a directory: save nothing.
+# Given instead of a directory: save nothing.
 NOTHING_SAVED: Final = "none"
 _ENDING: Final = ".jetool-backup"
 _POLL_S: Final = 0.05
@@ -31,7 +31,7 @@ def backup_directory(env: str, asked: str | None = None) -> DirectoryBeside | No
     """The directory for the old bytes of one repair.
 
     Arguments:
-        asked: the directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
+        asked: the requested directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
     """
     if asked == NOTHING_SAVED:
         return None
@@ -52,7 +52,7 @@ def stamped_beside(env: str, ending: str) -> Path:
 
 @contextmanager
 def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
-    """Say in an error of the backup directory that another one can be given, on another disk."""
+    """Add to an error of the backup directory that another one, on another disk, can be given."""
     try:
         yield
     except StorageError as error:
@@ -68,9 +68,9 @@ def writer_of(storage: Storage) -> int | None:
 
 
 def wait_for_writer(storage: Storage, timeout_s: float) -> None:
-    """Wait until no process has the environment open for writing, but not longer than the timeout."""
+    """Wait until no process has the environment open for writing, up to the timeout."""
     deadline = time.monotonic() + timeout_s
-    # Polled, not waited for: the engine takes the lock itself, and says who holds it.
+    # Polled, since the engine takes the lock itself and reports its holder.
     while writer_of(storage) is not None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
@@ -80,7 +80,7 @@ def writer_locked(disk: DiskStorage, timeout_s: float = 0.0) -> Iterator[None]:
     """Hold the lock of a writer.
 
     Raises:
-        RefusedError: another process holds it, also after the timeout.
+        RefusedError: another process still holds it after the timeout.
     """
     wait_for_writer(disk, timeout_s)
     # A lock needs a file; an environment that JE never opened for writing has none.
@@ -94,7 +94,7 @@ def writer_locked(disk: DiskStorage, timeout_s: float = 0.0) -> Iterator[None]:
 
 @contextmanager
 def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
-    """Remove the lock file that a refused run has made: a refusal leaves no trace."""
+    """Remove the lock file created by a refused run: a refusal leaves no trace."""
     made = disk.stat(LOCK_FILE) is None
     try:
         yield

@@ -1,12 +1,12 @@
 """Recovery with an interlock, saved bytes and a preview.
 
-JE recovers whenever it opens an environment: it cuts the log off at the first bad entry, whatever follows. Here
-recovery is two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses when
-committed transactions stand after that end (D-5), saves every byte before it changes, and opens the environment; or it
-does the same on a view in memory.
+JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here
+recovery is two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed
+transactions follow that end (D-5), saves every byte before changing it, and opens the environment; a dry run does this
+on a view in memory.
 
-The backup directory holds ``saved.journal`` and ``manifest.json``. ``engine.rescue.repair.undo`` brings back every byte
-from it, and removes what was added, as long as no other process has written since.
+The backup directory holds ``saved.journal`` and ``manifest.json``. ``engine.rescue.repair.undo`` restores every byte
+from it, and removes added bytes, unless another process has written since.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ DEFAULT_CONFIG: Final = EnvironmentConfig()
 
 
 class RepairOptions(NamedTuple):
-    """How a repair goes about it.
+    """Options of a repair.
 
     Attributes:
-        dry_run: do it in memory: no lock, no file, no change.
+        dry_run: do it in memory, without locks, files or changes.
         backup_dir: as ``access.backup_directory``.
-        lock_timeout_s: how long to wait for a process that has the environment open for writing.
+        lock_timeout_s: how long to wait while another process has the environment open for writing.
     """
 
     dry_run: bool = False
@@ -65,10 +65,10 @@ class RecoveryPlan(NamedTuple):
 
     Attributes:
         env: the directory of the environment.
-        seen: the environment as recovery would find it: a repair that was interrupted is taken back, in memory.
+        seen: the environment as recovery would find it, with an interrupted repair undone in memory.
         files: its log files.
-        tail: where the log ends, and what stands after that.
-        may_lack_a_file: the log ends where a file is full, without a checkpoint: a file after it may be lost.
+        tail: where the log ends, and the bytes after it.
+        may_lack_a_file: the log ends without a checkpoint where a file is full, so a following file may be lost.
     """
 
     env: str
@@ -78,10 +78,10 @@ class RecoveryPlan(NamedTuple):
     may_lack_a_file: bool
 
     def require_no_loss(self) -> None:
-        """Refuse a recovery that gives up committed transactions.
+        """Refuse a recovery that loses committed transactions.
 
         Raises:
-            RefusedError: transactions that committed stand after a bad entry.
+            RefusedError: committed transactions follow a bad entry.
         """
         if self.tail.commits_at_risk:
             raise _interlock(self.env, self.tail)
@@ -95,19 +95,19 @@ class Phase(NamedTuple):
 
 
 class RecoveryRun(NamedTuple):
-    """What one run of recovery did.
+    """The result of one run of recovery.
 
     Attributes:
         tail: the end of the log before it.
         result: what recovery found.
-        phases: in order, with times.
+        phases: phases in order, with times.
         end_lsn: the end of the log after it.
-        checkpoint_end_lsn: the CkptEnd that it wrote; NULL_LSN when none was needed.
-        records_given_up: records of users outside transactions that stood after the end of the log.
-        vlsns: first and last VLSN afterwards; None for an environment without replication.
-        backup: the backup directory; None when nothing was saved.
+        checkpoint_end_lsn: the CkptEnd that it wrote; NULL_LSN if none was needed.
+        records_given_up: number of users' non-transactional records after the end of the log.
+        vlsns: first and last VLSN afterwards; None without replication.
+        backup: the backup directory; None if nothing was saved.
         saved_bytes: bytes in it.
-        settled: an interrupted repair that was taken back first; None without one.
+        settled: an interrupted repair that was undone first; None without one.
     """
 
     tail: Tail
@@ -123,14 +123,14 @@ class RecoveryRun(NamedTuple):
 
 
 class Stopwatch:
-    """A listener that times the phases and passes on what it hears."""
+    """A listener that times the phases and passes all calls on."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._started: list[tuple[str, float]] = []
 
     def step(self, name: str, done: int, total: int) -> None:
-        """A step has advanced; one with a new name begins a phase."""
+        """A step has advanced; a new name begins a phase."""
         if not self._started or self._started[-1][0] != name:
             self._started.append((name, time.monotonic()))
         self._listener.step(name, done, total)
@@ -168,21 +168,21 @@ def recover(
 ) -> RecoveryRun:
     """Recover an environment, or show in memory what recovery would do.
 
-    A repair that was interrupted is taken back first: undo of this recovery must not bring back half of that repair.
+    An interrupted repair is undone first, since undoing this recovery must not restore half of that repair.
 
     Arguments:
-        accept_loss: go on although committed transactions are cut away.
+        accept_loss: continue although committed transactions are cut off.
         config: how the environment is opened.
         listener: is called with the steps of recovery.
 
     Raises:
-        RefusedError: committed transactions stand after a bad entry; another process has the environment open.
+        RefusedError: committed transactions follow a bad entry, or another process has the environment open.
         JetoolError: as ``Environment``.
     """
     # Before the lock and the backup directory: a refusal leaves no trace (D-5).
     if not accept_loss:
         plan.require_no_loss()
-    # The engine looks again, under the lock.
+    # The engine tests again, under the lock.
     config = replace(config, halt_on_commit_after_bad=not accept_loss)
     if options.dry_run:
         return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener)
@@ -193,7 +193,7 @@ def recover(
     wait_for_writer(disk, options.lock_timeout_s)
     with leaving_no_lock_file(disk):
         if writer_of(disk) is None:
-            # The lock file is no data: made first, it is not among what undo takes back.
+            # The lock file is created first, so that undo does not remove it: it is not data.
             disk.open_rw(LOCK_FILE, create=True).close()
         backup = backup_directory(plan.env, options.backup_dir)
         if backup is None:
@@ -205,7 +205,7 @@ def recover(
             except BaseException:
                 saving.interrupt()
                 raise
-            # Only after the environment was closed: its last checkpoint is part of what undo takes back.
+            # Only after the close: its checkpoint is part of the changes that undo reverts.
             saving.finish({})
             return done._replace(settled=settled)
 

@@ -1,12 +1,12 @@
 """Interrupted repairs.
 
 A repair writes a marker into the environment before its first change (``engine.storage.journal``), and removes it at
-the end. Where a marker is left, the repair was interrupted:
+the end. A remaining marker means that the repair was interrupted:
 
-* ``settle`` takes the repair back, or finishes its undo, under the lock of the environment. Afterwards every byte is as
-  it was before the repair, so that the same repair can begin anew, and can be undone as a whole.
-* ``as_before`` shows the same without a change, as a view in memory.
-* Where another process has written since, nothing is taken back: the call is refused, and the operator decides.
+* ``settle`` undoes the repair, or finishes its undo, under the lock of the environment. Afterwards every byte is as
+  before the repair, so that the same repair can be started again, and can be undone as a whole.
+* ``as_before`` gives the same state as a view in memory.
+* If another process has written since, nothing is undone: the call is refused, and the operator decides.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ HoldLock = Callable[[DiskStorage], AbstractContextManager[None]]
 
 
 class SettledRepair(NamedTuple):
-    """A repair that was taken back.
+    """A repair that was undone.
 
     Attributes:
         command: the repair.
-        was_undoing: its undo had begun before, and was finished now.
+        was_undoing: its undo had already begun, and was finished now.
     """
 
     command: str
@@ -43,45 +43,45 @@ class SettledRepair(NamedTuple):
 
 
 def settle(env: str, hold: HoldLock = writer_locked) -> SettledRepair | None:
-    """Take back an interrupted repair, or finish its undo; None when there was none.
+    """Undo an interrupted repair, or finish its undo; None if there was none.
 
     Arguments:
         env: the directory of the environment.
-        hold: holds its lock meanwhile; the default is the one of JE environments.
+        hold: holds its lock meanwhile; the default is that of JE environments.
 
     Raises:
-        RefusedError: the repair is at work; another process has written since; the saved bytes are not there.
+        RefusedError: the repair is still running, another process has written since, or the saved bytes are missing.
     """
     disk = DirectoryBeside(env, env)
     with hold(disk):
         pending = journal.pending_in(disk)
         if pending is None:
-            # It ended before the lock was held; at most its marker is left.
+            # The repair ended before the lock was acquired; at most its marker is left.
             journal.unmark(disk)
             return None
-        # Under the lock: no other process takes the same repair back.
+        # Under the lock, so that no other process undoes the same repair.
         state = undo.settle(disk, saved_by(disk, pending))
     return None if state is None else SettledRepair(pending.command, was_undoing=state != journal.RUNNING)
 
 
 def pending_repair(env: str) -> PendingRepair | None:
-    """The repair whose marker stands in an environment."""
+    """The repair whose marker is in an environment."""
     # A link in the environment must not lead to files elsewhere.
     return journal.pending_in(DiskStorage(env, follow=False))
 
 
 def is_at_work(env: str) -> bool:
-    """Whether a process holds the lock of a writer: then a repair that is pending still runs."""
+    """Whether a process holds the lock of a writer: then a pending repair is still running."""
     return journal.is_at_work(DiskStorage(env, follow=False))
 
 
 def as_before(disk: DiskStorage) -> Storage:
-    """The environment as a command that writes would find it: a view in memory when a repair was interrupted."""
+    """The environment as a writing command would find it: a view in memory if a repair was interrupted."""
     pending = journal.pending_in(disk)
     if pending is None:
         return disk
     view, backup = OverlayStorage(disk), saved_by(disk, pending)
-    # Over the backup too: settling notes its progress there.
+    # Covers the backup too, since settling records its progress there.
     undo.settle(view, OverlayStorage(backup))
     return view
 
@@ -90,7 +90,7 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
     """The backup directory that a marker names.
 
     Raises:
-        RefusedError: it is not there, or holds the bytes of another environment.
+        RefusedError: it is missing, or belongs to another environment.
     """
     backup = DiskStorage(pending.backup, follow=False)
     owner = journal.read_manifest(backup).get("database")
@@ -101,7 +101,7 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
             consequence="its changes cannot be determined; nothing was changed",
             hint=f"make the directory available again; without {disk.root}/{MARKER} the files count as they are",
         )
-    # A copied environment carries its marker along, but the bytes belong to the original.
+    # A copied environment contains the marker, but the saved bytes belong to the original.
     if owner != os.path.realpath(disk.root):
         raise RefusedError(
             f"a repair ({pending.command}) was interrupted, and its saved bytes are those of another directory",
@@ -115,13 +115,13 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
 
 
 def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStorage | None:
-    """The backup directory that undo goes by: the one asked for, that of an interrupted repair, or the newest.
+    """The backup directory for undo: the requested one, that of an interrupted repair, or the newest.
 
     Arguments:
         disk: the environment.
-        asked: the directory that the user named.
-        beside: the directory of its backup directories. One that is already undone is the answer only when no other
-            is left: an undo that was killed at its very end can be run again.
+        asked: the directory given by the user.
+        beside: the directory of its backup directories. A directory that was already undone is used only if there is no
+            other, so that an undo killed at its very end can be repeated.
 
     Raises:
         RefusedError: as ``saved_by``.
@@ -132,7 +132,7 @@ def last_backup(disk: DiskStorage, asked: str | None, beside: Path) -> DiskStora
     if pending is not None:
         return saved_by(disk, pending)
     undone = None
-    # Names are times in UTC, so the order of names is that of runs.
+    # Names are times in UTC, so they sort in the order of runs.
     for path in sorted(beside.iterdir(), reverse=True) if beside.is_dir() else ():
         found = DiskStorage(path, follow=False)
         state = journal.read_manifest(found).get("state")

@@ -1,6 +1,6 @@
-"""Undo of the last repair: every byte of the log as it was before.
+"""Undo of the last repair: restores every byte of the log.
 
-A repair that was killed is taken back as well, and an undo that was killed is finished by the next one.
+A killed repair is undone as well, and a killed undo is finished by the next one.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from engine.storage.base import Storage
 from engine.storage.overlay import OverlayStorage
 from engine.storage.sidecar import DirectoryBeside
 
-# Repairs that write no records. Any other run saves what recovery cuts off, and then goes on to write records.
+# Repairs that write no records. Any other run saves the bytes that recovery cuts off, and then writes records.
 UNDOABLE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
 
 
 class UndoneRepair(NamedTuple):
-    """A repair that was taken back, or would be.
+    """A repair that was undone, or would be.
 
     Attributes:
         backup: the directory with the old bytes.
         command: the repair.
-        files: paths of the files that are as they were before.
-        changes: saved changes that were taken back.
-        interrupted: the repair, or an undo of it before, had not come to its end.
-        was_undone: it had been taken back already, and nothing was changed now.
+        files: paths of the restored files.
+        changes: number of saved changes that were undone.
+        interrupted: the repair, or an earlier undo of it, was not finished.
+        was_undone: it had already been undone, and nothing was changed now.
     """
 
     backup: str
@@ -49,20 +49,20 @@ def undo_repair(
     dry_run: bool = False,
     hold: HoldLock = writer_locked,
 ) -> UndoneRepair:
-    """Take back the last repair of an environment.
+    """Undo the last repair of an environment.
 
     Arguments:
         env: the directory of the environment.
         backup_dir: the directory with the old bytes; None: the newest of the environment.
-        force: go on although files were changed since; what was written is lost.
+        force: continue although files were changed since; those changes are lost.
         dry_run: check everything, and change nothing.
         hold: holds the lock of the environment meanwhile; the default is that of JE environments, and a Derby database
             needs its own.
 
     Raises:
         NotFoundError: there are no saved bytes.
-        RefusedError: the environment is locked, or was written to since the repair; the run that saved the bytes wrote
-            records too.
+        RefusedError: the environment is locked, or was written since the repair, or the run that saved the bytes also
+            wrote records.
     """
     disk = DirectoryBeside(env, env)
     backup = last_backup(disk, backup_dir, Path(backups_of(env)))
@@ -71,12 +71,12 @@ def undo_repair(
     manifest = journal.read_manifest(backup)
     command, state = str(manifest.get("command", COMMAND)), manifest.get("state")
     _require_undoable(backup, command)
-    # Read before undo begins, which notes its own progress in the backup.
+    # Read before undo begins, since undo records its progress in the backup.
     places = journal.places_of(backup) if state != journal.UNDONE else []
     if dry_run:
         undo.undo(OverlayStorage(disk), OverlayStorage(backup), force=force)
     else:
-        # A writer must not append while files are put back.
+        # A writer must not append while files are restored.
         with hold(disk):
             undo.undo(disk, backup, force=force)
     return UndoneRepair(

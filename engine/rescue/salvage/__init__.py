@@ -1,21 +1,21 @@
 """The newest committed version of every record of damaged environments, from their logs.
 
-* ``sources``: which logs belong together, and what the records of their databases are
+* ``sources``: which logs belong together, and which of them recovery can read completely
 * ``streams``: which logs hold the same replication stream
-* ``databases``: names of databases, and which of them were removed or are JE's own
-* ``scan``: what is few in a log, and the versions of one entry
-* ``trees``: the trees as the last legible checkpoint left them, with the branches that are gone
-* ``tree_survey``: what the trees say of records, at the last whole checkpoint and now
+* ``databases``: names of databases; removed databases, and JE's own
+* ``scan``: the survey of a log, and the versions in one entry
+* ``trees``: the trees at the last legible checkpoint, with the lost branches
+* ``tree_survey``: records according to the trees, at the last whole checkpoint and now
 * ``old_duplicates``: duplicates of log versions 6 and 7
-* ``coverage``: what a damaged log does not show
-* ``versions``: what one log holds of one record
-* ``version_reader``: versions out of stretches of intact entries, by the million
-* ``sorted_versions``: versions by database and key, with memory bounded by files of sorted runs
-* ``verdict``: which version of a record counts, in one log and in those of several nodes
-* ``extinct``: ranges of records that an application has discarded at one go
-* ``record_choice``: one record after the other: what counts, what is lost, what is in doubt
-* ``results``: records, and what is to be said of them
-* ``collect``: salvage: records in order
-* ``meanings``: how these records are decoded, also where nothing can be recovered
+* ``coverage``: the gaps of a damaged log
+* ``versions``: the versions of a record in one log
+* ``version_reader``: bulk reading of versions from intact entries
+* ``sorted_versions``: versions sorted by database and key, with bounded memory and files of sorted runs
+* ``verdict``: the version of a record that counts, in one log and across several nodes
+* ``extinct``: ranges of records that an application has discarded at once
+* ``record_choice``: judges records one by one: the version that counts, losses, and doubts
+* ``results``: records and findings
+* ``collect``: runs a salvage and yields its records in order
+* ``meanings``: decoding of these records, even if nothing can be recovered
 * ``target``: a new environment with the records
 """

@@ -1,8 +1,8 @@
-"""Salvage: the records of damaged environments in order, and what is lost, in doubt, or of no known database.
+"""Salvage: yields the records of damaged environments in order, with findings about lost, doubtful and orphaned ones.
 
-Each log is read twice: once for what is few (``sources``), once for all versions of all records, which are sorted by
-database and key (``sorted_versions``). Then the rows of one record stand together and are judged (``verdict``), so that
-memory does not grow with the logs. Nothing is written to the sources.
+Each log is read twice: once for the survey (``sources``), once for all versions of all records, which are sorted by
+database and key (``sorted_versions``). Then all rows of a record are adjacent and are judged (``verdict``), so memory
+does not grow with the logs. Nothing is written to the sources.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ class Salvage:
 
     Arguments:
         sources: what is salvaged.
-        listener: hears ``read`` with bytes of log.
-        now_ms: by which records expire; None: the time now.
+        listener: receives progress of ``read`` with bytes of log.
+        now_ms: time for testing expiration; None: the current time.
 
     Attributes:
-        databases: of the result, complete once the logs are read.
-        counts: by word, while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``, ``stood-in``,
-            ``unconfirmed``, ``in-doubt``, and versions passed over: ``aborted``, ``open``, ``rolled-back``, ``removed``
-            (of databases that were removed), ``extinct`` (discarded by the application); ``maybe-extinct``, records
-            that a filter of the application may have discarded; ``lost-nodes`` and ``lost-below``: nodes that are gone,
-            and about how many records below them.
-        lost_databases: names of databases that are gone whole, once all is taken.
-        absent: by node of all sources, numbers of log files that are not there.
+        databases: databases of the result, complete once the logs are read.
+        counts: counters by word, updated while rows are taken: ``records``, ``deleted``, ``expired``, ``lost``,
+            ``stood-in``,
+            ``unconfirmed``, ``in-doubt``, and skipped versions: ``aborted``, ``open``, ``rolled-back``, ``removed`` (in
+            removed databases), ``extinct`` (discarded by the application); ``maybe-extinct``, records that a filter of
+            the application may have discarded; ``lost-nodes`` and ``lost-below``: lost nodes, and the estimated number
+            of records below them.
+        lost_databases: names of databases that are lost entirely, once all rows are taken.
+        absent: for each node of all sources, numbers of missing log files.
     """
 
     def __init__(
@@ -72,12 +73,12 @@ class Salvage:
         self.counts: Counter[str] = Counter()
         self.lost_databases: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
-        # By node that recovery reads: there the finished tasks have left nothing.
+        # By node whose records come from recovery, where finished tasks have left no records of their ranges.
         self._unfinished: dict[int, list[ExtinctRange]] = {}
         # By node of all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
         self.absent: list[set[int]] = [set(node.files.missing()) for _, node in self._nodes]
-        # A base gives the records of recovery.
+        # A base node gives the records of recovery.
         self._is_base = [
             sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
             for at, node in self._nodes
@@ -103,7 +104,7 @@ class Salvage:
         return trees
 
     def rows(self) -> Iterator[Salvaged]:
-        """Records in the order of database and key, each after what is to be said of it; once."""
+        """Records by database and key, each preceded by its findings. Iterate once."""
         for batch in self.batches():
             yield from batch
 
@@ -143,7 +144,7 @@ class Salvage:
             self._rows.close()
 
     def _count_lost(self, judge: Judge) -> None:
-        """What stood below nodes that are gone. Of a group it is not counted: other nodes may have it."""
+        """Count the records below lost nodes. They are not counted for a group, since other nodes may have them."""
         for number, (at, node) in enumerate(self._nodes):
             present = {file.number for file in node.files.files}
             trees = self.trees[number]
@@ -158,7 +159,7 @@ class Salvage:
                 self.counts["lost-below"] += max(round(trees.lost_below(db_id)) - given, 0)
 
     def _extinct(self) -> dict[tuple[int, int], list[ExtinctRange]]:
-        """Ranges that were discarded, by database and node, as far as their tasks have committed."""
+        """Discarded ranges of committed tasks, by database and node."""
         found: dict[tuple[int, int], list[ExtinctRange]] = {}
         for number, (_, node) in enumerate(self._nodes):
             for one in self._unfinished.get(number, node.survey.extinct):
@@ -171,11 +172,11 @@ class Salvage:
         return found
 
     def _branches(self, number: int, db_id: int) -> DatabaseBranches:
-        """What the trees of a node say nothing of."""
+        """The parts of a database missing from the trees of a node."""
         trees, db = self.trees[number], self._nodes[number][1].survey.dbs[db_id]
         lost, unknown = trees.lost.get(db_id, []), trees.unknown.get(db_id, [])
         is_unsure = trees.time == NULL_LSN or db_id in trees.unsure
-        # The order of keys is not known where a Java class gives it.
+        # The order of keys is unknown if a Java class defines it.
         return DatabaseBranches(
             lost=BranchRanges([EVERYTHING] if lost and db.comparator else lost, duplicates=db.duplicates),
             unknown=BranchRanges(
@@ -184,7 +185,7 @@ class Salvage:
         )
 
     def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:
-        """By database and node, where there are some."""
+        """By database and node, if there are any."""
         found = {}
         for number, (at, node) in enumerate(self._nodes):
             for db_id, db in node.survey.dbs.items():
@@ -210,14 +211,14 @@ class Salvage:
         return number
 
     def _own(self, number: int, db_id: int, db: SalvageDb) -> SalvageDb:
-        """A database under the name that it has in the result: what is not replicated belongs to its node."""
+        """The database with its name in the result; the name of a local database includes its node."""
         at, node = self._nodes[number]
         if db_id < 0 or len(self._sources[at].nodes) == 1:
             return db
         return db._replace(name=f"{db.name} ({node.env})")
 
     def _numbered(self, number: int, db_id: int) -> int:
-        """The number of a database of a node by its id."""
+        """The number of a database, by its id on a node."""
         at, node = self._nodes[number]
         db = node.survey.dbs[db_id]
         # Another node of the group may have the name.
@@ -264,7 +265,7 @@ class Salvage:
             env.engine.keep_budget()
 
     def _read_file(self, number: int, node: SalvageNode, file: LogFile) -> None:
-        """Versions and ends of transactions of one file; the survey has said what cannot be read."""
+        """Read versions and transaction ends of one file; the survey has already reported unreadable parts."""
         scan = scan_file(DiskStorage(node.env), file, is_last=file.number >= node.files.end_file())
         if not scan.is_readable():
             return
@@ -276,13 +277,13 @@ class Salvage:
                 self._read_entry(number, item)
 
     def _taker(self, number: int) -> VersionTaker:
-        """What takes the versions of a node."""
+        """The collector of a node's versions."""
         survey = self._nodes[number][1].survey
 
         def kind_of(db_id: int) -> int:
             if db_id in survey.dbs:
                 return NEW
-            # No MapLN of others is legible: they go the general way.
+            # Other databases have no legible MapLN, so they take the general path.
             return IGNORED if db_id in survey.internal else REMOVED if db_id in survey.removed else GENERAL
 
         low = min((period[0] for period in survey.periods), default=NULL_LSN)
@@ -304,7 +305,7 @@ class Salvage:
         return NewestBins(_last_gap(node), survey.checkpoints, self.trees[number], survey.gap_end)
 
     def _read_entry(self, number: int, item: LogEntry) -> None:
-        """The general way: one entry that may be anything."""
+        """The general path: take one entry of any kind."""
         taker, kind = self._takers[number], item.type_number
         if kind in TXN_ENDS:
             end = end_of(item)
@@ -363,8 +364,8 @@ class Salvage:
 def _last_gap(node: SalvageNode) -> int:
     """The highest LSN at which a log is damaged; NULL_LSN without damage.
 
-    A torn tail held nothing durable. Files that are not there do not count: most have been cleaned, and then every
-    BIN that was in use stands in a later one.
+    A torn tail held nothing durable. Missing files do not count: most were cleaned, and then every BIN in use is in a
+    later file.
     """
     damages = (damage for damage in node.survey.damages if not damage.is_tail)
     return max((one.lsn for one in damages if one.length or one.reason == "unreadable"), default=NULL_LSN)

@@ -1,10 +1,11 @@
-"""What a damaged log does not show: where its last gap ends, and which VLSNs it has.
+"""The gaps of a damaged log: where the last one ends, and which VLSNs the log has.
 
-A gap is damage, a file that is not there, or the end that a file has lost. A version that stands before the last gap
-may not be the newest one: a newer one, or a deletion, may have stood in the gap. Most files that are not there were
-cleaned, and then the trees of a later checkpoint have what was in use (``verdict``).
+A gap is damage, a missing file, or the lost end of a file. A version before the last gap may not be the newest: a newer
+one, or a deletion, may have been in the gap. Most missing files were cleaned, and then the trees of a later checkpoint
+contain the data in use (``verdict``).
 
-A torn tail is no gap: it held nothing durable. Nor is a log that has lost its last files, for nothing shows it.
+A torn tail is not a gap, since it held nothing durable. The loss of the last files is not a gap either, since it cannot
+be detected.
 
 Example: files 0, 1 and 3, damage in file 1 at 1/0x400: the last gap is file 2, and ends at 3/0x0. The log has the VLSNs
 1 to 40 before the damage, 44 to 60 after it, and from file 3 on those from 90.
@@ -30,7 +31,7 @@ _IN_STREAM = STREAM_LNS | TXN_ENDS
 
 
 def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
-    """Files that end before the entry that the next file names as their last: number, and where they end."""
+    """Files that end before their last entry according to the next file: number, and where they end."""
     found = {}
     for before, after in pairwise(files.files):
         if after.number != before.number + 1:
@@ -39,7 +40,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
             header = scan_file(storage, after, is_last=False).head().header
         except JetoolError:
             continue
-        # In the same file the last entry begins there; where the file ends is not written down.
+        # The header gives the start of the last entry; the end of that file is not recorded.
         if header is not None and before.size_bytes <= header.last_entry_in_prev_file:
             found[before.number] = before.size_bytes
     return found
@@ -48,7 +49,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
 def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
     """The LSN at which the last gap ends; NULL_LSN without one."""
     ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
-    # A file that cannot be read is damage of length 0 as a broken link is.
+    # Like a broken link, an unreadable file is damage of length 0.
     ends += [
         make_lsn(file_of(one.lsn) + 1, 0) if one.reason == "unreadable" else one.end_lsn
         for one in damages
@@ -66,7 +67,7 @@ class VlsnCoverage:
         self._file = -1
 
     def take(self, item: Stretch | LogEntry | Damage) -> None:
-        """What the log has next."""
+        """Take the next entry or damage of the log."""
         file = file_of(item.lsn)
         if isinstance(item, Damage) or file > self._file + 1:
             self._end()
@@ -80,7 +81,7 @@ class VlsnCoverage:
             self._last = item.last_vlsn
             if self._first == NULL_VLSN:
                 entries = map(item.entry_at, item.positions(keeping(_IN_STREAM)))
-                # Without one the stretch has its VLSNs in entries of other types.
+                # Without one the VLSNs of the stretch are in entries of other types.
                 self._first = next((one.vlsn for one in entries if one.replicated), item.last_vlsn)
 
     def _end(self) -> None:
@@ -95,7 +96,7 @@ class VlsnCoverage:
 
 
 def covered_from(ranges: Iterable[VlsnRange]) -> int:
-    """The lowest VLSN from which on ranges, of several logs, have every one up to the highest; NULL_VLSN without any.
+    """The lowest VLSN from which the ranges of several logs are complete up to the highest; NULL_VLSN without ranges.
 
     Example: 1 to 40 and 44 to 60 of one log, 30 to 50 and 55 to 58 of another: 1.
     """

@@ -1,8 +1,8 @@
-"""Databases of a log: their names, which of them were removed, and which are JE's own.
+"""The databases of a log: their names, the removed ones, and JE's own.
 
 The name of a database is the key of its NameLN (je-log-format.md 9.2). Since log version 16 its MapLN repeats the name,
-which helps where the NameLN is lost. A NameLN counts when its transaction committed. One whose transaction has no end
-in the log names a database that has no other name: the Commit may be lost.
+which helps if the NameLN is lost. A NameLN counts if its transaction committed. If its transaction has no end in the
+log, it is used for a database without another name, since the Commit may be lost.
 
 Example: NameLN ``a`` -> 6 committed, NameLN ``a`` -> 9 of an open transaction (a truncation): 6 is ``a``, and 9 is
 ``a (database 9)``.
@@ -26,10 +26,10 @@ _GROUP_DB: Final = -257
 
 
 class SalvageDb(NamedTuple):
-    """A database as the log knows it.
+    """A database according to the log.
 
     Attributes:
-        comparator: its keys are in the order of a Java class.
+        comparator: a Java class defines the order of its keys.
     """
 
     name: str
@@ -44,8 +44,8 @@ class NameRecord(NamedTuple):
 
     Attributes:
         txn: None outside transactions.
-        deleted: the name was taken away from the database.
-        truncated: the database that had the name, which it lost with its records; None for other changes.
+        deleted: the name was removed from the database.
+        truncated: the database that had the name and was replaced by a truncation; None for other changes.
     """
 
     lsn: int
@@ -60,13 +60,13 @@ class LogDatabases(NamedTuple):
     """The databases of a log by id.
 
     Attributes:
-        users: databases of the application that have a legible MapLN.
-        removed: databases that were removed, or whose creation was taken back.
+        users: databases of the application with a legible MapLN.
+        removed: databases that were removed, or whose creation was rolled back.
         internal: JE's own databases, and temporary ones.
         names: names of the application's databases without a legible MapLN.
         roots: LSN and state of the newest MapLN of each of ``users``.
-        named: those of ``users`` that exist under their name for certain, with records or without.
-        own_roots: as ``roots``, of ``internal``.
+        named: databases in ``users`` that certainly exist under their name, even if empty.
+        own_roots: as ``roots``, for ``internal``.
     """
 
     users: dict[int, SalvageDb]
@@ -79,15 +79,15 @@ class LogDatabases(NamedTuple):
 
 
 def nameless_name(db_id: int) -> str:
-    """What a database is called whose name is lost."""
+    """The substitute name of a database whose name is lost."""
     return f"database {db_id}"
 
 
 class DatabaseLedger:
-    """Collects MapLNs and NameLNs in log order, and says at the end which databases there are.
+    """Collects MapLNs and NameLNs in log order, and then determines the databases.
 
     Attributes:
-        pending: transactions of NameLNs without an end until now; the caller reports their ends with ``end``.
+        pending: transactions of NameLNs that have not ended yet; the caller reports their ends with ``end``.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class DatabaseLedger:
             self.pending.add(change.txn)
 
     def own(self, db_id: int, name: str) -> None:
-        """A database that holds entries of a kind that only JE writes for itself, and its name."""
+        """Note that a database has entries that only JE writes for itself, and its name."""
         self._own.add(db_id)
         self._own_names.add(name)
 
@@ -121,7 +121,7 @@ class DatabaseLedger:
             (self._committed if committed else self._aborted).add(txn)
 
     def nameless(self) -> list[int]:
-        """Databases whose name is lost; until v15 MapLNs have none. Then ``take_slots`` helps."""
+        """Databases whose name is lost; up to v15 MapLNs have no name. Then ``take_slots`` helps."""
         names, gone, _ = self._names()
         return sorted(
             db_id
@@ -136,8 +136,8 @@ class DatabaseLedger:
     def take_slots(self, names: Mapping[str, int]) -> None:
         """Names of the naming tree, with the LSNs of their NameLNs.
 
-        Where as many NameLNs are lost as databases have no name, JE's own databases are those that were made first, and
-        if one other is left, both belong together.
+        If the number of lost NameLNs equals that of nameless databases, JE's own databases are those created first, and
+        if one other NameLN and one database remain, they belong together.
         """
         seen = {change.lsn for change in self._changes}
         known = {change.name for change in self._changes}
@@ -161,10 +161,10 @@ class DatabaseLedger:
     def databases(self) -> LogDatabases:
         """The databases."""
         names, gone, sure = self._names()
-        # In the order in which they take their names: a committed NameLN first, then the newest MapLN.
+        # In the order in which names are assigned: a committed NameLN first, then the newest MapLN.
         users: dict[int, SalvageDb] = {}
         removed, internal = set(gone), set(self._own)
-        # An older database of a name has lost its removal with the damage.
+        # An older database with the same name was removed; damage has destroyed the entry of its removal.
         used: set[str] = set()
         for db_id in sorted(self._maps, key=lambda one: (one not in sure, -self._maps[one][0])):
             _, content, is_deletion = self._maps[db_id]
@@ -206,7 +206,7 @@ class DatabaseLedger:
         return change.txn is None or change.txn in self._committed
 
     def _names(self) -> tuple[dict[int, str], set[int], set[int]]:
-        """The name of each database; the databases that have lost theirs or never got one; those named for certain."""
+        """The name of each database; the databases without a name; those with a certain name."""
         holders: dict[str, int] = {}
         names: dict[int, str] = {}
         gone: set[int] = set()
@@ -224,7 +224,7 @@ class DatabaseLedger:
                     gone.add(db_id)
                 continue
             if before is not None and before != db_id and names.get(before, name) == name:
-                # A truncation: the name goes over to an empty database.
+                # A truncation moves the name to an empty database.
                 names.pop(before, None)
                 gone.add(before)
             holders[name] = db_id

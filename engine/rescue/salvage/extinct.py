@@ -1,7 +1,7 @@
-"""Ranges of records that an application has discarded at one go (JE's discardExtinctRecords, je-log-format.md 10.4).
+"""Ranges of records that an application has discarded at once (JE's discardExtinctRecords, je-log-format.md 10.4).
 
-All that the log has of it is the task, and nodes without these records: when those are damaged the records would come
-back. So what was written before a task that committed counts as gone; what was written after it is a record.
+The log shows this only by the task, and by nodes without these records: if the nodes are damaged, the records would
+reappear. So records written before a committed task count as deleted; those written after it are kept.
 
 A task may have a filter, a serialized Java object that chooses among the keys of its range. It cannot be run here: such
 records are saved, and counted.
@@ -22,9 +22,10 @@ class ExtinctRange(NamedTuple):
     """The range of one task.
 
     Attributes:
-        lsn, txn: of the task; what was written later stays. No transaction: it has committed.
-        begin, end: the first key, and the one after the last; None for all.
-        is_whole: all keys between them, as far as can be said: there is no filter.
+        lsn, txn: LSN and transaction of the task; records written later are kept. Without a transaction the task counts
+            as committed.
+        begin, end: the first key, and the key after the last; None for no bound.
+        is_whole: all keys between them are discarded, since there is no filter.
     """
 
     lsn: int
@@ -40,7 +41,7 @@ class ExtinctRange(NamedTuple):
 
 
 def range_of(data: bytes, lsn: int, txn: int | None) -> ExtinctRange | None:
-    """The range of a task, from its record; None for tasks of other kinds, and when it cannot be read."""
+    """The range of a task, from its record; None for other kinds of tasks, and if it cannot be read."""
     try:
         task = decode_extinct_scan(data)
     except (FormatError, IndexError, ValueError):
@@ -58,11 +59,11 @@ def range_of(data: bytes, lsn: int, txn: int | None) -> ExtinctRange | None:
 
 
 def word_for(ranges: list[ExtinctRange], key: bytes, lsn: int, *, ordered: bool) -> str:
-    """``EXTINCT``, ``MAYBE`` or nothing, for a version of a record.
+    """``EXTINCT``, ``MAYBE`` or empty, for a version of a record.
 
     Arguments:
-        ranges: of its database, by tasks of the log that the version stands in.
-        ordered: keys are in the order of their bytes.
+        ranges: ranges of its database, from tasks in the log of the version.
+        ordered: keys are in byte order.
     """
     found = ""
     for one in ranges:

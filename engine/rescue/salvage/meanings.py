@@ -1,8 +1,8 @@
-"""How the records that a salvage gives are decoded, also where nothing can be recovered.
+"""Decoding of salvaged records, even if nothing can be recovered.
 
-Kinds of contents look at records: to recognise an environment, and for catalogs of classes or tokens. Of a source whose
-records are those of recovery they look at that environment. Of any other one the salvage itself is taken once before,
-and what stands at either end of each database is kept.
+Decoders examine records to recognise an environment, and to read catalogs of classes or tokens. If recovery gives the
+records of a source, they examine that environment. Otherwise the salvage is run once before, and the first and last
+records of each database are kept for them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from engine.rescue.salvage.scan import survey_log
 from engine.rescue.salvage.sources import SalvageNode, SalvageSource
 from engine.storage.base import Storage
 
-# Catalogs are small, and stand whole in the first records. The least records kept of each database, and the most bytes
-# of all databases together.
+# Catalogs are small, and are completely contained in the first records. The least number of records kept of each
+# database, and the most bytes kept of all databases together.
 _FEW: Final = 300
 _MOST_BYTES: Final = 64 << 20
 
 
 class SalvagedRecords:
-    """What a salvage gives, as kinds of contents look at it (``engine.contents.base.Source``).
+    """Salvaged records in the form that decoders examine (``engine.contents.base.Source``).
 
     Arguments:
-        source: what is salvaged; its logs are read.
+        source: the source to salvage; its logs have been read.
     """
 
     def __init__(self, source: SalvageSource) -> None:
@@ -58,7 +58,7 @@ class SalvagedRecords:
         return islice(reversed(self._last.get(name, ())) if last else self._first.get(name, ()), limit)
 
     def comparators(self) -> Mapping[str, str]:
-        """Nothing: which Java class orders the keys is not kept."""
+        """Empty: the name of the comparator class is not kept."""
         return {}
 
 
@@ -66,13 +66,13 @@ def decoding_of_source(source: SalvageSource, name: str) -> DecodingPlan | None:
     """How to decode the records of a source.
 
     Arguments:
-        name: of a kind of contents, or ``AUTO``.
+        name: name of a decoder, or ``AUTO``.
 
     Returns:
         None if no decoder recognises them.
 
     Raises:
-        UsageError: there is no kind of that name.
+        UsageError: there is no decoder of that name.
     """
     if source.base is not None:
         with Environment(source.nodes[source.base].env, EnvironmentConfig(read_only=True)) as env:
@@ -91,7 +91,7 @@ def decoding_of_source(source: SalvageSource, name: str) -> DecodingPlan | None:
 
 
 def decoding_of_log(storage: Storage, name: str) -> DecodingPlan | None:
-    """How to decode the records of a log; as ``decoding_of_source``.
+    """How to decode the records of a log; see ``decoding_of_source``.
 
     Raises:
         NotFoundError: no environment.

@@ -1,9 +1,8 @@
 """Duplicates of log versions 6 and 7 (je-log-format.md 12.2), as rows of two-part keys.
 
-Until v7 the data items of a key form a tree of their own (DIN, DBIN) once there are two of them. Before that the slot
-of the main tree leads to the LN of the only item. So an LN is a record of its key and its data, a slot of a DBIN is a
-whole record, and a slot of a BIN names a main key only. An LN with a main key and no data deletes the one item that
-there is, whatever it is.
+Up to v7 the data items of a key form a tree of their own (DIN, DBIN) once there are two of them. A single item is an LN
+in a slot of the main tree. So an LN is a record of its key and its data, a slot of a DBIN is a whole record, and a slot
+of a BIN names a main key only. An LN with a main key and no data deletes the only item, whatever its value.
 
 Example: ``LN 100 k=a | LN 200 k deleted | LN 300 k=b``: (k, a) is deleted, (k, b) is a record.
 """
@@ -14,7 +13,7 @@ from engine.rescue.salvage.versions import SINGLE, KeyVersions, LNVersion
 
 
 class OldDuplicates:
-    """What the log of one node holds of old duplicates besides rows of two-part keys."""
+    """Facts about old duplicates in the log of one node, besides rows of two-part keys."""
 
     def __init__(self) -> None:
         self._deletions: dict[tuple[int, bytes], list[LNVersion]] = {}
@@ -22,7 +21,7 @@ class OldDuplicates:
         self._legible: set[int] = set()
 
     def take_entry(self, lsn: int) -> None:
-        """An LN or a node of a duplicates tree that a slot of a BIN may lead to."""
+        """Note an LN or a node of a duplicates tree that a slot of a BIN may lead to."""
         self._legible.add(lsn)
 
     def take_tree(self, database: int, main_key: bytes) -> None:
@@ -30,15 +29,15 @@ class OldDuplicates:
         self._trees.add((database, main_key))
 
     def take_deletion(self, database: int, main_key: bytes, version: LNVersion) -> None:
-        """The deletion of whatever item a main key has."""
+        """Note the deletion of the only item of a main key."""
         self._deletions.setdefault((database, main_key), []).append(version)
 
     def complete(self, database: int, key: bytes, main_key: bytes | None, found: KeyVersions) -> None:
-        """Add deletions of the main key to the versions of a record; drop a slot that leads to what is legible.
+        """Add deletions of the main key to the versions of a record; drop a slot that leads to a legible entry.
 
         Arguments:
             key: as the rows have it.
-            main_key: the first part of the key; None where it has no two parts.
+            main_key: the first part of the key; None if it does not have two parts.
         """
         slot = found.slot
         if slot is not None and slot[1] & SINGLE:

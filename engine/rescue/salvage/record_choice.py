@@ -1,4 +1,4 @@
-"""One record after the other: which version of it counts, what is lost of it, what is in doubt."""
+"""Judges records one by one: the version that counts, losses, and doubts."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Judge:
     """Judges the records of one salvage.
 
     Arguments:
-        sources, databases, fates: of the salvage.
-        commits: by node, times of the transactions that committed.
-        takers: by node, what has read its log.
-        counts: by word; added to.
-        now_ms: by which records expire.
-        extinct: ranges of records that were discarded, by database and node.
-        branches: of the trees, by database and node, where there are some.
+        sources, databases, fates: those of the salvage.
+        commits: by node, times of committed transactions.
+        takers: by node, the reader of its log.
+        counts: counters by word, which are increased.
+        now_ms: time for testing expiration.
+        extinct: discarded ranges of records, by database and node.
+        branches: lost branches of the trees, by database and node, if there are any.
 
     Attributes:
-        below: by database, records that were given although the node above them is lost.
-        lost_files: by node, the log files in which lost versions stood.
+        below: by database, number of records given although the node above them is lost.
+        lost_files: by node, the log files that contained lost versions.
     """
 
     def __init__(
@@ -81,24 +81,24 @@ class Judge:
         self._members = [members[database.source] for database in databases]
         self._bins = [taker.bins for taker in takers]
         self._old_duplicates = [taker.old_duplicates for taker in takers]
-        # By database: the VLSN up to which the base of its source gives all; None without a base.
+        # By database: the VLSN up to which the base of its source is complete; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
-        # By database: the VLSN from which on the nodes of its source have every one.
+        # By database: the VLSN from which on the nodes of its source have all VLSNs.
         covered = [covered_from(vlsns for node in source.nodes for vlsns in node.survey.vlsns) for source in sources]
         self._covered = [covered[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
         self._branches = branches
-        # What is in none of these databases takes the short way.
+        # Records in none of these databases take the fast path.
         self._has_extinct = frozenset(database for database, _ in extinct)
         self._has_lost = frozenset(database for (database, _), one in branches.items() if one.lost)
         self.below: Counter[int] = Counter()
         self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
         self._orphan = [database.orphan for database in databases]
-        # Nothing shows that such a database was not removed, or is not one of JE's own.
+        # It cannot be excluded that such a database was removed, or is one of JE's own.
         self._unknown = [database.orphan or database.nameless for database in databases]
         self._fates = fates
         self._commits = commits
@@ -107,7 +107,7 @@ class Judge:
         self._plain_records = self._plain_deletions = self._plain_unconfirmed = 0
 
     def batches(self, rows: SortedVersions) -> Iterator[list[Salvaged]]:
-        """Records in order, each after what is to be said of it; those of a batch are of one database."""
+        """Records in order, each preceded by its findings; a batch belongs to one database."""
         batch: list[Salvaged] = []
         held, last = 0, -1
         for database, key, found in rows.groups():
@@ -144,14 +144,14 @@ class Judge:
         General twin: ``record``.
 
         Returns:
-            The bytes that the batch has grown by; -1: the record has findings, and is not taken.
+            Returns the size added to the batch; -1: the record has findings and is not taken.
         """
         commits = self._commits[node]
         best: LNVersion | None = None
         newest, newest_ms = NULL_LSN, 0
         for row in versions.lns:
             lsn, flags, _, txn, _, expiration = row
-            # The Commit of a replicated transaction may stand in the log of another node.
+            # The Commit of a replicated transaction may be in the log of another node.
             if flags & (VOID | FROM_TREE | HIDDEN) or expiration or (txn < 0 and len(self._commits) > 1):
                 return -1
             time_ms = 0
@@ -176,19 +176,19 @@ class Judge:
             return 0
         self._plain_records += 1
         data, in_txn = best[2], best[1] & IN_TXN
-        # As ``confirm``, without the call for what stands after the damage.
+        # Same as ``confirm``, without the call for versions after the damage.
         confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._unknown[database]
         self._plain_unconfirmed += not confirmed
         fields = (
             database, key, data, 0, self._envs[node], LOG, newest, best[4], best[3] if in_txn else None,
             newest_ms or None, False, confirmed,
         )  # fmt: skip
-        # As its constructor does, in half the time.
+        # Same as the constructor, in half the time.
         batch.append(_new_tuple(SalvagedRecord, fields))
         return len(key) + len(data)
 
     def record(self, database: int, key: bytes, found: list[tuple[int, KeyVersions]]) -> list[Salvaged]:
-        """What is to be said of one record, and the record."""
+        """The findings on one record, and the record."""
         floor = self._floors[database]
         if len(found) == 1 and floor is None:
             chosen = found[0][0]
@@ -224,7 +224,7 @@ class Judge:
         return said
 
     def _aborted(self, found: list[tuple[int, KeyVersions]]) -> set[int]:
-        """VLSNs of versions whose transaction aborted: a slot of another node may still have one as it was open."""
+        """VLSNs of aborted versions: a slot of another node may still have one from when the transaction was open."""
         return {
             row[4]
             for node, versions in found
@@ -246,7 +246,7 @@ class Judge:
         return verdict
 
     def _is_confirmed(self, database: int, verdicts: dict[int, Verdict], chosen: int) -> bool:
-        """Whether one of several nodes shows that there is no newer version, or all of them together."""
+        """Whether one of several nodes, or all of them together, show that there is no newer version."""
         vlsn = verdicts[chosen].vlsn
         if vlsn == NULL_VLSN or self._databases[database].local:
             return verdicts[chosen].confirmed
@@ -263,7 +263,7 @@ class Judge:
         return "" if ranges is None else word_for(ranges, key, version.lsn, ordered=self._ordered[database])
 
     def _place(self, database: int, key: bytes, node: int) -> KeyPlace:
-        """What the trees say of a key."""
+        """The state of a key in the trees."""
         if self._orphan[database]:
             return UNPLACED
         branches = self._branches.get((database, node))
@@ -276,7 +276,7 @@ class Judge:
         if version is None:
             return None
         if verdict.gone or version.deleted:
-            # What was discarded leaves the trees like what was deleted.
+            # Discarded records disappear from the trees like deleted ones.
             extinct = not version.deleted and self._extinct_word(database, key, node, version) == EXTINCT
             self._counts[EXTINCT if extinct else "deleted"] += 1
             return None
@@ -310,7 +310,7 @@ class Judge:
             database, key, data, expiration, self._envs[node], origin, version.lsn, vlsn, txn, time_ms, lost,
             confirmed,
         )  # fmt: skip
-        # As its constructor does, in half the time.
+        # Same as the constructor, in half the time.
         return _new_tuple(SalvagedRecord, fields)
 
 
@@ -322,7 +322,7 @@ def _main_key(key: bytes) -> bytes | None:
 
 
 def _after_base(floor: int, verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
-    """What the base says, and what others know beyond its last VLSN."""
+    """Records of the base, and changes of other nodes after its last VLSN."""
     return {
         node: verdict
         for node, verdict in verdicts.items()

@@ -1,4 +1,4 @@
-"""What a salvage gives: records, and what is to be said of them."""
+"""Results of a salvage: records and findings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class SalvagedDatabase(NamedTuple):
 
     Attributes:
         source: index of the source.
-        db: what is known of it.
-        orphan: no MapLN names it: its records are those of an unknown database.
-        nameless: its name is lost, so that it may be one of JE's own.
-        local: it is not replicated: of the nodes of its source one has it.
+        db: the known facts about it.
+        orphan: no MapLN names it, so its records belong to an unknown database.
+        nameless: its name is lost, so it may be one of JE's own.
+        local: it is not replicated, so only one node of its source has it.
     """
 
     source: int
@@ -26,16 +26,16 @@ class SalvagedDatabase(NamedTuple):
 
 
 class SalvagedRecord(NamedTuple):
-    """A record, with where it comes from.
+    """A record and its origin.
 
     Attributes:
         database: index of its database.
         expiration: days, or negative hours, since 1970; 0 for none.
-        env: the environment that gave it.
+        env: the environment from which it comes.
         origin: ``tree``: recovery; ``log``: an LN; ``slot``: its BIN had the data embedded.
-        lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None where not known.
+        lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None if unknown.
         stood_in: a newer version is lost.
-        confirmed: it is the newest: no damage can hide another one, or a deletion; and its database has a name.
+        confirmed: it is the newest version: no damage can hide a newer one or a deletion, and its database has a name.
     """
 
     database: int
@@ -57,7 +57,7 @@ class LostVersion(NamedTuple):
 
     Attributes:
         stood_in: an older one was given in its place.
-        older_lsn: where that stands; NULL_LSN without one.
+        older_lsn: LSN of the older version; NULL_LSN without one.
     """
 
     database: int
@@ -69,7 +69,7 @@ class LostVersion(NamedTuple):
 
 
 class DoubtfulVersion(NamedTuple):
-    """A version newer than the one that was given, whose transaction has neither Commit nor Abort in the log."""
+    """A version newer than the given one, whose transaction has neither Commit nor Abort in the log."""
 
     database: int
     key: bytes

@@ -1,8 +1,8 @@
-"""What salvage reads of a log: what is few, and the versions of one entry.
+"""Reads a log for salvage: the survey, and the versions in one entry.
 
-Names and kinds of databases, rollback periods and damage come first (``survey_log``): they are few. Then every LN and
-every slot of a BIN or delta is a version of its record (``versions``); ``version_reader`` takes them by the million,
-and leaves what is uncommon to ``ln_version`` and ``node_versions``.
+The survey (``survey_log``) collects the small parts: names and kinds of databases, rollback periods and damage. Then
+every LN and every slot of a BIN or delta is a version of its record (``versions``); ``version_reader`` reads them in
+bulk, and leaves uncommon entries to ``ln_version`` and ``node_versions``.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         start_lsn, end_lsn: CkptStart and CkptEnd.
-        first_active_lsn: a transaction that wrote before it had ended at CkptStart.
-        root_lsn: the DbTree; NULL_LSN: not logged again.
-        version: of the log file.
+        first_active_lsn: transactions with entries before it had ended at CkptStart.
+        root_lsn: LSN of the DbTree; NULL_LSN: it was not logged again.
+        version: log version of the file.
     """
 
     start_lsn: int
@@ -100,25 +100,25 @@ class Checkpoint(NamedTuple):
 
 
 class LogSurvey(NamedTuple):
-    """What is few in a log.
+    """The survey of a log.
 
     Attributes:
-        dbs: user databases by id, as the last MapLN of each says; removed ones are not there.
+        dbs: user databases by id, according to the last MapLN of each; without removed ones.
         removed: ids of databases that were removed.
         internal: ids of JE's own databases, and of temporary ones.
-        periods: matchpoint, RollbackStart and transactions of each rollback.
-        damages: stretches of damage, and files that cannot be read (length 0).
+        periods: for each rollback the matchpoint, the RollbackStart and the transactions.
+        damages: stretches of damage, and unreadable files (length 0).
         group: the replication group that its records name, or None.
-        last_vlsn: the last visible one; NULL_VLSN without one.
-        extinct: ranges of records that were discarded, whether that has committed or not.
+        last_vlsn: the last visible VLSN; NULL_VLSN without one.
+        extinct: discarded ranges of records, committed or not.
         names: names of databases without a legible MapLN, by id.
-        nameless: those of ``dbs`` whose name is not known.
+        nameless: databases in ``dbs`` whose name is unknown.
         own_roots: as ``roots``, of ``internal``.
-        named: those of ``dbs`` that exist under their name for certain, with records or without.
+        named: databases in ``dbs`` that certainly exist under their name, even if empty.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
         checkpoints: the legible ones, in log order.
         gap_end: where the last gap ends (``coverage``); NULL_LSN without one.
-        vlsns: the ranges that the log has.
+        vlsns: the ranges of VLSNs in the log.
         hidden: LSNs of invisible entries after the last gap, outside every rollback period.
     """
 
@@ -142,14 +142,14 @@ class LogSurvey(NamedTuple):
 
 
 class NodeVersions(NamedTuple):
-    """What a BIN or BIN-delta says of records.
+    """The versions of records in a BIN or BIN-delta.
 
     Attributes:
         node: its id.
-        is_whole: it is no delta: a record that it lacks is not in its range.
-        keys: of all slots; none of a DIN.
-        rows: key and version of each slot that leads somewhere.
-        main_key: of a node of old duplicates (DIN, DBIN), else None.
+        is_whole: it is not a delta, so no other record exists in its range.
+        keys: keys of all slots; empty for a DIN.
+        rows: key and version of each slot with an LSN.
+        main_key: for a node of old duplicates (DIN, DBIN), else None.
     """
 
     db_id: int
@@ -161,7 +161,7 @@ class NodeVersions(NamedTuple):
 
 
 def survey_log(env: str) -> LogSurvey:
-    """Read a log for what is few; damage is stepped over, and so are files that cannot be read.
+    """Survey a log; damage and unreadable files are skipped.
 
     Raises:
         JetoolError: the directory cannot be read.
@@ -259,7 +259,7 @@ def _naming_tree(env: str, files: LogFiles) -> dict[str, int]:
 
 
 class _Few:
-    """Collects what is few, entry by entry in log order."""
+    """Collects the survey, entry by entry in log order."""
 
     def __init__(self) -> None:
         self.ledger = DatabaseLedger()
@@ -318,7 +318,7 @@ class _Few:
                 self.extinct.append(found)
 
     def take_end(self, entry: LogEntry) -> None:
-        """The same of the ends of transactions that change names."""
+        """The same for the ends of transactions that change names."""
         end = end_of(entry)
         if end is not None:
             self.ledger.end(end.id, committed=entry.type_number == COMMIT)
@@ -327,7 +327,7 @@ class _Few:
 def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion] | None:
     """Database, key and version of an LN of a known user database.
 
-    A version with ``SINGLE`` deletes the one item of a main key of old duplicates.
+    A version with ``SINGLE`` deletes the only item of a main key of old duplicates.
     """
     record = decoded(item)
     if not isinstance(record, LN) or record.db_id not in known.dbs:
@@ -336,7 +336,7 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
     flags = 0 if txn is None else IN_TXN
     hidden = item.lsn in known.hidden
     if (item.invisible and not hidden) or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
-        # A slot that leads here leads to nothing, and to nothing that is lost.
+        # A slot that leads here has no version, and nothing is lost.
         return record.db_id, key, (item.lsn, flags | VOID, NO_DATA, txn or 0, NULL_VLSN, 0)
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
         # Old trees of duplicates: a record is a key with one of its data items.
@@ -351,7 +351,7 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
 
 
 def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
-    """What a BIN, a delta, or a node of old duplicates of a known user database says."""
+    """The versions in a BIN, a delta, or a node of old duplicates, if it belongs to a known user database."""
     node = decoded(item)
     if not isinstance(node, NodeRecord) or node.db_id not in known.dbs:
         return None
@@ -377,25 +377,25 @@ def node_versions(item: LogEntry, known: LogSurvey) -> NodeVersions | None:
 
 
 def end_of(item: LogEntry) -> TxnEnd | None:
-    """The Commit or Abort that an entry is, if it counts."""
+    """The entry as a Commit or Abort, if it counts."""
     record = decoded(item) if item.type_number in TXN_ENDS and not item.invisible else None
     return record if isinstance(record, TxnEnd) else None
 
 
 def record_of(item: LogEntry) -> LN | None:
-    """The record that an entry is, if it can be decoded."""
+    """The record of an entry, if it can be decoded."""
     record = decoded(item)
     return record if isinstance(record, LN) else None
 
 
 def _items(env: str, files: LogFiles) -> Iterator[Stretch | LogEntry | Damage]:
-    """Everything in a log; a file that cannot be read is damage of length 0."""
+    """Everything in a log; an unreadable file is damage of length 0."""
     for scan in scan_log(DiskStorage(env), files).by_file():
         (file,) = scan.files
         try:
             yield from scan.stretches()
         except JetoolError as error:
-            # What other files hold is salvaged all the same.
+            # The content of other files is still salvaged.
             yield unreadable(file, error)
 
 

@@ -1,9 +1,9 @@
-"""Versions by database and key in order, with bounded memory.
+"""Sorts versions by database and key, with bounded memory.
 
-What is read goes into tables by database and node. When they hold as much as they may, their rows go in order to a
-nameless temporary file as a run; at the end the runs are merged, a batch of rows of each at a time. Some are merged
-before when there are many of them, or when their records are so large that a batch of each would be too much. Versions
-that are no longer of interest, since a newer one has committed, stay out of the runs.
+Versions are collected in tables by database and node. At the memory limit their rows are sorted and written to a
+nameless temporary file as a run; at the end the runs are merged, a batch of rows of each at a time. Some runs are
+merged earlier if there are many, or if a batch of each would take too much memory. Versions are left out of the runs
+once a newer version has committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Table = dict[bytes, KeyVersions]
 
 MOST_BYTES: Final = 192 << 20
 _MOST_RUNS: Final = 128
-# Of the batches that are held when runs are merged.
+# Memory for batches while runs are merged.
 _MERGE_BYTES: Final = 64 << 20
 _BATCH: Final = 256
 _BATCH_BYTES: Final = 1 << 18
@@ -45,12 +45,12 @@ class SortedVersions:
     """Takes versions in any order and gives them back by database and key.
 
     Arguments:
-        commits: by node, its transactions that committed, as far as the log was read.
-        most_bytes: what may be held in memory, about.
-        merge_bytes: what batches of runs may take when they are merged.
+        commits: by node, committed transactions in the part of the log read so far.
+        most_bytes: approximate memory limit.
+        merge_bytes: memory limit for batches of runs during a merge.
 
     Attributes:
-        held: bytes that are held; who adds versions counts them here, and calls ``make_room`` then.
+        held: bytes in memory; code that adds versions increases it and then calls ``make_room``.
     """
 
     def __init__(self, commits: list[TxnLsns], most_bytes: int = MOST_BYTES, merge_bytes: int = _MERGE_BYTES) -> None:
@@ -97,7 +97,7 @@ class SortedVersions:
             self._merge_runs(1)
 
     def groups(self) -> Iterator[Group]:
-        """Database, key, and what each node holds of it; in order, once."""
+        """Database, key, and the versions on each node, in order. Iterate once."""
         if not self._runs and len({node for _, node in self._tables}) == 1:
             yield from self._groups_of_one()
             return
@@ -121,17 +121,17 @@ class SortedVersions:
         for database, node in sorted(self._tables):
             table = self._tables[database, node]
             for key in sorted(table):
-                # Given back at once: what is made of it takes its place.
+                # Released at once, since the decoded rows need the memory.
                 yield database, key, [(node, table.pop(key))]
 
     def close(self) -> None:
-        """Give the temporary files back."""
+        """Release the temporary files."""
         for run in self._runs:
             run.file.close()
         self._runs.clear()
 
     def _merge_runs(self, most: int) -> None:
-        """Merge runs until at most ``most`` are left and a batch of each fits into memory; two runs always do."""
+        """Merge runs until at most ``most`` are left and a batch of each fits into memory; two runs always fit."""
         while len(self._runs) > most or (
             len(self._runs) > 2 and sum([run.largest for run in self._runs]) > self._merge_bytes
         ):
@@ -148,7 +148,7 @@ class SortedVersions:
             self._runs = [*self._runs[count:], merged]
 
     def _sorted(self) -> Iterator[Row]:
-        """What is held, in order."""
+        """The rows in memory, in order."""
         databases: dict[int, list[int]] = {}
         for database, node in self._tables:
             databases.setdefault(database, []).append(node)
@@ -166,7 +166,7 @@ class SortedVersions:
 
 
 def _of_interest(lns: list[LNVersion], commits: TxnLsns) -> list[LNVersion]:
-    """Without versions that committed, and are older than another one that did."""
+    """Drop committed versions that are older than another committed one."""
     committed = [lsn for lsn, flags, _, txn, _, _ in lns if not flags & VOID and (not flags & IN_TXN or txn in commits)]
     if len(committed) < 2:
         return lns
@@ -199,7 +199,7 @@ def _written(rows: Iterable[Row]) -> _Run:
 def _merged(sources: list[Iterator[list[Row]]]) -> Iterator[Row]:
     """The rows of sorted sources in order.
 
-    A batch of each is held. What is not after the least of their last rows is complete, and is sorted at once: that
+    A batch of each is in memory. Rows up to the smallest of the last rows are complete and sorted together, which
     merges the batches without a step for every row.
     """
     reading = [(source, batch) for source in sources if (batch := next(source, None))]
@@ -225,12 +225,12 @@ def _merged(sources: list[Iterator[list[Row]]]) -> Iterator[Row]:
 
 
 def _run_of(rows: Iterable[Row]) -> _Run:
-    # Without a name: it is gone with the process, however that ends.
+    # Without a name, so that it disappears with the process.
     file = tempfile.TemporaryFile(buffering=1 << 16)  # noqa: SIM115 - closed by ``close``
     largest = 0
     try:
         for batch in _batches(rows):
-            # In one piece: from a file, marshal would read every number with a call of its own.
+            # Read in one piece: from a file, marshal would make a call for every number.
             data = marshal.dumps(batch)
             largest = max(largest, len(data))
             file.write(_LENGTH.pack(len(data)))

@@ -1,10 +1,10 @@
-"""Which logs belong together, and which of them recovery can still read whole.
+"""Finds logs that belong together, and those that recovery can still read completely.
 
-Nodes of one replication group hold the same records in their replicated databases, whose ids are negative: they are one
-*source*. A log that has lost the record of its group belongs to the nodes that have the same stream (``streams``).
-Every other environment is a source of its own. Where one of them recovers and every record can be read, its
-records are those of recovery, and it is the *base* of its source; of several the one with the longest stream is. What
-the others have after its last VLSN comes on top.
+Nodes of one replication group have the same records in their replicated databases, whose ids are negative: they are one
+*source*. A log that has lost the record of its group is assigned to nodes with the same stream (``streams``).
+Every other environment is a source of its own. If a node recovers and every record can be read, it is the *base* of its
+source, and recovery gives its records; with several such nodes, it is the one with the longest stream. Changes of other
+nodes after its last VLSN are added.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.rescue.salvage.streams import sample_stream
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
-# A salvage takes the same memory everywhere, whatever the machine has.
+# A salvage uses the same memory limits on all machines.
 CACHE_BYTES: Final = 64 << 20
 READER: Final = EnvironmentConfig(read_only=True, cache_bytes=CACHE_BYTES, cache_is_fixed=True)
 
@@ -43,10 +43,10 @@ class SalvageNode(NamedTuple):
     Attributes:
         env: its directory.
         files: its log files.
-        survey: what is few in its log.
-        problem: why the records of recovery are not all; empty when they are.
-        recovered_vlsn: the last VLSN whose records recovery gives; NULL_VLSN without a stream, or with a problem.
-            The log may go on: after damage in its last file, or with records that recovery rolls back.
+        survey: the survey of its log.
+        problem: why recovery does not give all records; empty if it does.
+        recovered_vlsn: the last VLSN in the records of recovery; NULL_VLSN without a stream, or with a problem. The log
+            may continue after it: after damage in its last file, or with records that recovery rolls back.
     """
 
     env: str
@@ -60,9 +60,9 @@ class SalvageSource(NamedTuple):
     """Environments whose records belong together.
 
     Attributes:
-        name: of the group, or of the directory.
-        nodes: in the order of naming.
-        base: index of the node whose recovery gives the records; None where none does.
+        name: name of the group, or of the directory.
+        nodes: its nodes, in the given order.
+        base: index of the base node; None without one.
     """
 
     name: str
@@ -71,12 +71,12 @@ class SalvageSource(NamedTuple):
 
     @property
     def floor(self) -> int:
-        """The VLSN up to which the base gives all records; NULL_VLSN without a stream."""
+        """The VLSN up to which the base is complete; NULL_VLSN without a stream."""
         return NULL_VLSN if self.base is None else self.nodes[self.base].recovered_vlsn
 
 
 def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
-    """Read a log once, and see whether recovery can read every record.
+    """Survey a log, and test whether recovery can read every record.
 
     Raises:
         NotFoundError: no environment. StorageError: the directory cannot be read.
@@ -93,7 +93,7 @@ def look_at(env: str, listener: Listener = SILENT) -> SalvageNode:
 
 
 def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: Listener) -> tuple[str, int]:
-    """Recover and read every record: why these are not all, or else the last VLSN that recovery gives.
+    """Recover and read every record; return why some are missing, or else the last VLSN that recovery gives.
 
     Raises:
         JetoolError: the environment does not recover, or a record cannot be read.
@@ -103,7 +103,7 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
         # Recovery skips them.
         entries = plural(len(survey.hidden), "invisible entry stands", "invisible entries stand")
         return f"{entries} outside every rollback period", NULL_VLSN
-    # Before recovery, which would take its time to come to the same.
+    # Tested before recovery, which would find the same more slowly.
     tail = find_end(storage, files)
     if tail.commits_at_risk:
         stand = plural(tail.commits_at_risk, "committed transaction stands", "committed transactions stand")
@@ -114,12 +114,12 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
         recovery = opened.engine.recovery
         prepared = len(recovery.fate.prepared)
         if prepared:
-            # What they wrote is in doubt, which the log shows and the trees do not.
+            # Their changes are in doubt, which the log shows and the trees do not.
             return plural(prepared, "transaction is", "transactions are") + " prepared and not decided", NULL_VLSN
         unfinished_tasks(opened)
         for name in opened.database_names():
             with opened.open_database(name) as db:
-                # Reads every record: damage below any node shows here.
+                # Reads every record, so damage below any node is found.
                 deque(heard(db.items(), listener, "read records"), maxlen=0)
     if not recovery.rolled_back and all(one.lsn < recovery.end_lsn for one in survey.damages):
         return "", survey.last_vlsn
@@ -127,10 +127,10 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
 
 
 def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
-    """Ranges whose tasks have committed, and are not finished.
+    """Ranges of committed tasks that are not finished.
 
     Raises:
-        JetoolError: they cannot be read. What else JE keeps for itself does not matter here.
+        JetoolError: they cannot be read. Other internal records of JE do not matter here.
     """
     engine = env.engine
     with engine.latch:
@@ -143,13 +143,13 @@ def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
 
 
 def _is_cut_off(storage: Storage, tail: Tail) -> bool:
-    """Whether something durable stands after the end of the log; recovery asks for Commits only, as JE does (D-5)."""
+    """Whether something durable follows the end of the log; recovery, like JE, checks only for Commits (D-5)."""
     check = scan_file(storage, tail.last_file, is_last=True).check(with_sizes=False)
     return not all(is_harmless(seen, tail.last_file.number) for seen in check.damages)
 
 
 def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
-    """Nodes by what they belong to.
+    """Nodes grouped by source.
 
     Raises:
         UsageError: the same environment is named twice.
@@ -160,7 +160,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
     for members in _groups(nodes):
         group = next((node.survey.group for node in members if node.survey.group is not None), None)
         name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
-        # It becomes the name of a directory: nothing of it may lead elsewhere.
+        # It becomes the name of a directory, so it must not lead elsewhere.
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
         name = name or "env"
         while name in names:
@@ -173,7 +173,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
 
 
 def _with_databases_of_others(members: list[SalvageNode]) -> list[SalvageNode]:
-    """Nodes of a group, each with the replicated databases that others know: their ids are the same everywhere."""
+    """Nodes of a group, each with the replicated databases known to others, since ids are the same on all nodes."""
     if len(members) == 1:
         return members
     found = []
@@ -182,7 +182,7 @@ def _with_databases_of_others(members: list[SalvageNode]) -> list[SalvageNode]:
         dbs, removed, internal = dict(own.dbs), set(own.removed), set(own.internal)
         for other in members:
             internal |= {db_id for db_id in other.survey.internal if db_id < 0}
-            # A removal is replicated, too: who lacks it has lost it, or is behind.
+            # A removal is replicated too: a node without it has lost it, or is behind.
             for db_id, db in other.survey.dbs.items():
                 if db_id < 0 and db_id not in removed and (db_id not in dbs or db_id in own.nameless):
                     dbs[db_id] = db
@@ -192,7 +192,7 @@ def _with_databases_of_others(members: list[SalvageNode]) -> list[SalvageNode]:
 
 
 def _groups(nodes: Sequence[SalvageNode]) -> list[list[SalvageNode]]:
-    """Nodes by group, in the order of naming."""
+    """Nodes by group, in the given order."""
     groups: dict[str, list[SalvageNode]] = {}
     for node in nodes:
         group = node.survey.group
@@ -210,7 +210,7 @@ def _groups(nodes: Sequence[SalvageNode]) -> list[list[SalvageNode]]:
                 if key != own and any(one.env in samples and sample.is_of(samples[one.env]) for one in members)
             ]
             named = [key for key in (own, *others) if key.startswith(_GROUP)]
-            # A log that matches groups of different names decides nothing.
+            # A log that matches groups with different names is not assigned.
             if others and len(named) <= 1:
                 target = named[0] if named else own
                 for key in {own, *others} - {target}:

@@ -1,9 +1,9 @@
-"""Which logs hold the same replication stream.
+"""Finds logs that hold the same replication stream.
 
-A group's name and UUID stand in a record of one log file, which may be gone. But nodes of a group have the same entry
-at a VLSN. Its checksum differs, since each node has LSNs of its own in its entries; of a record the database, the
-transaction, key and data are the same, and of a Commit or an Abort the transaction. A replica gives these the time at
-which it replays them, mostly within moments. A sample of the stream is enough to compare.
+A group's name and UUID are in a record of one log file, which may be lost. But nodes of a group have the same entry
+at a VLSN. Its checksum differs, since entries contain LSNs of the node. But a record has the same database,
+transaction, key and data, and a Commit or Abort the same transaction, although its time is that of the replay, mostly
+moments later. A sample of the stream is enough to compare.
 
 Example: two logs, at VLSN 4096 both have the Commit of transaction -31, 20 ms apart, and all records that both have are
 the same: one group.
@@ -25,11 +25,11 @@ from engine.rescue.salvage.scan import decoded
 from engine.storage.base import Storage
 
 _SAMPLED: Final = TXN_ENDS | STREAM_RECORDS
-# So many entries are kept at most: all whose VLSN is divisible by a power of two.
+# Most entries kept: those whose VLSN is divisible by a power of two.
 _MOST: Final = 1 << 14
-# Of what two logs of one stream have in common, so much is the same.
+# Least share of equal entries among the common VLSNs of two logs of one stream.
 _LEAST_SHARE: Final = 0.8
-# Streams of two groups that one program has made, one after the other, are at least so far apart.
+# Least difference in time between the streams of two groups written by one program, one after the other.
 _FAR_MS: Final = 60_000
 
 
@@ -37,8 +37,8 @@ class StreamSample:
     """Entries of the stream of one log by VLSN.
 
     Attributes:
-        marks: a checksum of what nodes have in common of the entry.
-        times: of Commits and Aborts.
+        marks: checksums of the parts of entries that are the same on all nodes.
+        times: times of Commits and Aborts.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class StreamSample:
         self.times: dict[int, int] = {}
 
     def take(self, entry: LogEntry) -> None:
-        """An entry; the last visible one of a VLSN counts."""
+        """Take an entry; the last visible one of a VLSN counts."""
         if not entry.replicated or entry.invisible or entry.vlsn % self._step:
             return
         record = decoded(entry)
@@ -63,7 +63,7 @@ class StreamSample:
             self.times = {vlsn: time for vlsn, time in self.times.items() if not vlsn % self._step}
 
     def is_of(self, other: StreamSample) -> bool:
-        """Whether both are of one stream; the ends may differ where one of them will roll back."""
+        """Whether both belong to one stream; the ends may differ if one of them will roll back."""
         both = self.marks.keys() & other.marks.keys()
         same = sum(self.marks[vlsn] == other.marks[vlsn] for vlsn in both)
         if not both or same < len(both) * _LEAST_SHARE:
@@ -73,7 +73,7 @@ class StreamSample:
 
 
 def sample_stream(storage: Storage, files: LogFiles) -> StreamSample:
-    """Read the stream of a log; what cannot be read is stepped over."""
+    """Read the stream of a log; unreadable parts are skipped."""
     sample = StreamSample()
     for scan in scan_log(storage, files, types=_SAMPLED).by_file():
         try:

@@ -1,11 +1,12 @@
 """A new environment with salvaged records.
 
-Databases are made as the old ones were: duplicates, key prefixing, slots of a node. Records keep their expiration. They
-come in key order, so that they are appended (``txn.bulk_append``) and nodes fill up; those of databases that take no
-appending go in transactions without a sync. The checkpoint of the close makes all of it durable.
+Databases are created with the properties of the old ones: duplicates, key prefixing, slots per node. Records keep their
+expiration. Records come in key order, so they are appended (``txn.bulk_append``) and nodes are filled; in databases
+that do not support this, they are put in transactions without a sync. The checkpoint of the close makes everything
+durable.
 
-A database whose keys are in the order of a Java class cannot be made here: the records would stand in another order
-than JE looks for them in. ``accepts`` says which those are.
+A database whose keys are ordered by a Java class cannot be created here: JE would search the records in another order.
+``accepts`` excludes such databases.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from engine.txn.txn import Durability
 
 
 class NewEnvironment:
-    """An environment that takes records, by database and key in order.
+    """An environment that takes records in the order of database and key.
 
     Arguments:
         storage: an empty directory.
@@ -33,15 +34,15 @@ class NewEnvironment:
     def __init__(self, storage: Storage) -> None:
         self._env = Environment(storage, EnvironmentConfig(create=True, cache_bytes=CACHE_BYTES))
         self._db: tuple[str, Database] | None = None
-        # The open database takes records at its end.
+        # Whether the open database supports appending.
         self._appends = False
 
     def accepts(self, database: SalvagedDatabase) -> bool:
-        """Whether the database can be made."""
+        """Whether the database can be created."""
         return not database.db.comparator
 
     def put(self, database: SalvagedDatabase, records: Sequence[SalvagedRecord]) -> None:
-        """Records more; of a batch that is small beside the cache."""
+        """Add records; the batch must be small compared with the cache."""
         db = self._database(database)
         engine = self._env.engine
         if self._appends:
@@ -54,7 +55,7 @@ class NewEnvironment:
                 db.put(record.key, record.data, txn, expiration=record.expiration, update_expiration=True)
 
     def make(self, database: SalvagedDatabase) -> None:
-        """Make a database that may get no record."""
+        """Create a database, which may stay empty."""
         self._database(database)
 
     def close(self) -> None:
@@ -77,6 +78,6 @@ class NewEnvironment:
         there = name in self._env.database_names()
         db = self._env.open_database(name) if there else self._env.create_database(name, options)
         self._db = name, db
-        # What is there already may have later keys.
+        # Existing records may have later keys.
         self._appends = not there and can_append(self._env.engine.ctx, db.state)
         return db

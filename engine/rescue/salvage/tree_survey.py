@@ -1,7 +1,7 @@
-"""What the trees of a log say of its records: as the last whole checkpoint left them, and as they are now.
+"""Records according to the trees of a log, at the last whole checkpoint and now.
 
-At a checkpoint the trees decide what was deleted before it; now they say what is lost (``engine.rescue.salvage.trees``
-has the walk and an example).
+The trees at a checkpoint show which records were deleted before it; the current trees show which are lost
+(``engine.rescue.salvage.trees`` has the walk and an example).
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from engine.storage.base import Storage
 from engine.tree.database_state import INTERNAL_PREFIX
 
 _MOST_DIGITS: Final = 20
-# Since v16 JE makes four databases of its own in every new environment.
+# Since v16 JE creates four internal databases in every new environment.
 _FIRST_DATABASES: Final = frozenset(range(2, 6))
-# Of log files in which the parent of a BIN leads to its newest delta.
+# First log version in which the parent of a BIN refers to its newest delta.
 _DELTAS_IN_PARENTS: Final = 9
 
 
 class TreeSurvey(NamedTuple):
-    """What the trees of a log say.
+    """The facts from the trees of a log.
 
     Attributes:
-        time: CkptStart: what was written before it, and is in no tree, was deleted. NULL_LSN: the trees say nothing.
+        time: LSN of CkptStart: records written before it that are in no tree were deleted. NULL_LSN: the trees cannot
+            be used.
         bins: LSN of the full version of each BIN of users' databases at that checkpoint, by node id.
-        unknown: what could not be read of a database as it was then, by its id.
-        unsure: databases whose contents at that time are not in the trees.
+        unknown: parts of a database at that time that cannot be read, by its id.
+        unsure: databases whose records at that time are not in the trees.
         removed: databases that were removed before ``time``.
-        lost: what is gone of a database now, by its id.
-        counts: BINs and slots in them now, by database.
+        lost: parts of a current database that are lost, by its id.
+        counts: number of current BINs and of their slots, by database.
         lost_databases: names of the databases without a MapLN.
-        lost_internal: nodes of the mapping and the naming tree that are gone.
-        absent: numbers of log files that are not there and into which one of these trees leads.
+        lost_internal: number of lost nodes of the mapping and the naming tree.
+        absent: numbers of missing log files to which one of these trees refers.
     """
 
     time: int = NULL_LSN
@@ -60,7 +61,7 @@ class TreeSurvey(NamedTuple):
     absent: frozenset[int] = frozenset()
 
     def lost_below(self, db_id: int) -> float:
-        """How many records of a database stood below lost nodes, about: as many as below others."""
+        """Estimated number of records below the lost nodes of a database, from the average of other nodes."""
         bins, records = self.counts.get(db_id, (0, 0))
         average = records / bins if bins else 1.0
         # Upper nodes have as many children as BINs have records, about.
@@ -72,7 +73,7 @@ def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurve
 
     Arguments:
         storage, files: the log.
-        log: what is few in it.
+        log: its survey.
     """
     checkpoint = _whole_checkpoint(files, log)
     before, index = index_nodes(storage, files, NULL_LSN if checkpoint is None else checkpoint.end_lsn)
@@ -92,14 +93,14 @@ def _whole_checkpoint(files: LogFiles, log: LogSurvey) -> Checkpoint | None:
     absent = files.missing()
     for one in reversed(log.checkpoints):
         first, last = file_of(one.start_lsn), file_of(one.end_lsn)
-        # Until v8 parents do not lead to deltas.
+        # Up to v8 parents do not refer to deltas.
         if one.version < _DELTAS_IN_PARENTS or not files.files or first < files.files[0].number:
             continue
         if any(first <= number <= last for number in absent):
             continue
         if any(_may_hide_node(damage, one.start_lsn, one.end_lsn) for damage in log.damages):
             continue
-        # A rollback that goes back beyond the checkpoint has put records back.
+        # A rollback to a point before the checkpoint has restored records.
         if not any(low < one.start_lsn < high for low, high, _ in log.periods):
             return one
     return None
@@ -115,7 +116,7 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
 
 
 def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint) -> TreeSurvey:
-    """The trees as a checkpoint left them."""
+    """The trees at a checkpoint."""
     catalog = TreeCatalog(walk, checkpoint.root_lsn)
     bins: dict[int, int] = {}
     unknown: dict[int, list[LostBranch]] = {}
@@ -123,7 +124,7 @@ def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint
     for db_id, (map_lsn, _) in log.roots.items():
         impl = catalog.state_of(db_id)
         if impl is None:
-            # Made later, or removed before; else its MapLN cannot be read.
+            # Created later, or removed before; else its MapLN cannot be read.
             if not catalog.is_whole or catalog.knows(db_id):
                 unsure.add(db_id)
             elif map_lsn < checkpoint.start_lsn:
@@ -135,7 +136,7 @@ def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint
             else:
                 bins[node.node_id] = node.full.lsn
                 if impl.duplicates and node.full.version < TWO_PART_DUPLICATES:
-                    # Items stand in trees of their own.
+                    # Items are in trees of their own.
                     unsure.add(db_id)
     return TreeSurvey(
         time=checkpoint.start_lsn,
@@ -147,7 +148,7 @@ def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint
 
 
 def _now(walk: SalvageTreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
-    """The same with what is lost of the trees now."""
+    """The same with the lost parts of the current trees."""
     lost: dict[int, list[LostBranch]] = {}
     counts: dict[int, tuple[int, int]] = {}
     for db_id, (_, impl) in log.roots.items():
@@ -177,14 +178,14 @@ def _is_number(key: bytes) -> bool:
 
 
 class TreeCatalog:
-    """MapLNs and NameLNs as the checkpoint's mapping and naming tree lead to them.
+    """MapLNs and NameLNs in the checkpoint's mapping and naming tree.
 
     Arguments:
         root_lsn: of the DbTree.
 
     Attributes:
         maps, names: LSN of the MapLN by id, and of the NameLN by name.
-        branches: what is gone of both trees, each with the id of the tree.
+        branches: lost parts of both trees, each with the id of the tree.
         is_whole: the mapping tree can be read.
         is_known: the DbTree can be read.
     """
@@ -206,7 +207,7 @@ class TreeCatalog:
                 self._own = _FIRST_DATABASES
 
     def unread(self) -> list[int]:
-        """LSNs of nodes, MapLNs and NameLNs that the trees lead to, and that cannot be read."""
+        """LSNs of unreadable nodes, MapLNs and NameLNs to which the trees refer."""
         lsns = [*self.maps.values(), *self.names.values()]
         return [branch.lsn for _, branch in self.branches] + [lsn for lsn in lsns if self._walk.entry(lsn) is None]
 
@@ -226,7 +227,7 @@ class TreeCatalog:
         known = {*log.roots, *log.removed, *log.internal, *self._own}
         ids = sorted(db_id for db_id in self.maps if db_id not in known and not 0 <= db_id <= NAMING_DB_ID)
         named = {db.name for db in log.dbs.values()} | set(log.names.values())
-        # Their NameLNs are as likely gone: then the names are those that the naming tree has besides.
+        # Their NameLNs may be lost too; then their names are the remaining ones in the naming tree.
         names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
         names = sorted((name for name in names if not name.startswith(INTERNAL_PREFIX)), key=self.names.__getitem__)
         for db_id in ids:

@@ -1,21 +1,20 @@
-"""The trees as the last legible checkpoint left them, as far as their nodes can be read.
+"""The readable parts of the trees at the last legible checkpoint.
 
-Recovery stops at the first node that it cannot read. Here the walk goes on beside it: such a node is a *branch* that is
-gone, with the range of keys that its parent knows.
+Recovery stops at the first node that it cannot read. Here the walk continues with its neighbours: such a node is a lost
+*branch*, with the key range known from its parent.
 
 A checkpoint does not log the upper nodes of a tree: recovery puts the nodes below them into their slots. So the walk
-begins at the DbTree that the checkpoint names, follows LSNs, and takes of each node that it meets the newest version in
-the log (``NodeIndex``). A slot whose node cannot be read leads to a newer node of that level whose identifier key is in
-its range, if there is one.
+begins at the DbTree of the checkpoint, follows LSNs, and uses the newest version in the log of each node
+(``NodeIndex``). If the node of a slot cannot be read, a newer node of that level with its identifier key in the range
+is used instead, if there is one.
 
-Everything that changed before CkptStart is in these nodes: the checkpoint has logged all nodes that were dirty. So a
-record that was written before, and that none of them has, had been deleted by then, whatever older nodes and LNs say.
-A range that is a branch says nothing. This holds for a checkpoint that is whole, from CkptStart to CkptEnd: the last
-one of that kind is taken, with the nodes as they were then. What is lost now is another question, which the newest
-version of each node answers.
+All changes before CkptStart are in these nodes, since the checkpoint has logged all dirty nodes. So a record written
+before and missing in all of them had been deleted by then, even if older nodes and LNs contain it. In the range of a
+branch nothing is known. This holds for a checkpoint that is intact from CkptStart to CkptEnd: the last such one is
+used, with the nodes of that time. The current losses are found separately, from the newest version of each node.
 
 Example: an IN with the keys a, g, n; the BIN from g on cannot be read. The branch is g to n; nothing is known of ``h``,
-and ``b`` is a record when the first BIN has it.
+and ``b`` is a record if the first BIN has it.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from engine.rescue.salvage.scan import decoded, expiration_of
 from engine.storage.base import Storage
 
 _DELETED: Final = KNOWN_DELETED | PENDING_DELETED
-# A tree is never so deep: a loop of damaged slots ends here.
+# No tree is deeper, so this ends a loop of damaged slots.
 _MOST_LEVELS: Final = 32
 _INDEXED: Final = TREE_NODES | MAP_LNS
 
@@ -52,7 +51,7 @@ class LostBranch(NamedTuple):
 
     Attributes:
         low, high: the keys from and below which it holds; None: no bound.
-        lsn: of the node that cannot be read: a delta's full version, or where a slot leads.
+        lsn: LSN of the unreadable node: a delta's full version, or the target of a slot.
         level: 1 for a BIN.
     """
 
@@ -74,11 +73,11 @@ EVERYTHING: Final = LostBranch(None, None, NULL_LSN, 1)
 
 
 class KeyPlace(NamedTuple):
-    """What the trees say of the keys of a range.
+    """The state of a key range in the trees.
 
     Attributes:
-        is_lost: the node that holds them now may be gone.
-        is_unknown: which of them there were at ``TreeSurvey.time`` is not known.
+        is_lost: the node that currently holds the keys may be lost.
+        is_unknown: it is unknown which of the keys existed at ``TreeSurvey.time``.
     """
 
     is_lost: bool
@@ -90,7 +89,7 @@ UNPLACED: Final = KeyPlace(is_lost=False, is_unknown=True)
 
 
 class BranchRanges:
-    """Branches of one walk, whose ranges are in order and apart.
+    """Branches of one walk, with ordered, disjoint ranges.
 
     Arguments:
         branches: in key order.
@@ -112,13 +111,13 @@ class BranchRanges:
 
 
 class DatabaseBranches(NamedTuple):
-    """The branches of one database: those that are lost now, and unknown ones."""
+    """The branches of one database: currently lost ones, and unknown ones."""
 
     lost: BranchRanges
     unknown: BranchRanges
 
     def place(self, key: bytes) -> KeyPlace:
-        """What the trees say of a key."""
+        """The state of a key in the trees."""
         return KeyPlace(is_lost=self.lost.hold(key), is_unknown=self.unknown.hold(key))
 
 
@@ -136,12 +135,12 @@ class BottomSlot(NamedTuple):
 
 
 class Bottom(NamedTuple):
-    """A BIN: the full version, and the delta that stands on it.
+    """A BIN: the full version, and the delta based on it.
 
     Attributes:
         low, high: the range that its parent gives it.
         full, delta: their entries; no delta: None.
-        node_id, slots: of the full version: its node id, and how many slots it has.
+        node_id, slots: node id and number of slots of the full version.
     """
 
     low: bytes | None
@@ -152,7 +151,7 @@ class Bottom(NamedTuple):
     slots: int
 
     def live(self) -> Iterator[BottomSlot]:
-        """Slots of records that were not deleted; none of a version whose slots do not fit."""
+        """Slots of records that are not deleted; empty if the slots cannot be decoded."""
         found: dict[bytes, BottomSlot] = {}
         for entry in (self.full, self.delta):
             node = None if entry is None else decoded(entry)
@@ -192,7 +191,7 @@ class NodeIndex:
         self._keys: dict[tuple[int, int], list[tuple[bytes, bytes]]] = {}
 
     def take(self, entry: LogEntry) -> None:
-        """A node, a delta or a MapLN; in log order."""
+        """Add a node, a delta or a MapLN, in log order."""
         if entry.type_number in MAP_LNS:
             record = decoded(entry)
             if isinstance(record, LN) and isinstance(record.content, MapLN):
@@ -208,18 +207,18 @@ class NodeIndex:
         )
 
     def copy(self) -> NodeIndex:
-        """The index as it is now."""
+        """The current state of the index."""
         index = NodeIndex()
         index._nodes, index._maps, index._roots = dict(self._nodes), dict(self._maps), dict(self._roots)
         return index
 
     def newest(self, node_id: int, db_id: int, lsn: int) -> int:
-        """LSN of the newest version of a node that stands at an LSN."""
+        """LSN of the newest version of the node at an LSN."""
         found = self._nodes.get(node_id)
         return lsn if found is None or found.db_id != db_id else max(lsn, found.lsn)
 
     def root(self, db_id: int, lsn: int) -> int:
-        """LSN of the newest root of a database; the one given where there is no newer one."""
+        """LSN of the newest root of a database; the given one if there is no newer one."""
         return max(lsn, self._roots.get(db_id, NULL_LSN))
 
     def map(self, db_id: int) -> int:
@@ -245,7 +244,7 @@ class NodeIndex:
 
 
 def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeIndex, NodeIndex]:
-    """Read a log for its nodes up to an LSN, and for all of them; what cannot be read is stepped over."""
+    """Make two indexes of the nodes of a log: up to an LSN, and of the whole log. Unreadable parts are skipped."""
     index = NodeIndex()
     before: NodeIndex | None = None
     for scan in scan_log(storage, files, types=_INDEXED).by_file():
@@ -260,7 +259,7 @@ def index_nodes(storage: Storage, files: LogFiles, point: int) -> tuple[NodeInde
 
 
 class _Place(NamedTuple):
-    """Where a node has to be: its LSN, range and level; 0 for a root, whose level is not known."""
+    """The expected place of a node: its LSN, range and level; level 0 for a root, whose level is unknown."""
 
     lsn: int
     low: bytes | None
@@ -269,7 +268,7 @@ class _Place(NamedTuple):
 
 
 class SalvageTreeWalk:
-    """Walks over trees in key order, and goes on beside what cannot be read.
+    """Walks over trees in key order, and continues after unreadable nodes.
 
     Arguments:
         access: the log.
@@ -283,7 +282,7 @@ class SalvageTreeWalk:
         self.index = index
 
     def walk(self, impl: DatabaseImpl) -> Iterator[Bottom | LostBranch]:
-        """The BINs of a database, and the branches that are gone."""
+        """The BINs of a database, and the lost branches."""
         db_id = impl.db_id
         todo: list[_Place] = []
         if impl.root_exists and not is_null(impl.root_lsn):
@@ -300,23 +299,23 @@ class SalvageTreeWalk:
                 todo += reversed(self._children(impl, record, lsn, place))
 
     def has_file(self, number: int) -> bool:
-        """Whether a log file is there."""
+        """Whether a log file exists."""
         return self._access.has_file(number)
 
     def entry(self, lsn: int) -> LogEntry | None:
-        """The entry at an LSN; None when it cannot be read."""
+        """The entry at an LSN; None if it cannot be read."""
         try:
             return self._access.read(lsn)
         except JetoolError:
             return None
 
     def record(self, lsn: int) -> object:
-        """Its record; None when it cannot be read."""
+        """Its record; None if it cannot be read."""
         entry = self.entry(lsn)
         return None if entry is None else decoded(entry)
 
     def _children(self, impl: DatabaseImpl, node: NodeRecord, lsn: int, place: _Place) -> list[_Place]:
-        """Where the children of a node are."""
+        """The places of the children of a node."""
         keys = [node.full_key(slot) for slot in node.slots]
         bounds = [place.low, *keys[1:], place.high]
         found = []
@@ -328,9 +327,9 @@ class SalvageTreeWalk:
         return found
 
     def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
-        """A place, divided among the nodes that were logged in its range after its parent.
+        """Divide a place among the nodes logged in its range after its parent.
 
-        These were split off, or are newer versions of a node that is gone, and the parent is an old version.
+        They were split off, or are newer versions of a lost node, and the parent is an old version.
         """
         range_ = LostBranch(own.low, own.high, own.lsn, own.level)
         inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)
@@ -350,7 +349,7 @@ class SalvageTreeWalk:
         return [_Place(*row, own.level) for row in zip(places, lows, highs, strict=True)]
 
     def _node(self, db_id: int, place: _Place) -> tuple[NodeRecord, int] | Bottom | int:
-        """The newest version of the node at a place, with its LSN; or the LSN that cannot be read."""
+        """The newest version of the node at a place, with its LSN; or the unreadable LSN."""
         found = self._read(db_id, place)
         if isinstance(found, int):
             return found
@@ -378,7 +377,7 @@ class SalvageTreeWalk:
             if found is None or found.type_number != BIN_TYPE:
                 return full_lsn
             full, delta = found, entry
-        # Its slots are many, and mostly not asked for.
+        # Decoded on request, since there are many slots, which are mostly not needed.
         head = _head_of(full)
         if head is None or head.db_id != db_id:
             return full.lsn
@@ -392,7 +391,7 @@ def _node_id_of(found: tuple[NodeRecord, int] | Bottom) -> int:
 
 
 def _head_of(entry: LogEntry) -> NodeRecord | None:
-    """A node without its slots; None when its body does not fit."""
+    """A node without its slots; None if its body cannot be decoded."""
     try:
         return decode_node(entry.body, entry.version, entry.type_number, with_slots=False)
     except (FormatError, IndexError, ValueError):

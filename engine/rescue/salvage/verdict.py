@@ -2,33 +2,30 @@
 
 In one log, of the rows of one record:
 
-1. The newest LN whose transaction committed, or that had none, is the version; a deletion removes the record. LNs that
-   a rollback took back do not count, nor those of transactions that aborted or have no end.
-2. A slot of a BIN that leads to a newer version, which no LN in the log is, speaks for a lost LN: embedded data is the
-   version, and so is the key of a database with duplicates, which holds the whole record (R-TREE-40); a deleted slot
-   removes the record, unless its transaction may have been open; else the newest version is *lost*, and an older one,
-   if there is one, stands in for it.
-3. A record that the newest complete version of its BIN lacks, although an older one had it, has been deleted, unless an
-   LN is newer still. Beyond the first and last key of that version it may as well have moved to another node when the
-   BIN was split; where damage may have held that node, the record is kept.
-4. A transaction without an end in the log had ended all the same when it wrote before firstActive of a checkpoint: the
-   cleaner may have deleted the file with its Commit. A slot of the newest BIN that leads to its LN shows that it
-   committed, for an abort would have turned the slot back; a slot that leads elsewhere, that it did not, or that it
-   does not matter any more.
-5. A record that was written before the last whole checkpoint, and that no BIN of the trees has which that checkpoint
-   left (``trees``), has been deleted. A range whose nodes cannot be read is left to the other rules.
+1. The newest LN that is committed or non-transactional is the version; a deletion removes the record. LNs that were
+   rolled back do not count, nor those of transactions that aborted or have no end. 2. A slot of a BIN that leads to a
+   newer version without an LN in the log shows a lost LN: embedded data is the version, and so is the key of a database
+   with duplicates, which holds the whole record (R-TREE-40); a deleted slot removes the record, unless its transaction
+   may have been open; else the newest version is *lost*, and an older one, if there is one, stands in for it.
+3. A record that is missing in the newest complete version of its BIN, but was in an older one, has been deleted, unless
+   an LN is even newer. Outside of the first and last key of that version it may have moved to another node in a split
+   instead; if damage may have destroyed that node, the record is kept. 4. A transaction without an end in the log had
+   nevertheless ended if it wrote before firstActive of a checkpoint: the cleaner may have deleted the file with its
+   Commit. A slot of the newest BIN that leads to its LN shows that it committed, for an abort would have turned the
+   slot back; a slot that leads elsewhere, that it did not, or that it does not matter any more.
+5. A record that was written before the last whole checkpoint, and is in no BIN of the trees at that checkpoint
+   (``trees``), has been deleted. For a range whose nodes cannot be read the other rules apply.
 
-Of several nodes of a group the highest VLSN counts. What one node has lost is not lost when another, whose log goes as
-far, knows the record and has not lost it, or has a newer version than the one that would stand in.
+Among several nodes of a group the highest VLSN counts. A version lost on one node is not lost if another node, whose
+log goes as far, knows the record and has not lost it, or has a newer version than the substitute.
 
-A version is *confirmed* when no damage can hide a newer one, or a deletion: it stands after the last damage, or a slot
-leads to it of a BIN that was logged after the damage, or that the trees had at a later checkpoint. A slot without its
-LN does that only where the transaction had ended. Of a group it is
-enough that one node confirms it whose log goes as far as the others', or that the nodes together have every VLSN after
-it (``coverage``).
+A version is *confirmed* if no damage can hide a newer one or a deletion: it is after the last damage, or a slot leads
+to it in a BIN that was logged after the damage or belonged to the trees at a later checkpoint. A slot without its LN
+confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the others',
+confirms it, or if the nodes together have every VLSN after it (``coverage``).
 
 Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
-stands in.
+replaces it.
 """
 
 from __future__ import annotations
@@ -67,7 +64,7 @@ class TxnFates:
     """What became of transactions.
 
     Arguments:
-        commits, aborts: by node, times of the transactions that ended.
+        commits, aborts: by node, times of ended transactions.
         groups: by node, the nodes whose records belong together.
     """
 
@@ -98,14 +95,14 @@ class TxnFates:
 
 
 class Verdict(NamedTuple):
-    """What one log says of one record.
+    """The verdict of one log on one record.
 
     Attributes:
-        version: what counts, a deletion too; None when nothing is legible.
+        version: the version that counts, or a deletion; None if nothing is legible.
         gone: the tree shows that it was deleted.
-        lost_lsn: the newest version, which cannot be read; NULL_LSN when it can.
+        lost_lsn: LSN of the newest version if it cannot be read; else NULL_LSN.
         doubt: a newer version whose transaction has no end in the log, or None.
-        passed_over: versions that do not count, by fate: ``aborted``, ``open``, ``rolled-back``.
+        passed_over: numbers of versions that do not count, by fate: ``aborted``, ``open``, ``rolled-back``.
         confirmed: no damage of this log can hide a newer version, or a deletion.
         ended: the transaction of the newest slot had ended when the slot was logged.
     """
@@ -140,12 +137,12 @@ class NewestBins:
         last_gap: the highest LSN at which the log is damaged; NULL_LSN without damage.
         gap_end: where the last gap ends (``coverage``).
         checkpoints: the legible ones, in log order.
-        trees: as that checkpoint left them.
+        trees: the trees at that checkpoint.
 
     Attributes:
         lsns: by node id.
         tree_bins: LSN of the full version of each BIN of the trees, by node id.
-        tree_time: what was written before that LSN is in a tree, or was deleted; NULL_LSN: the trees say nothing.
+        tree_time: records written before this LSN are in a tree or were deleted; NULL_LSN: the trees cannot be used.
     """
 
     def __init__(
@@ -174,21 +171,21 @@ class NewestBins:
                 self._ends.pop(node, None)
 
     def has_ended(self, found: KeyVersions, lsn: int) -> bool:
-        """Whether the transaction that wrote a version had ended when the record's slot was as it is."""
+        """Whether the transaction that wrote a version had ended when the record's slot was logged."""
         # The first checkpoint that no longer knew the transaction.
         at = bisect_right(self._checkpoints, lsn, key=_first_active)
         if found.slot is None or at == len(self._checkpoints):
             return False
         seen = found.seen_lsn
-        # A BIN of before speaks when no later version of it can be lost.
+        # An earlier BIN is used if no later version of it can be lost.
         return seen >= self._checkpoints[at].start_lsn or seen > self._last_gap or self.in_tree(found)
 
     def fate_of_ended(self, found: KeyVersions, lsn: int) -> str:
-        """What became of a transaction without an end in the log, as the slots of a record that it wrote show (rule 4).
+        """The fate of a transaction without an end in the log, from the slots of a record that it wrote (rule 4).
 
         Arguments:
             found: of the record.
-            lsn: of the LN that the transaction wrote.
+            lsn: LSN of the LN that the transaction wrote.
         """
         slot = found.slot
         if slot is None or not self.has_ended(found, lsn):
@@ -217,10 +214,10 @@ class NewestBins:
         """Whether the newest version of the BIN that last had a record shows that it was deleted (rule 3).
 
         Arguments:
-            found, key: of the record.
+            found, key: versions and key of the record.
             newest: LSN of its newest version that committed.
             duplicates: keys have two parts.
-            place: as ``judge`` takes it.
+            place: see ``judge``.
         """
         if not found.seen_lsn < self.lsns.get(found.seen_node, NULL_LSN) > newest:
             return False
@@ -247,7 +244,7 @@ def judge(
     place: KeyPlace = DECIDED,
     aborted: Collection[int] = (),
 ) -> Verdict:
-    """What one log says of one record.
+    """The verdict of one log on one record.
 
     Arguments:
         found: LNs and slots of the record.
@@ -255,8 +252,8 @@ def judge(
         fates: of the transactions.
         newest_bins: of this log.
         key, duplicates: of the record.
-        place: what the trees say of keys like this.
-        aborted: VLSNs of versions of the record that aborted, as other nodes of the group show.
+        place: the state of this key range in the trees.
+        aborted: VLSNs of aborted versions of the record, known from other nodes of the group.
     """
     best, doubt, passed = _newest_lns(found, node, fates, newest_bins)
     if best is not None and best[1] & FROM_TREE:
@@ -270,11 +267,11 @@ def judge(
         gone = not newest_bins.in_tree(found)
     if slot is not None and not gone:
         gone = newest_bins.without(found, key, newest, duplicates, place)
-        # Rule 2: a slot that leads to an LN of this log speaks for nothing that is lost.
+        # Rule 2: a slot that leads to an LN of this log does not show a loss.
         if not gone and slot[0] > newest and slot[3] not in aborted and all(row[0] != slot[0] for row in found.lns):
             has_ended = newest_bins.has_ended(found, slot[0])
             if slot[1] & DELETED and not (has_ended or slot[1] & FOR_GOOD or version is None):
-                # A deletion that may have been taken back.
+                # A deletion that may have been rolled back.
                 lost_lsn = slot[0]
             elif slot[1] & (DELETED | IN_SLOT) or (duplicates and not slot[1] & SINGLE):
                 version = version_of_slot(slot)
@@ -299,10 +296,9 @@ def judge(
 def _newest_lns(
     found: KeyVersions, node: int, fates: TxnFates, newest_bins: NewestBins
 ) -> tuple[LNVersion | None, LNVersion | None, dict[str, int]]:
-    """The newest LN that counts (rule 1), the newest of a transaction without an end, and how many do not count, by
-    fate.
+    """The newest LN that counts (rule 1), the newest of a transaction without an end, and numbers of others by fate.
 
-    An LN from a tree is the first of the three, whatever else there is.
+    If an LN comes from a tree, it is the first of the three in any case.
     """
     best: LNVersion | None = None
     doubt: LNVersion | None = None
@@ -326,22 +322,22 @@ def _newest_lns(
 
 
 def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[int, bool]:
-    """Which node's version of a record counts, and whether its newest version is lost.
+    """The node whose version of a record counts, and whether the newest version is lost.
 
     Arguments:
-        verdicts: by node, of those that know the record.
-        last_vlsns: how far the log of each node goes.
+        verdicts: verdicts by node, of nodes that know the record.
+        last_vlsns: last VLSN in the log of each node.
     """
     if len(verdicts) == 1:
         for at, one in verdicts.items():
             return at, one.lost_lsn != NULL_LSN
-    # A deletion with the same VLSN wins: who saw it deleted saw more than who has the version before.
+    # A deletion with the same VLSN wins: a node with the deletion is further than one with the previous version.
     chosen = max(verdicts, key=lambda at: (verdicts[at].vlsn, not verdicts[at].live, -at))
     best = verdicts[chosen]
     for at, one in verdicts.items():
         if one.lost_lsn == NULL_LSN:
             continue
-        # The version that was lost is not older than the last that this node could read.
+        # The lost version is not older than the last one that this node could read.
         known = any(
             other.lost_lsn == NULL_LSN and (last_vlsns[number] >= last_vlsns[at] or other.vlsn > one.vlsn)
             for number, other in verdicts.items()

@@ -1,8 +1,8 @@
-"""Versions out of stretches of intact entries, by the million, without a record for each.
+"""Reads versions from stretches of intact entries in bulk, without a record for each.
 
-General twins: ``scan.ln_version``, ``scan.node_versions``, ``scan.end_of``. What is uncommon is left to them, entry by
-entry and in the order of the log: LNs with rare fields, BIN-deltas and nodes of unusual form, other log versions,
-unknown databases, and LNs within a period that was rolled back.
+General twins: ``scan.ln_version``, ``scan.node_versions``, ``scan.end_of``. Uncommon entries are left to them, one by
+one and in log order: LNs with rare fields, BIN-deltas and nodes of unusual form, other log versions, unknown databases,
+and LNs within a period that was rolled back.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from engine.rescue.salvage.versions import (
     KeyVersions,
 )
 
-# What a database may be that has no number: no user's, one that was removed, one that takes the general way, one that
-# gets its number with its first version.
+# Kinds of databases without a number: not a user's, removed, handled on the general path, or numbered with its first
+# version.
 IGNORED: Final = -1
 REMOVED: Final = -2
 GENERAL: Final = -3
 NEW: Final = -4
 _NOT_ASKED: Final = -5
 _WANTED: Final = USER_LNS | BINS | DUP_NODES | TXN_ENDS
-# What is done with an entry, by its type number.
+# The action for an entry, by its type number.
 _AS_COMMIT: Final = 1
 _AS_ABORT: Final = 2
 _AS_NODE: Final = 3
@@ -76,16 +76,16 @@ class VersionTaker:
     """Takes the versions of one node's log.
 
     Arguments:
-        rows: where they go.
+        rows: tables to which they are added.
         node: its number.
-        kind_of: what a database is by its id, of the words above.
-        number_of: the number of a new one.
-        general: takes an entry the general way.
-        rolled_back: LSNs between which rollbacks may have taken versions back.
+        kind_of: kind of a database by its id, one of the constants above.
+        number_of: assigns the number of a new database.
+        general: takes an entry on the general path.
+        rolled_back: LSN ranges in which versions may have been rolled back.
         bins: takes the complete versions of BINs.
 
     Attributes:
-        commits, aborts: times of transactions that ended.
+        commits, aborts: times of ended transactions.
         bins: the newest complete version of each BIN.
         removed: LNs of databases that were removed.
         old_duplicates: of log versions 6 and 7.
@@ -123,7 +123,7 @@ class VersionTaker:
         Arguments:
             data, start, end: plain, intact entries.
             base_lsn: LSN of ``data[0]``.
-            version: of the log file.
+            version: log version of the file.
         """
         found: list[int] = []
         lengths, ways = header_lengths(version), _WAYS
@@ -150,7 +150,7 @@ class VersionTaker:
                     ends.setdefault(txn, time_ms if time_ms > 0 else 0)
                     done = True
             except (FormatError, IndexError):
-                # The general way passes it over, or reads what this one cannot.
+                # The general path skips it, or reads entries that this one cannot.
                 done = False
             if not done:
                 self._general(entry_at(data, pos, base_lsn, version))
@@ -196,7 +196,7 @@ class VersionTaker:
         if number != BIN_TYPE or not EXPIRATION <= version < LONG_LSNS_ONLY:
             return False
         head = decode_head(body)
-        # What expires is left to the general codec.
+        # Records with an expiration are left to the general codec.
         if head is None or head.expiration_base != NO_BASE:
             return False
         keys: list[bytes] = []

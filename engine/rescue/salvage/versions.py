@@ -1,7 +1,7 @@
-"""What one log holds of one record: versions, and what slots of BINs say of them.
+"""The versions of one record in one log, from LNs and slots of BINs.
 
-There are as many as the log has records, so versions are tuples, and of slots only that of the newest BIN is kept,
-since ``verdict`` needs no more.
+There are as many as the log has records, so versions are tuples, and only the slot of the newest BIN is kept, since
+``verdict`` needs no other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LNVersion = tuple[int, int, bytes, int, int, int]
 # LSN, flags, data, VLSN, expiration, node id, LSN of the BIN.
 SlotVersion = tuple[int, int, bytes, int, int, int, int]
 Packed = tuple[list[LNVersion], SlotVersion | None]
-# What they take in memory besides keys and data, about.
+# Approximate memory of versions besides keys and data.
 KEY_BYTES: Final = 330
 LN_BYTES: Final = 220
 SLOT_BYTES: Final = 190
@@ -45,8 +45,8 @@ class SalvagedVersion(NamedTuple):
 
     Attributes:
         kind: ``ln``, ``slot`` or ``tree``.
-        txn: None outside transactions, for slots, and for what recovery gave.
-        node, bin_lsn: of a slot: the BIN and where it was logged.
+        txn: None outside transactions, for slots, and for records from recovery.
+        node, bin_lsn: for a slot, the BIN and where it was logged.
     """
 
     kind: str
@@ -62,11 +62,11 @@ class SalvagedVersion(NamedTuple):
 
 
 class KeyVersions:
-    """What one log holds of one record.
+    """The versions of one record in one log.
 
     Attributes:
         lns: LNs, in the order of the log.
-        slot: that of the newest BIN with the record. An older BIN may lead to a newer LN: one that was undone.
+        slot: slot in the newest BIN with the record. An older BIN may lead to a newer LN that was undone.
     """
 
     __slots__ = ("lns", "slot")
@@ -91,7 +91,7 @@ class KeyVersions:
         return -1 if self.slot is None else self.slot[5]
 
     def join(self, other: Packed) -> None:
-        """What another part of the log holds."""
+        """Add the versions of another part of the log."""
         lns, slot = other
         self.lns += lns
         if slot is not None:
@@ -103,7 +103,7 @@ class KeyVersions:
 
 
 def version_of_ln(row: LNVersion) -> SalvagedVersion:
-    """An LN, or a record of recovery."""
+    """Add an LN, or a record of recovery."""
     lsn, flags, data, txn, vlsn, expiration = row
     in_txn = bool(flags & IN_TXN)
     kind = "tree" if flags & FROM_TREE else "ln"
@@ -133,6 +133,6 @@ def version_of_slot(row: SlotVersion) -> SalvagedVersion:
 
 
 def tree_version(lsn: int, data: bytes, vlsn: int, expiration: int) -> Packed:
-    """A record as recovery gives it."""
+    """A record given by recovery."""
     row = (lsn, FROM_TREE, data, 0, vlsn, expiration)
     return [row], None

@@ -22,7 +22,7 @@ CREATION_HEADER_SIZE: Final = 80
 
 
 class ContainerOperation(NamedTuple):
-    """A container is created, dropped or removed. ``header`` is there for a creation only."""
+    """A container is created, dropped or removed. Only a creation has ``header``."""
 
     segment: int
     container: int
@@ -40,7 +40,7 @@ class ContainerUndo(NamedTuple):
 
 
 class RemoveFile(NamedTuple):
-    """A stored file (a jar) goes away when the transaction commits, or at once."""
+    """A stored file (a jar) is removed, at commit or at once."""
 
     name: str
     generation: int

@@ -1,4 +1,4 @@
-"""Field kinds of operations: each kind reads one field and writes it again.
+"""Field kinds of operations: each kind reads and writes one field.
 
 A layout is a string of kind names, one for each field of the record. Most kinds are scalars of ``codec``; the others:
 
@@ -42,7 +42,7 @@ class FieldKind(NamedTuple):
 
 
 def expect_id(cursor: FieldCursor, wanted: int, what: str) -> None:
-    """Read a format id and refuse any other than the one wanted."""
+    """Read a format id; raise if it is not the expected one."""
     found = cursor.short()
     if found != wanted:
         raise FormatError(f"not {what}", expected=f"format id {wanted}", found=str(found))

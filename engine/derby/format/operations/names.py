@@ -1,4 +1,4 @@
-"""Operations by name, one by one or by group: what a selection of records may ask for."""
+"""Operations by name or by group, for the selection of records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def names() -> list[str]:
 
 
 def named(name: str) -> set[str]:
-    """The operations that a name or the name of a group stands for, all in lower case; none for an unknown one."""
+    """The operations with a name or in a named group, in lower case; empty for an unknown name."""
     if name in GROUPS:
         return {word for word, line in registry.BY_NAME.items() if name in groups_of(line)}
     return {name} if name in registry.BY_NAME else set()
 
 
 def groups_of(line: registry.OperationType) -> list[str]:
-    """The groups of an operation of Derby: its family, and the groups that JE has too."""
+    """The groups of an operation: its Derby family, and the groups that JE has too."""
     name = line.name.lower()
     more = {
         "txn": name in ("beginxact", "endxact"),

@@ -66,7 +66,7 @@ class UpdateField(NamedTuple):
 
 
 class Update(NamedTuple):
-    """A row is replaced. Data: new row, old row; fields that do not change are marked so."""
+    """A row is replaced. Data: new row, old row; unchanged fields are marked as such."""
 
     segment: int
     container: int
@@ -88,7 +88,7 @@ class Purge(NamedTuple):
 
 
 class CopiedRow(NamedTuple):
-    """The id that a copied row has on its new page, and the bytes reserved after it."""
+    """The id of a copied row on its new page, and the bytes reserved after it."""
 
     record_id: int
     reserved_bytes: int

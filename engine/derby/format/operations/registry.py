@@ -51,7 +51,7 @@ class OperationType(NamedTuple):
 
     Attributes:
         number: format id in the log.
-        name: what output calls it.
+        name: its name in output.
         family: ``container``, ``transaction`` or ``page``.
         record: the NamedTuple that holds its fields.
         read: decodes the fields after the format id.
@@ -67,7 +67,7 @@ class OperationType(NamedTuple):
 
 
 def _keyed(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
-    """A registry line for an operation on one page; ``kinds`` are those of the fields after the page key."""
+    """A registry line for an operation on one page; ``kinds`` describes the fields after the page key."""
     writers = [layout.KINDS[kind].write for kind in ("clong clong clong clong " + kinds).split()]
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
 
@@ -149,7 +149,7 @@ def page_operation(number: int, name: str, record: Callable[..., Any], kinds: st
 
     Arguments:
         number: format id in the log.
-        name: what output calls it.
+        name: its name in output.
         record: the NamedTuple that holds its fields.
         kinds: kinds of the fields after the first four, see ``layout``.
     """

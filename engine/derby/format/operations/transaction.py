@@ -2,8 +2,8 @@
 
 Status bits: 1 aborted, 2 prepared, 4 committed (end records); 0x10 internal, to be rolled back first (begin records).
 
-The checkpoint's table lists every transaction that has written and not ended, the checkpoint transaction included
-(its last record is null). Recovery rebuilds it by scanning from the undo low water mark and never reads it.
+The checkpoint's table lists every transaction that has written and not ended, including the checkpoint transaction (its
+last record is null). Recovery rebuilds it by scanning from the undo low water mark and never reads it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CheckpointRecord(NamedTuple):
 
 
 class Checksum(NamedTuple):
-    """Guards the ``length`` bytes after it: what one log buffer held when it was written."""
+    """Guards the ``length`` bytes after it: the content of one log buffer when it was written."""
 
     algorithm: int
     length: int

@@ -1,5 +1,6 @@
-"""What is loaded: the files of a source, their records, and the keys and values that a recipe makes of these.
+"""Reading a source: its files, their records, and the keys and values made from these by a recipe.
 
-``sources`` finds files, ``endings`` knows their names; ``splits``, ``lines`` and ``columnar`` give each task its part;
-``lines``, ``columns`` and ``values`` read it; ``sorted_runs`` does all of that by a ``recipe``.
+``sources`` finds files, and ``endings`` recognises formats by their names; ``splits``, ``lines`` and ``columnar`` give
+each task its part; ``lines``, ``columns`` and ``values`` decode it; ``sorted_runs`` runs these steps as a ``recipe``
+describes.
 """

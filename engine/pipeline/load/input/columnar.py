@@ -1,7 +1,7 @@
 """Parquet and ORC files: their columns, and batches of some of their row groups or stripes.
 
-The types of a file that wrote its data in a form of its own are those of the data: of a dictionary its values, of
-fixed-width or view types plain ones, of an extension its storage; times count microseconds.
+Special encodings are read as the plain type of their data: a dictionary as its values, fixed-width and view types as
+plain types, an extension as its storage type; times in microseconds.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ def schema_of(name: str, path: str) -> Any:
         path: of the file.
 
     Raises:
-        OSError, ArrowException: it is not there, or is no such file.
+        OSError, ArrowException: the file is missing, or has another format.
     """
     found = _orc(path).schema if name == "orc" else _parquet(path).schema_arrow
     return pa.schema([(field.name, plain(field.type)) for field in found])
 
 
 def sizes(name: str, path: str) -> list[int]:
-    """Bytes of the row groups of a file, uncompressed, or of its stripes.
+    """Uncompressed size of each row group or stripe of a file.
 
     Raises:
         OSError, ArrowException: as ``schema_of``.
     """
     if name == "orc":
         file = _orc(path)
-        # pyarrow does not tell the size of a stripe; an even share is close enough to cut by.
+        # pyarrow does not report the size of a stripe; an equal share is accurate enough for cutting.
         return [int(file.content_length) // max(file.nstripes, 1)] * int(file.nstripes)
     metadata = _parquet(path).metadata
     return [int(metadata.row_group(number).total_byte_size) for number in range(metadata.num_row_groups)]
 
 
 def batches(name: str, path: str, start: int, stop: int | None, columns: tuple[str, ...]) -> Iterator[Any]:
-    """Record batches of row groups, ``start`` to ``stop``; memory for one batch (Parquet), or one stripe (ORC).
+    """Record batches of row groups ``start`` to ``stop``; needs memory for one batch (Parquet) or one stripe (ORC).
 
     Raises:
-        OSError, ArrowException: the file is damaged, or has no such column.
+        OSError, ArrowException: the file is damaged, or lacks a column.
     """
     # A column that is both key and value is read once.
     wanted = list(dict.fromkeys(columns))
     found: Iterator[Any]
     if name == "orc":
         file = _orc(path)
-        # Readers keep the order of the file; columns are taken by name below.
+        # Readers keep the column order of the file; below, columns are selected by name.
         found = (file.read_stripe(stripe, wanted) for stripe in range(start, file.nstripes if stop is None else stop))
     else:
         found = _row_groups(_parquet(path), start, stop, wanted)
@@ -65,7 +65,7 @@ def batches(name: str, path: str, start: int, stop: int | None, columns: tuple[s
 
 
 def plain(kind: Any) -> Any:
-    """The type as which data of a type is read."""
+    """The plain type as which a type is read."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return plain(kind.storage_type)
@@ -76,7 +76,7 @@ def plain(kind: Any) -> Any:
     if types.is_string_view(kind):
         return pa.large_string()
     if types.is_timestamp(kind):
-        # Microseconds are Spark's unit: both engines then make the same values.
+        # Spark uses microseconds, so both engines make the same values.
         return pa.timestamp("us", kind.tz and "UTC")
     return pa.float32() if types.is_float16(kind) else kind
 

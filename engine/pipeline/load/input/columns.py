@@ -1,7 +1,7 @@
 """Columns of records as bytes: the styles of ``--key-format``, so that keys sort as JE's bindings sort them.
 
-A value that has no bytes in the style is null in the result, and ``complaint`` says why. Whole columns are converted at
-once where numpy can; styles that have to look at every character go value by value.
+A value that cannot be encoded in the style is null in the result, and ``complaint`` gives the reason. Whole columns are
+converted at once if numpy can do it; styles that depend on every character are converted value by value.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def encoded(column: Any, style: str) -> Any:
         style: a name of ``recipe.STYLES``.
 
     Returns:
-        A ``large_binary`` array with a null where there is no value, or none that the style takes.
+        A ``large_binary`` array; null if there is no value or the style cannot encode it.
     """
     if style in ("tuple-long", "tuple-int"):
         return _numbers(column, 8 if style == "tuple-long" else 4)
     plain = binary(column)
     if style in ("raw", "utf8"):
         return plain
-    # A zero byte has to be escaped inside; without one the terminating zero is all that a tuple string adds.
+    # Zero bytes inside are escaped; without any, a tuple string only adds the terminating zero.
     if style == "tuple-string" and not _has_zero(plain):
         return pc.binary_join_element_wise(plain, _constant(b""), _constant(b"\0"))
     convert = _BY_VALUE[style]
@@ -46,7 +46,7 @@ def encoded(column: Any, style: str) -> Any:
 
 
 def complaint(name: str, value: Any, style: str) -> str:
-    """Why a value has no bytes."""
+    """Why a value cannot be encoded."""
     if value is None:
         return f"{name} is null"
     shown = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
@@ -54,17 +54,17 @@ def complaint(name: str, value: Any, style: str) -> str:
 
 
 def joined(columns: list[Any]) -> Any:
-    """Several columns put together, value by value; null where one of them is."""
+    """Several columns concatenated, value by value; null if one of them is null."""
     if len(columns) == 1:
         return columns[0]
     return pc.binary_join_element_wise(*columns, _constant(b""))
 
 
 def ranks(column: Any) -> tuple[Any, Any]:
-    """A column as numbers that sort like it: whole numbers, decimals, dates and times, or text that is one of these.
+    """Convert a column to numbers with the same order: integers, decimals, dates and times, or text of these.
 
     Returns:
-        The ``int64`` array, and which rows have no rank.
+        The ``int64`` array, and the rows without a rank.
     """
     kind = column.type
     types = pa.types
@@ -83,7 +83,7 @@ def ranks(column: Any) -> tuple[Any, Any]:
 
 
 def binary(column: Any) -> Any:
-    """A column of bytes or text as ``large_binary``; whole numbers and the like as their text."""
+    """A column of bytes or text as ``large_binary``; numbers and other types become text."""
     kind = column.type
     if pa.types.is_large_binary(kind):
         return column
@@ -96,20 +96,20 @@ def _numbers(column: Any, width: int) -> Any:
     """Big-endian with the sign bit flipped (t_int, t_long)."""
     if not pa.types.is_integer(column.type):
         text = pc.utf8_trim_whitespace(pc.cast(binary(column), pa.large_string(), safe=False))
-        # The cast would raise for the whole column; what is no number becomes null first.
+        # The cast would raise for the whole column, so values that are not numbers become null first.
         good = pc.match_substring_regex(text, _NUMBER)
         column = pc.cast(pc.replace_substring(pc.if_else(good, text, None), "+", "", max_replacements=1), pa.int64())
     numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
     bias = 1 << (8 * width - 1)
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
-    # A number that does not fit is rejected, not cut off.
+    # A number that does not fit is rejected, not truncated.
     if width < 8:
         valid = valid & (numbers >= -bias) & (numbers < bias)
     # Adding the bias modulo 2^64 flips the sign bit, so that negative numbers sort first.
     flipped = (numbers.astype(np.uint64) + np.uint64(bias % (1 << 64))) if width == 8 else numbers + bias
     data = np.ascontiguousarray(flipped).astype(">u8" if width == 8 else ">u4")
     offsets = np.arange(len(numbers) + 1, dtype=np.int64) * width
-    # The validity of rows comes last: their bytes are there, whatever they are.
+    # The validity of rows is set last: until then even invalid rows have some bytes.
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     found = pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
     return found if valid.all() else pc.if_else(pa.array(valid), found, None)
@@ -123,7 +123,7 @@ def _parsed(text: Any) -> Any:
             return pc.cast(text, kind)
         except pa.ArrowInvalid:
             continue
-    # A mixed column: numbers keep their rank, the rest has none.
+    # In a mixed column numbers keep their rank, and other values have none.
     numbers = pc.match_substring_regex(text, r"^[+-]?[0-9]+(\.[0-9]+)?$")
     for kind in (pa.float64(),):
         last = pc.cast(pc.if_else(numbers, text, None), kind)
@@ -133,7 +133,7 @@ def _parsed(text: Any) -> Any:
 def _sortable(column: Any) -> Any:
     """Doubles as whole numbers in the same order."""
     bits = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False).view(np.int64)
-    # The bits of negative doubles sort backwards; turned round, they come before all positive ones.
+    # The bits of negative doubles sort backwards; inverted, they sort before all positive ones.
     order = np.where(bits < 0, np.int64(-(1 << 63)) - bits - 1, bits)
     return pc.if_else(pc.is_valid(column), pa.array(order), None)
 
@@ -154,7 +154,7 @@ def _tried(convert: Callable[[bytes], bytes], value: bytes) -> bytes | None:
 
 
 def _unescaped(value: bytes) -> bytes:
-    # A backslash that no escape accounts for is an error, not a character.
+    # A backslash outside of an escape sequence is an error, not a character.
     if b"\\" in _ESCAPE.sub(b"", value):
         raise ValueError
     return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else binascii.unhexlify(found[1]), value)

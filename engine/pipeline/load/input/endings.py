@@ -1,6 +1,6 @@
-"""Paths of sources: local or not, and what format their names say.
+"""Paths of sources: whether they are local, and the format according to their names.
 
-The module imports no pyarrow: the options of ``load`` need it in an installation without Spark too.
+The module does not import pyarrow, since the options of ``load`` use it in an installation without Spark too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
 def ending_of(path: str) -> str | None:
-    """The format of a path by its name; a directory is known by the files in it."""
+    """The format of a path by its name; for a directory, by the names of its files."""
     bare = path.rstrip("/")
     if is_local(path) and Path(local(path)).is_dir():
         return next((known for file in files_of(path) if (known := ending_of(file)) is not None), None)
@@ -38,7 +38,7 @@ def ending_of(path: str) -> str | None:
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is one of this machine."""
+    """Whether a path is on this machine."""
     return not _SCHEME.match(path) or path.startswith("file:")
 
 
@@ -48,7 +48,7 @@ def local(path: str) -> str:
 
 
 def files_of(path: str) -> list[str]:
-    """The files of a local path, in order; names that begin with a dot or an underline are not data."""
+    """The files of a local path, in order; names that begin with a dot or an underscore are skipped."""
     found = []
     for match in sorted(glob.glob(local(path))):
         if Path(match).is_dir():
@@ -65,11 +65,11 @@ def is_packed(path: str) -> bool:
 
 
 def is_stream(path: str) -> bool:
-    """Whether a file is not compressed, or in a way that pyarrow reads."""
+    """Whether pyarrow can read a file: uncompressed, or with a supported compression."""
     return not is_packed(path) or path.endswith(_STREAMS)
 
 
 def is_plain(path: str) -> bool:
-    """Whether the files of a local path can be read one by one: no column's value stands in a directory's name."""
+    """Whether the files of a local path can be read separately: no directory name holds the value of a column."""
     root = Path(local(path))
     return not any("=" in part for file in files_of(path) for part in Path(file).parts[len(root.parts) : -1])

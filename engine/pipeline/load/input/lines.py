@@ -1,9 +1,9 @@
-"""Lines of text files, and what they say as columns: CSV and JSON, one record a line.
+"""Lines of text files, and their columns: CSV and JSON, one record a line.
 
-Lines come from a whole file, also a compressed one, or are those that begin in a range of its bytes. A batch of CSV
-lines is parsed as one block. When that does not give one row a line (a quote that is not closed swallows what follows),
-the batch is parsed line by line instead, so that the bad line is the one that is rejected. A block of a file is parsed
-as it is (``parse_block``) where that comes to the same: every line is a record, and nothing is wrong with any.
+Lines are read from a whole file, which may be compressed, or from a range of its bytes. A batch of CSV
+lines is parsed as one block. If that does not give one row per line (an unclosed quote swallows the following lines),
+the batch is parsed line by line instead, so that only the bad line is rejected. A block of a file is parsed directly
+(``parse_block``) if the result is the same: every line is a valid record.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.csv as pacsv
 
 from engine.errors import plural
 
-# A block is held some ten times while it is parsed.
+# Parsing needs about ten times the memory of a block.
 _READ_BYTES: Final = 2 << 20
 _LOOK_BYTES: Final = 1 << 16
 _NEWLINE: Final = b"\n"
@@ -32,8 +32,8 @@ def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
 
     Arguments:
         path: of the file.
-        start, stop: bytes; a line belongs to the range that its first byte is in. With None for ``stop`` the file is
-            read from its beginning, and decompressed when its name says so.
+        start, stop: range in bytes; a line belongs to the range of its first byte. If ``stop`` is None, the file is
+            read from its beginning, and decompressed according to its name.
 
     Raises:
         OSError: it cannot be read, or its compression is damaged.
@@ -43,12 +43,12 @@ def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
 
 def lines_of(block: bytes) -> Any:
     """The lines of a block, without their ends, as an array of ``large_binary``."""
-    # Blocks lack their last newline, which would make one more, empty line.
+    # Blocks lack their last newline, which would add an empty line.
     return _bare(pc.split_pattern(pa.array([block], pa.large_binary()), _NEWLINE)[0].values)
 
 
 def first_lines(path: str, count: int) -> list[bytes]:
-    """The first lines of a file, or fewer."""
+    """The first lines of a file; fewer if it is shorter."""
     found: list[bytes] = []
     with pa.input_stream(path, compression="detect") as stream:
         rest = b""
@@ -56,7 +56,7 @@ def first_lines(path: str, count: int) -> list[bytes]:
             *whole, rest = (rest + data).split(_NEWLINE)
             found += whole
     if rest and len(found) < count:
-        # The last line need not end with a newline.
+        # The last line may lack a newline.
         found.append(rest)
     return [line.rstrip(b"\r") for line in found[:count]]
 
@@ -75,13 +75,13 @@ def _range(path: str, start: int, stop: int) -> Iterator[bytes]:
 
 
 def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines, without the end of the last one; ``left`` bytes, or all."""
+    """Blocks of whole lines, without the end of the last one; up to ``left`` bytes, or all."""
     rest: list[bytes] = []
     while data := stream.read(_READ_BYTES if left is None else min(_READ_BYTES, left)):
         left = None if left is None else left - len(data)
         whole, newline, tail = data.rpartition(_NEWLINE)
         if not newline:
-            # A line longer than a block: parts are joined once, not over and over.
+            # A line longer than a block: its parts are joined only once.
             rest.append(data)
             continue
         yield b"".join((*rest, whole))
@@ -91,10 +91,10 @@ def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
 
 
 def _line_start(file: Any, at: int, size: int) -> int:
-    """Where the first line begins that does so at a byte or after it; the size of the file when none does."""
+    """Where the first line at or after a byte begins; the size of the file if no line does."""
     if at == 0 or at >= size:
         return min(at, size)
-    # From one byte before: a line that begins exactly here has its newline there.
+    # Start one byte earlier, where the newline is if a line begins exactly here.
     file.seek(at - 1, os.SEEK_SET)
     at -= 1
     while data := file.read(_LOOK_BYTES):
@@ -117,7 +117,7 @@ _UNCLOSED: Final = "a quoted field is not closed on this line"
 
 
 class BadLine(NamedTuple):
-    """A line that is no record: its row in the batch, the column (from 1) or None, and why."""
+    """A line that is not a record: its row in the batch, the column (from 1) or None, and the reason."""
 
     row: int
     column: int | None
@@ -125,12 +125,12 @@ class BadLine(NamedTuple):
 
 
 class ParsedLines(NamedTuple):
-    """What a batch of lines came to.
+    """The result of parsing a batch of lines.
 
     Attributes:
         table: the records.
-        rows: the row of each in the batch.
-        bad: lines that hold no record.
+        rows: the row of each record in the batch.
+        bad: lines that are not records.
     """
 
     table: Any
@@ -144,7 +144,7 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
     Arguments:
         lines: an Arrow array of lines, without their ends.
         names: of all columns.
-        needed: of those that are wanted.
+        needed: names of the wanted columns.
     """
     bad: list[BadLine] = []
     text = pc.cast(lines, pa.large_binary())
@@ -155,13 +155,13 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
         bad.append(BadLine(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
         return "skip"
 
-    # One block for all lines: a call of the parser for each would cost far more.
+    # One block for all lines, since calling the parser for each would cost far more.
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
     try:
         table = _parsed(block, names, needed, delimiter, skip)
     except pa.ArrowInvalid:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
-    # A quote that was left open has joined lines without an error.
+    # An unclosed quote has joined lines without an error.
     if len(table) + len(bad) != count:
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     rows = np.delete(np.arange(count), [found.row for found in bad]) if bad else np.arange(count)
@@ -169,18 +169,18 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
 
 
 def count_of(block: bytes) -> int:
-    """How many lines a block has."""
+    """Number of lines in a block."""
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _NEWLINE[0])) + 1
 
 
 def parse_block(block: bytes, count: int, names: tuple[str, ...], needed: tuple[str, ...], delimiter: str) -> Any:
-    """The records of a block of lines, one of each line; None where its lines have to be looked at.
+    """The records of a block of lines, one for each line; None if its lines must be parsed one by one.
 
     Arguments:
         count: of the lines.
     """
-    # An empty line is no record, but the parser takes it for one where there is one column; what ends a line may have
-    # two bytes.
+    # An empty line is not a record, but the parser treats it as one if there is one column. A line end may have two
+    # bytes.
     if len(names) < 2 or b"\r" in block:
         return None
     try:
@@ -214,7 +214,7 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
     rows: list[int] = []
     found: list[list[str]] = []
     for row, line in enumerate(lines):
-        # Bytes that are not UTF-8 must come out again as they were.
+        # Bytes that are not UTF-8 must be preserved.
         text = line.decode("utf-8", "surrogateescape")
         try:
             fields = next(csv.reader([text], delimiter=delimiter, strict=True), [""])
@@ -245,10 +245,10 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
 
     Arguments:
         lines: an Arrow array of lines.
-        needed: columns that every record must have a place for; None for all that it has.
+        needed: columns that the result must have; None for the columns that occur.
 
     Returns:
-        Records, their rows, and the lines that hold no record.
+        Records, their rows, and the lines that are not records.
     """
     records: list[dict[str, Any]] = []
     rows: list[int] = []
@@ -260,7 +260,7 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
             bad.append(BadLine(row, error.colno, f"no JSON: {error.msg}"))
             continue
         except (UnicodeDecodeError, RecursionError):
-            # Nesting is the source's doing, so the recursion limit rejects a line and does not end the load.
+            # The source determines the nesting, so the recursion limit rejects the line instead of ending the load.
             bad.append(BadLine(row, None, "no JSON: not UTF-8, or nested too deeply"))
             continue
         if not isinstance(record, dict):

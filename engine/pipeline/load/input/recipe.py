@@ -1,4 +1,4 @@
-"""How records of a source become keys and values."""
+"""Describes how records of a source become keys and values."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _ORIGIN_BITS: Final = 31
 
 
 class SourceColumn(NamedTuple):
-    """A column that becomes bytes, and how: a name of ``STYLES``."""
+    """A column, and how it is encoded: a name of ``STYLES``."""
 
     name: str
     style: str
 
 
 class Recipe(NamedTuple):
-    """What a task needs to know to read records.
+    """The parameters of a task that reads records.
 
     Attributes:
         staging: where runs and rejects are written.
         run_bytes: size of a run.
-        keep: which of equal keys stays (``runs``).
-        form: ``TABLE`` for columns that somebody else has read; ``CSV``, ``JSON`` for lines.
+        keep: which record with equal keys is kept (``runs``).
+        form: ``TABLE`` for columns already read; ``CSV``, ``JSON`` for lines.
         names: columns of a CSV line, in order.
         delimiter: between them.
         header: the first line of every CSV file names them.
-        keys: columns of the key; several are put together.
+        keys: columns of the key; several are concatenated.
         values: columns of the value.
         value_format: a name of ``VALUE_FORMATS``; ``RAW`` takes one column.
-        value_style: how that column becomes bytes.
-        order_by: column that says which of equal keys is later; None for the order of the source.
+        value_style: how that column is encoded.
+        order_by: column that decides which record with equal keys is later; None for the order of the source.
         files: the files read, by number.
     """
 
@@ -66,12 +66,12 @@ class Recipe(NamedTuple):
         return tuple(dict.fromkeys(wanted + ([self.order_by] if self.order_by else [])))
 
     def split_bits(self) -> int:
-        """Bits of a rank that number the splits of a file."""
+        """Number of bits of a rank for the split within a file."""
         return _ORIGIN_BITS - max(len(self.files) - 1, 0).bit_length()
 
 
 class RecipeRequest(NamedTuple):
-    """What the user asked for; None where the source decides.
+    """The user's options; None if the source decides.
 
     Attributes:
         key, value: columns.
@@ -87,17 +87,17 @@ class RecipeRequest(NamedTuple):
 
 
 def resolve(wanted: RecipeRequest, schema: Any) -> tuple[tuple[SourceColumn, ...], tuple[str, ...], str, str]:
-    """Columns and formats for a source.
+    """Choose columns and formats for a source.
 
     Arguments:
-        wanted: what the user asked for.
+        wanted: the user's options.
         schema: Arrow schema of the source; columns of CSV and JSON lines are ``large_binary`` and text.
 
     Returns:
         ``keys``, ``values``, ``value_format`` and ``value_style`` of the recipe.
 
     Raises:
-        UsageError: no such column, or a type that the format does not take.
+        UsageError: a column is missing, or the format does not support its type.
     """
     known = ", ".join(schema.names)
     if not wanted.key:
@@ -107,7 +107,7 @@ def resolve(wanted: RecipeRequest, schema: Any) -> tuple[tuple[SourceColumn, ...
             raise UsageError(f"the source has no column {name!r}", expected=f"one of {known}")
     values = wanted.value
     if values is None:
-        # The column to order by tells versions apart and is no part of the record.
+        # The column to order by distinguishes versions and is not part of the record.
         values = tuple(name for name in schema.names if name not in wanted.key and name != wanted.order_by)
     value_format = wanted.value_format or (RAW if len(values) == 1 else "json")
     if value_format == RAW and len(values) != 1:
@@ -130,7 +130,7 @@ def style_of(name: str, kind: Any) -> str:
         return RAW
     if types.is_string(kind) or types.is_large_string(kind):
         return "utf8"
-    # A signed int of 32 bits does not hold every unsigned one.
+    # A signed 32-bit integer cannot hold every unsigned one.
     if types.is_int64(kind) or types.is_uint32(kind):
         return "tuple-long"
     if types.is_integer(kind) and not types.is_uint64(kind):

@@ -1,10 +1,10 @@
 """Step 1 of a load: a part of the source becomes sorted runs, and rejects.
 
-A batch has the data and three columns (``WHERE``) that say where a record stands: the origin (number of the file), the
-block (where the split of the file begins) and the place (a number that counts up by one from record to record of a
-task). From them
-comes the rank: file, split, place in the split. It orders equal keys as the source does, and it names the line of a
-reject once the driver knows how many lines every split has.
+A batch has the data and three columns (``WHERE``) for the position of a record: the origin (number of the file), the
+block (start of the split in the file) and the place (a number that increases by one for each record of a task). From
+them
+the rank is made: file, split, place in the split. It orders equal keys as in the source, and it gives the line of a
+reject once the driver knows the number of lines in every split.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from engine.pipeline.load.runs import SCHEMA, RunWriter, SortedRun
 
 Numbers = npt.NDArray[np.int64]
 LINE: Final = "line"
-# Names that no source has.
+# Names that cannot occur in a source.
 WHERE: Final = ("jetool_origin", "jetool_block", "jetool_place")
-# Splits are larger than this.
+# Smaller than any split.
 BLOCK_BITS: Final = 20
 _SHOWN_BYTES: Final = 1 << 20
 
 
 class TextBlock(NamedTuple):
-    """Lines of a file, as they stand there.
+    """Unchanged lines of a file.
 
     Attributes:
-        origin, block: as in ``WHERE``.
-        place: of the first line.
+        origin, block: see ``WHERE``.
+        place: place of the first line.
         rows: how many lines.
         text: the lines, without the end of the last one.
     """
@@ -53,13 +53,13 @@ class TextBlock(NamedTuple):
 
 
 class PartRead(NamedTuple):
-    """What a task has read.
+    """The result of a task that reads.
 
     Attributes:
-        read: records, rejected ones among them.
-        rejected: records that were not taken.
+        read: number of records, including rejected ones.
+        rejected: number of rejected records.
         runs: the sorted runs.
-        splits: pairs of a rank without its place, and the number of records or lines of that split.
+        splits: for each split its rank without the place, and the number of its records or lines.
         rejects: path of the file of rejects, or None.
     """
 
@@ -74,7 +74,7 @@ def read(recipe: Recipe, batches: Iterable[Any]) -> PartRead:
     """Make runs of batches, or of blocks of text.
 
     Raises:
-        JobError: equal keys, where none may be dropped; the executors do not see the staging directory.
+        JobError: equal keys that must not be dropped; or the executors cannot see the staging directory.
     """
     if not Path(recipe.staging).is_dir():
         raise JobError(
@@ -97,7 +97,8 @@ class _SourceReader:
 
     def read(self, batches: Iterable[Any]) -> PartRead:
         """See ``read``."""
-        # An attempt that Spark repeats writes runs of other names; only those of the one that succeeds are reported.
+        # If Spark repeats an attempt, the new one uses other names for its runs; only the runs of the successful
+        # attempt are reported.
         writer = RunWriter(self._recipe.staging, self._recipe.run_bytes, self._recipe.keep)
         runs: list[SortedRun] = []
         try:
@@ -122,7 +123,7 @@ class _SourceReader:
             batch = _batch_of(batch)
         if not len(batch):
             return
-        # Before blank lines are dropped: a line's number counts them too.
+        # Before blank lines are dropped, since line numbers count them too.
         ranks = self._ranks(*(batch[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in WHERE))
         recipe = self._recipe
         if recipe.form == TABLE:
@@ -137,11 +138,11 @@ class _SourceReader:
             yield self._from_json(text, ranks) if recipe.form == JSON else self._from_csv(text, ranks)
 
     def _is_record(self, text: Any, ranks: Numbers) -> npt.NDArray[np.bool_]:
-        """Which lines are records: not empty ones, and not the header."""
+        """Which lines are records: neither empty nor the header."""
         blank = pc.equal(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
         kept: npt.NDArray[np.bool_] = ~blank
         if self._recipe.form == CSV and self._recipe.header:
-            # The first line of the first split; other splits of the file have none.
+            # The first line of the first split; other splits of the file have no header.
             first_of_file = ranks & ((1 << PLACE_BITS + self._recipe.split_bits()) - 1) == 0
             kept &= ~first_of_file
         return kept
@@ -150,7 +151,7 @@ class _SourceReader:
         """The rank of every record of a batch."""
         bits = self._recipe.split_bits()
         splits = origin << bits | block >> BLOCK_BITS
-        # A split number that ran over would be taken for the next file.
+        # A split number that overflows would look like the next file.
         if int((block >> BLOCK_BITS).max()) >= 1 << bits:
             raise JobError("the source has too many files to be kept in order; name a column with --order-by")
         # A batch may span splits, and each counts from its own first place.
@@ -158,13 +159,13 @@ class _SourceReader:
         starts = np.empty(len(splits), np.int64)
         for at, end in zip(changes, [*changes[1:], len(splits)], strict=True):
             split = int(splits[at])
-            # Only differences of places mean something: Spark's count goes on from split to split.
+            # Only differences of places are used: Spark's count continues from split to split.
             starts[at:end] = self._splits.setdefault(split, int(place[at]))
             self._last[split] = int(place[end - 1]) - self._splits[split]
         return splits << PLACE_BITS | place - starts
 
     def _from_block(self, block: TextBlock) -> Any:
-        """The records of a block of CSV in which every line is one; None where its lines have to be looked at."""
+        """The records of a block of CSV in which every line is a record; None if lines must be parsed one by one."""
         recipe = self._recipe
         # The first line of a file may be its header.
         if (
@@ -209,13 +210,13 @@ class _SourceReader:
         return self._encoded(pa.table(table), ranks[np.array(rows, np.int64)], lambda: text.take(kept))
 
     def _encoded(self, table: Any, ranks: Numbers, text: Callable[[], Any] | None) -> Any:
-        """Keys, values and ranks of records whose columns are known; bad ones are rejected.
+        """Keys, values and ranks of parsed records; bad ones are rejected.
 
         Arguments:
-            text: gives their lines, where they are lines.
+            text: gives the lines of records that are lines.
         """
         recipe = self._recipe
-        # Rows are addressed by number below, across what were chunks.
+        # Rows are addressed by number below, so chunks are combined first.
         table = table.combine_chunks()
         found = {name: _array(table[name]) for name in table.column_names}
         parts = [columns.encoded(found[column.name], column.style) for column in recipe.keys]
@@ -223,7 +224,7 @@ class _SourceReader:
         good = pc.and_(pc.is_valid(key), pc.is_valid(value)).to_numpy(zero_copy_only=False)
         if recipe.order_by is not None:
             order, unknown = columns.ranks(found[recipe.order_by])
-            # Without a rank the later one of equal keys would be unknown.
+            # Without a rank it would be unknown which of equal keys is later.
             good = good & ~unknown.to_numpy(zero_copy_only=False)
             sorted_by: Numbers = order.to_numpy(zero_copy_only=False)
         else:
@@ -251,7 +252,7 @@ class _SourceReader:
         return pa.array([encode(record) for record in chosen.to_pylist()], pa.large_binary())
 
     def _why(self, found: dict[str, Any], parts: list[Any], row: int) -> tuple[int | None, str]:
-        """Column (from 1) and reason of a record that was not taken."""
+        """Column (from 1) and reason of a rejected record."""
         recipe = self._recipe
         for column, part in zip(recipe.keys, parts, strict=True):
             if not part[row].is_valid:
@@ -278,7 +279,7 @@ class _SourceReader:
 
 
 def with_places(batch: Any, origin: int, block: int, place: int) -> Any:
-    """A batch with the columns ``WHERE``: neighbours from one place of a file on."""
+    """Add the columns ``WHERE`` to a batch of consecutive records of a file."""
     count = len(batch)
     where = (np.full(count, origin), np.full(count, block), np.arange(place, place + count))
     return pa.RecordBatch.from_arrays([*batch.columns, *map(pa.array, where)], [*batch.schema.names, *WHERE])
@@ -307,5 +308,5 @@ def _array(column: Any) -> Any:
 
 
 def _shown(table: Any, row: int) -> str:
-    """A record that is no line, as JSON."""
+    """A record that is not a line, as JSON."""
     return values.to_json(table.slice(row, 1).to_pylist()[0]).decode()

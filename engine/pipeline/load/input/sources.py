@@ -1,7 +1,7 @@
 """Sources: their files, formats and columns.
 
-A format is recognised by the names of the files. Paths without a scheme are on this machine and are looked at here, so
-that a typing error is found before Spark starts; others (``hdfs:``, ``s3a:``) are Spark's business.
+A format is recognised by the names of the files. Paths without a scheme are on this machine and are checked here, so
+that a mistyped path is found before Spark starts; others (``hdfs:``, ``s3a:``) are left to Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
     Attributes:
         paths: as the user named them.
-        name: a name of ``FORMATS``.
+        name: the format, a name of ``FORMATS``.
         delimiter: of CSV.
         header: the first line of a CSV file names its columns.
     """
@@ -44,14 +44,14 @@ class Layout(NamedTuple):
 
 
 class OpenSource(NamedTuple):
-    """A source that was looked at.
+    """An inspected source.
 
     Attributes:
         layout: how it is read.
         schema: Arrow schema of its columns.
-        names: columns of CSV, in order.
+        names: CSV columns, in order.
         files: the files, in the order of the source.
-        handle: for the backend that opened it.
+        handle: private to the backend that opened it.
     """
 
     layout: Layout
@@ -65,7 +65,7 @@ def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *
     """The layout of sources.
 
     Raises:
-        NotFoundError: a path that is not there. UsageError: the format cannot be told.
+        NotFoundError: a path does not exist. UsageError: the format cannot be recognised.
     """
     for path in paths:
         if is_local(path) and not glob.glob(local(path)):
@@ -89,7 +89,7 @@ def readable(path: str) -> Iterator[None]:
     """Read a file of the source.
 
     Raises:
-        JobError: it cannot be read, with its name.
+        JobError: it cannot be read; the error names the file.
     """
     try:
         yield
@@ -98,10 +98,10 @@ def readable(path: str) -> Iterator[None]:
 
 
 def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str, ...]]:
-    """Schema and CSV columns of a source by its first lines.
+    """Schema and CSV columns of a source, from its first lines.
 
     Raises:
-        UsageError: there is nothing to go by.
+        UsageError: the source has no lines.
     """
     if not lines:
         raise UsageError("the source is empty", found=", ".join(layout.paths), consequence="its columns are not known")
@@ -114,18 +114,18 @@ def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str,
     for line in lines:
         try:
             record = json.loads(line)
-        # The load itself rejects the line and says why.
+        # The load itself rejects the line with a reason.
         except ValueError:
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
-            # Null says nothing of the type; a later line may.
+            # Null does not show the type; a later line may.
             if value is not None:
                 types.setdefault(name, _json_type(value))
     return pa.schema(list(types.items())), ()
 
 
 def _json_type(value: Any) -> Any:
-    # Before int: in Python a bool is one.
+    # Tested before int: in Python a bool is an int.
     if isinstance(value, bool):
         return pa.bool_()
     if isinstance(value, int):

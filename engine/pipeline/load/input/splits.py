@@ -1,15 +1,15 @@
-"""Splits: parts of the files of this machine, which tasks read by themselves with pyarrow.
+"""Splits: parts of files on this machine, which tasks read themselves with pyarrow.
 
-A task that reads its part of a file spares the way of every record through the JVM, and Spark's SQL engine need not
-start. So splits are taken wherever every machine sees the files; Spark's own readers have the rest.
+If a task reads its part of a file itself, records do not pass through the JVM, and Spark's SQL engine need not start.
+So splits are used if every machine sees the files; Spark's own readers read the rest.
 
-Text is cut at bytes, Parquet between row groups, ORC between stripes. A compressed text is one split. Several splits
-make the work of a task. Example, three tasks for ``a.csv`` of 90 MB and a small ``b.csv``:
+Text is cut at bytes, Parquet between row groups, ORC between stripes. A compressed text is one split. A task may get
+several splits. Example, three tasks for ``a.csv`` of 90 MB and a small ``b.csv``:
 
     (a.csv 0..32M) | (a.csv 32M..64M) | (a.csv 64M..90M, b.csv 0..1k)
 
-Batches get the three columns ``reading.WHERE``; text comes in blocks that say the same. The block of a split is where
-it begins, in bytes, or a megabyte for every row group before it, so that splits differ in it and are in order.
+Batches get the three columns ``WHERE``; blocks of text carry the same information. The block of a split is its start in
+bytes, or a megabyte for every row group before it, so that splits have distinct, ascending blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.python_side import settle_arrow, settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
-# Spark takes seconds to start; this machine reads so much in less.
+# Spark takes seconds to start; reading this much locally takes less.
 SMALL_BYTES: Final = 16 << 20
 # Every file of columns is opened for its schema before the tasks begin.
 _MOST_TABLES: Final = 2000
@@ -37,8 +37,9 @@ class Split(NamedTuple):
     Attributes:
         origin: number of the file.
         path: of the file.
-        start, stop: bytes of a text, row groups of Parquet, stripes of ORC; ``stop`` is None for the end of the file.
-        size: bytes, as far as they are known.
+        start, stop: byte offsets of text, or numbers of Parquet row groups or ORC stripes; ``stop`` is None for the end
+            of the file.
+        size: in bytes, as far as known.
     """
 
     origin: int
@@ -49,14 +50,14 @@ class Split(NamedTuple):
 
 
 def opened(layout: Layout) -> OpenSource | None:
-    """Look at a source, if it can be read in splits: its files and columns.
+    """Inspect the files and columns of a source that can be read in splits.
 
     Returns:
-        None when it cannot: files elsewhere, a format or compression that pyarrow does not read, columns in the names
-        of directories, tables that differ in their columns.
+        None if it cannot: files on other machines, a format or compression that pyarrow does not read, columns in
+            directory names, or tables with different columns.
 
     Raises:
-        UsageError: text without a first line to go by. JobError: a file that cannot be read.
+        UsageError: the text has no first line. JobError: a file cannot be read.
     """
     if layout.name == "avro" or not all(endings.is_local(path) and endings.is_plain(path) for path in layout.paths):
         return None
@@ -76,7 +77,7 @@ def opened(layout: Layout) -> OpenSource | None:
 
 
 def local_bytes(layout: Layout) -> int | None:
-    """Size of a source that can be read in splits; None for one that only Spark reads.
+    """Size of a source that can be read in splits; None for a source that only Spark can read.
 
     Raises:
         UsageError, JobError: as ``opened``.
@@ -101,14 +102,14 @@ def splits_of(name: str, form: str, files: tuple[str, ...], split_bytes: int = S
         split_bytes: size of a split; a row group is never cut.
 
     Raises:
-        JobError: a file that cannot be read.
+        JobError: a file cannot be read.
     """
     cut = _columnar if form == TABLE else _text
     return [split for origin, path in enumerate(files) for split in cut(name, origin, path, split_bytes)]
 
 
 def tasks_of(splits: list[Split], split_bytes: int = SPLIT_BYTES) -> list[tuple[Split, ...]]:
-    """Splits as the work of tasks, small ones together, in order."""
+    """Splits grouped into tasks, small ones together, in order."""
     tasks: list[list[Split]] = []
     room = 0
     for split in splits:
@@ -121,10 +122,10 @@ def tasks_of(splits: list[Split], split_bytes: int = SPLIT_BYTES) -> list[tuple[
 
 
 def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> PartRead:
-    """The work of one task: runs of its splits.
+    """The work of one task: write the runs of its splits.
 
     Raises:
-        JobError: as ``reading.read``, and a file that cannot be read.
+        JobError: see ``sorted_runs.read``; or a file cannot be read.
     """
     settle_worker()
     settle_arrow()
@@ -132,7 +133,7 @@ def read_task(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> PartRead:
 
 
 def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[Any]:
-    """Batches of all splits, with the columns that say where a record stands, or blocks of lines."""
+    """Batches of all splits, with the columns for the position of a record, or blocks of lines."""
     place = 0
     for split in splits:
         with sources.readable(split.path):
@@ -143,7 +144,8 @@ def _batches(recipe: Recipe, name: str, splits: tuple[Split, ...]) -> Iterator[A
                     # Never reset: ``sorted_runs`` subtracts the first place of each split.
                     place += count
                 continue
-            # Row groups have numbers, not bytes: spread, so that the shift in ``sorted_runs`` gives them back.
+            # Row groups have numbers, not byte offsets; they are scaled so that the shift in ``sorted_runs`` restores
+            # the numbers.
             start = split.start << BLOCK_BITS
             for batch in columnar.batches(name, split.path, split.start, split.stop, recipe.needed()):
                 yield with_places(batch, split.origin, start, place)
@@ -168,7 +170,7 @@ def _text(_: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
 
 
 def _columnar(name: str, origin: int, path: str, split_bytes: int) -> Iterator[Split]:
-    """Row groups in order; neighbours stay together up to the size of a split."""
+    """Row groups in order; neighbours are combined up to the size of a split."""
     with sources.readable(path):
         sizes = columnar.sizes(name, path)
     start = total = 0

@@ -27,7 +27,7 @@ _AVRO_NULL, _AVRO_THERE = b"\0", b"\x02"
 
 
 def encoder(value_format: str, schema: Any) -> Callable[[dict[str, Any]], bytes]:
-    """What makes bytes of a record.
+    """Encodes a record as bytes.
 
     Arguments:
         value_format: ``json``, ``msgpack`` or ``avro``.
@@ -37,7 +37,7 @@ def encoder(value_format: str, schema: Any) -> Callable[[dict[str, Any]], bytes]
         return to_json
     if value_format == "msgpack":
         return pack
-    # Avro values carry no names: the schema's order is theirs.
+    # Avro values carry no names, so they follow the order of the schema.
     kinds = [(field.name, _avro_type(field.type)) for field in schema]
     return lambda record: b"".join(_avro_field(record[name], kind) for name, kind in kinds)
 
@@ -95,12 +95,12 @@ def _packed_int(value: int) -> bytes:
     for lead, layout, low, high in _INTS:
         if low <= value < high:
             return bytes((lead,)) + struct.pack(layout, value)
-    # Beyond 64 bits there is no integer in MessagePack.
+    # MessagePack has no integers beyond 64 bits.
     return pack(str(value))
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for, as text."""
+    """Convert values without a JSON form to text."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.date | datetime.time):
