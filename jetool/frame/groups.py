@@ -55,7 +55,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command of that name; for a name that no command has, a usage error with those that are close."""
+        """The command of that name; for a name that no command has, a usage error with close names."""
         command = self.get_command(ctx, args[0])
         if command is None and not ctx.resilient_parsing:
             raise click.UsageError(f"{args[0]!r} is not a command of {ctx.command_path}{self._near(ctx, args[0])}", ctx)
