@@ -46,9 +46,9 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
 
     CSV, JSON lines, Parquet, ORC and other sources of Spark become log files, which Spark's tasks write and which are
     added to the environment in one step: all or nothing. Local files of less than 16 MB are read and written by the
-    same code without Spark, unless --engine spark, --master or --conf is given. Without pyarrow, CSV and JSON lines of
-    this machine are loaded all the same, line by line and in transactions of --batch records. If the database holds records, or the
-    log is of a version later than 17, records are merged instead, in transactions of --batch records.
+    same code without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the
+    log is of a version later than 17, records are merged instead, in transactions of --batch records. So are CSV and
+    JSON lines in an installation without pyarrow.
 
     A JE dump is loaded as DbLoad does. After a bad line the records loaded so far stay, and the message gives their
     number. A large dump also becomes log files if the database holds no records, so an interrupted load leaves nothing
