@@ -108,11 +108,22 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "undo": ("{env} -n",),
     "explain": ("{message} --env {env}",),
 }
-# Commands that need a running node or Spark, and ``completion``. ``main`` asks ``schema`` about every command.
+# Commands on Spark, which take seconds each. They run once, with ``--spark``.
+SPARK_LINES: Final = {
+    "fleet report": "{group} {single}",
+    "fleet compare": "{group}",
+    "fleet verify": "{group} {single}",
+    "fleet salvage": "{single} --to {made}/salvaged",
+    "export": "je/je-18.3.20/ha-rollback/node1/env --db journal --to {made}/exported --as json --partitions 1",
+}
+FLEET: Final = {
+    "group": " ".join(f"je/je-18.3.20/ha-rollback/node{number}/env" for number in (1, 2, 3)),
+    "single": "je/je-18.3.20/txn-crash/env je/je-18.3.20/corrupt-middle/env je/je-18.3.20/ttl/env",
+}
+# Commands that need a running node, and ``completion``. ``main`` asks ``schema`` about every command.
 ELSEWHERE: Final = frozenset(
     {
         *("node run", "node get", "node put", "node delete", "node transfer-master", "stream"),
-        *("export", "fleet report", "fleet compare", "fleet verify", "fleet salvage"),
         *("completion", "schema"),
     }
 )
@@ -278,8 +289,8 @@ def _names() -> list[str]:
     from jetool.frame import cli
 
     names = [name for name, _ in cli.commands()]
-    forgotten = [name for name in names if name not in LINES and name not in ELSEWHERE]
-    assert not forgotten, f"neither in LINES nor in ELSEWHERE: {', '.join(forgotten)}"
+    forgotten = set(names) - LINES.keys() - SPARK_LINES.keys() - ELSEWHERE
+    assert not forgotten, f"in none of LINES, SPARK_LINES and ELSEWHERE: {', '.join(sorted(forgotten))}"
     return names
 
 
@@ -289,6 +300,7 @@ def main() -> None:
     parser.add_argument("to", type=Path, help="directory for the files; it must not exist")
     parser.add_argument("--more", type=Path, action="append", default=[], help="directory with further environments")
     parser.add_argument("--only", default="", help="environments whose names match this regular expression")
+    parser.add_argument("--spark", action="store_true", help="also run the commands on Spark, on a few environments")
     options = parser.parse_args()
     to = options.to.resolve()
     to.mkdir(parents=True)
@@ -318,6 +330,12 @@ def main() -> None:
                     write(to / name / f"{file}.{form}", printed([*words, "--format", form]), scratch)
                 spent[file] += round((time.perf_counter() - began) * 1000)
             shutil.rmtree(own)
+        for name, line in SPARK_LINES.items() if options.spark else ():
+            for form in FORMATS:
+                words = line.format_map(FLEET | {"made": f"made-{form}"}).split()
+                result = printed([*name.split(), *words, "--format", form])
+                write(to / "spark" / f"{name.replace(' ', '-')}.{form}", result, scratch)
+                shutil.rmtree(f"made-{form}", ignore_errors=True)
     print(*(f"{ms / 1000:8.1f} s  {file}" for file, ms in spent.most_common()), sep="\n")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from jetool.frame import cli
 from tests.harness import REPOSITORY, environment
-from tests.scenarios.outputs import ELSEWHERE, FORMATS, LINES, WORD
+from tests.scenarios.outputs import ELSEWHERE, FORMATS, LINES, SPARK_LINES, WORD
 from tests.support.waiting import PATIENCE_S
 
 PROGRAM = REPOSITORY / "tests/scenarios/outputs.py"
 
 
 def test_every_command_has_a_line_or_a_reason() -> None:
-    assert {name for name, _ in cli.commands()} == set(LINES) | ELSEWHERE
+    assert {name for name, _ in cli.commands()} == LINES.keys() | SPARK_LINES.keys() | ELSEWHERE
 
 
 def files(directory: Path) -> dict[str, str]:

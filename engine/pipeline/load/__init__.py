@@ -28,4 +28,5 @@ Also here:
 
 * ``local_backend``: the two jobs of a load without Spark
 * ``spark_backend``: the two jobs of a load on Spark
+* ``reject_file``: the file of records that were not taken
 """

@@ -10,26 +10,25 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from engine.errors import StorageError, UsageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import stage
-from engine.pipeline.load.input.recipe import AVRO, JSON, PLACE_BITS, RAW, TABLE, Recipe, RecipeRequest, resolve
+from engine.pipeline.load.input.recipe import PLACE_BITS, TABLE, Recipe, RecipeRequest, resolve, style_of
 from engine.pipeline.load.input.sorted_runs import PartRead
 from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.load.log_output import Share, shares
-from engine.pipeline.load.plan import UNCHANGED, Target, TaskOutput
+from engine.pipeline.load.plan import UNCHANGED, LoadResult, Target, TaskOutput
+from engine.pipeline.load.reject_file import RejectedRecord, RejectFile
 from engine.pipeline.load.runs import SortedRun, cuts_of
 from engine.pipeline.load.session import LoadSession
 from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
-from engine.storage.sidecar import Access, give, make_directories
+from engine.storage.sidecar import Access
 
 # A task holds a run three times while it sorts it; two runs hold the records of one split.
 RUN_BYTES: Final = 18 << 20
@@ -37,7 +36,6 @@ PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
 _AGAIN: Final = "remove the cause and run the same command again"
 ROOM: Final = "make room on the environment's disk for the source twice over, and run the same command again"
-_REJECTS: Final = "rejects.jsonl"
 
 
 class Backend(Protocol):
@@ -73,24 +71,6 @@ class ReadTotals(NamedTuple):
     rejects: Path | None
 
 
-class LoadResult(NamedTuple):
-    """The result of a load. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
-
-    Attributes:
-        read, records, rejected, duplicates: records.
-        files, size: number of log files written by tasks, and their size in bytes.
-        rejects: the file of the rejects, or None.
-    """
-
-    read: int
-    records: int
-    rejected: int
-    duplicates: int
-    files: int
-    size: int
-    rejects: Path | None
-
-
 def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: str) -> tuple[OpenSource, Recipe]:
     """Inspect a source, and decide how its records become keys and values. The recipe names no staging directory yet.
 
@@ -103,16 +83,10 @@ def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: s
 
 
 def _recipe_of(opened: OpenSource, wanted: RecipeRequest, keep: str) -> Recipe:
-    form = opened.layout.form
-    # The sample of a JSON source may lack some members, so the whole object is the value.
-    if form == JSON and wanted.value is None:
-        wanted = wanted._replace(value_format=wanted.value_format or "json")
-    keys, values, value_format, style = resolve(wanted, opened.schema)
-    if form == JSON and value_format == AVRO:
-        raise UsageError("JSON lines have no columns of one type each, which Avro needs", hint="--value-format json")
-    if form == JSON and wanted.value is None and value_format != RAW:
-        # An empty list of names means all members, including those that only later lines have.
-        values = ()
+    form, schema = opened.layout.form, opened.schema
+    keys, values, value_format, style = resolve(
+        wanted, form, schema.names, lambda name: style_of(name, schema.field(name).type)
+    )
     return Recipe(
         staging="",
         run_bytes=RUN_BYTES,
@@ -198,10 +172,6 @@ def staging_directory(storage: Storage) -> Iterator[Path]:
 def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
     """Collect all rejects in one file of a directory, which is created.
 
-    JSON lines with source file, line, column, reason and the record itself::
-
-        {"file":"orders.csv","line":17,"column":3,"reason":"2 columns, expected 3","record":"4711,three crates"}
-
     A task knows only the position of a record in its split. The number of lines in earlier splits is known after all
     were read, so the driver completes the line numbers. Records of formats without lines have no line number.
 
@@ -217,20 +187,12 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
     if not paths:
         return None
     before = _lines_before(recipe, outcomes)
-    target = directory / _REJECTS
-    try:
-        make_directories(directory, access)
-        # Private from the first byte, and not written through a link planted by another user.
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            give(target, access.file, access)
-            for path in sorted(paths):
-                with Path(path).open(encoding="utf-8") as lines:
-                    for line in lines:
-                        out.write(_finished(recipe, before, line) + "\n")
-    except OSError as error:
-        raise StorageError("cannot write the rejects", file=str(target), found=error.strerror) from error
-    return target
+    with RejectFile(directory, access) as out:
+        for path in sorted(paths):
+            with Path(path).open(encoding="utf-8") as lines:
+                for line in lines:
+                    out.add(_finished(recipe, before, line))
+    return out.path
 
 
 def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
@@ -247,10 +209,9 @@ def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
     return before
 
 
-def _finished(recipe: Recipe, before: dict[int, int], line: str) -> str:
+def _finished(recipe: Recipe, before: dict[int, int], line: str) -> RejectedRecord:
     rank, column, reason, record = json.loads(line)
     split, place = rank >> PLACE_BITS, rank & ((1 << PLACE_BITS) - 1)
     file = recipe.files[split >> recipe.split_bits()]
     number = before[split] + place + 1 if recipe.form != TABLE else None
-    found = {"file": file, "line": number, "column": column, "reason": reason, "record": record}
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return RejectedRecord(file=file, line=number, column=column, reason=reason, record=record)

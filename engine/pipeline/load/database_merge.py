@@ -16,7 +16,8 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, UsageError, plural
 from engine.events import Listener, counted
 from engine.pipeline.load import stage
-from engine.pipeline.load.bulk import LoadResult, ReadTotals
+from engine.pipeline.load.bulk import ReadTotals
+from engine.pipeline.load.plan import LoadResult
 from engine.pipeline.load.runs import Merge, SortedRun
 from engine.storage.base import Storage
 from engine.txn.payload import PutMode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final, NamedTuple
 
 # A node id is the base of its file and a number below this.
@@ -77,3 +78,21 @@ class TaskOutput(NamedTuple):
     bins: int
     files: tuple[StagedFile, ...]
     references: str
+
+
+class LoadResult(NamedTuple):
+    """The result of a load. ``read`` = ``records`` + ``rejected`` + ``duplicates``.
+
+    Attributes:
+        read, records, rejected, duplicates: records.
+        files, size: number of log files written by tasks, and their size in bytes.
+        rejects: the file of the rejects, or None.
+    """
+
+    read: int
+    records: int
+    rejected: int
+    duplicates: int
+    files: int
+    size: int
+    rejects: Path | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.errors import plural
-from jetool.commands.load import dump_files, pipeline, request_options
+from jetool.commands.load import dump_files, pipeline, request_options, text_load
 from jetool.commands.load.rows import LoadSummary
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
@@ -47,7 +47,8 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     CSV, JSON lines, Parquet, ORC and other sources of Spark become log files: Spark's tasks write them, and one step
     adds all of them to the environment or none. Local files of less than 16 MB are read and written by the same code
     without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the log is of a
-    version later than 17, records are merged instead, in transactions of --batch records.
+    version later than 17, records are merged instead, in transactions of --batch records. An installation without
+    pyarrow loads CSV and JSON lines in such transactions too.
 
     A JE dump is loaded as DbLoad does. After a bad line the records loaded so far stay, and the message gives their
     number. A large dump also becomes log files if the database holds no records, so an interrupted load leaves nothing
@@ -55,7 +56,8 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     """
     if request_options.is_dump(sources, options):
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))
-    done = pipeline.load(run, request_options.request(env, sources, options))
+    request = request_options.request(env, sources, options)
+    done = (pipeline.load if pipeline.is_installed() else text_load.load)(run, request)
     found = done.loaded
     # Finished files are moved into place without a transaction.
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])

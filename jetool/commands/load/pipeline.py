@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import NotFoundError, RefusedError, plural
 from engine.log.files import list_log_files
+from engine.pipeline.load.plan import LoadResult
 from engine.rescue.repair.access import stamped_beside
 from engine.storage.disk import DiskStorage
 from engine.storage.sidecar import access_of
@@ -23,7 +24,7 @@ from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
-    from engine.pipeline.load.bulk import Backend, LoadResult
+    from engine.pipeline.load.bulk import Backend
     from engine.pipeline.load.input.recipe import Recipe, RecipeRequest
     from engine.pipeline.load.input.sources import Layout, OpenSource
     from engine.pipeline.load.session import LoadSession
@@ -98,6 +99,13 @@ class _Work(NamedTuple):
     recipe: Recipe
 
 
+def is_installed() -> bool:
+    """Whether the packages of the pipeline are there."""
+    from engine.pipeline.python_side import has
+
+    return has("pyarrow", "numpy")
+
+
 def load(run: Run, request: LoadRequest) -> LoadReport:
     """Load.
 
@@ -119,7 +127,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     list_log_files(DiskStorage(request.env))
     with ExitStack() as stack:
         backend = stack.enter_context(_backend(run, request))
-        opened, recipe = bulk.open_source(backend, layout, _wanted(request), request.on_duplicate)
+        opened, recipe = bulk.open_source(backend, layout, wanted(request), request.on_duplicate)
         work = _Work(backend, opened, recipe)
         check = partial(_check, request)
         env = stack.enter_context(open_to_write(run, request.env, through=LoadStorage, check=check))
@@ -180,7 +188,7 @@ def _bulk(run: Run, request: LoadRequest, work: _Work, session: LoadSession) -> 
 
     # The environment stays open and locked throughout: no other process may log after this point.
     with bulk.staging_directory(session.storage) as directory:
-        found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
+        found = bulk.read_source(*work, directory, rejects_directory(request), access_of(request.env))
         loaded = bulk.write_files(session, work.backend, found, request.on_duplicate, request.partitions, run.listener)
     return LoadReport(loaded, 0, not session.exists, _value_schema(work))
 
@@ -196,7 +204,7 @@ def _merge(run: Run, request: LoadRequest, work: _Work, session: LoadSession) ->
         stage.clean(storage)
         directory = stage.make(storage)
         try:
-            found = bulk.read_source(*work, directory, _rejects(request), access_of(request.env))
+            found = bulk.read_source(*work, directory, rejects_directory(request), access_of(request.env))
         except BaseException:
             # Nothing is merged yet, so drop the staged data.
             stage.clean(storage)
@@ -225,7 +233,7 @@ def _count(request: LoadRequest, work: _Work) -> LoadReport:
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
         records = sum(len(table) for table in merge.tables())
         duplicates = found.duplicates + merge.duplicates
-        loaded = bulk.LoadResult(found.read, records, found.rejected, duplicates, 0, 0, None)
+        loaded = LoadResult(found.read, records, found.rejected, duplicates, 0, 0, None)
     return LoadReport(loaded, 0, False, _value_schema(work))
 
 
@@ -254,7 +262,8 @@ def _value_schema(work: _Work) -> str | None:
     return values.avro_schema([work.opened.schema.field(name) for name in dict.fromkeys(work.recipe.values)])
 
 
-def _wanted(request: LoadRequest) -> RecipeRequest:
+def wanted(request: LoadRequest) -> RecipeRequest:
+    """What the options say of keys and values."""
     from engine.pipeline.load.input.recipe import RecipeRequest
 
     return RecipeRequest(
@@ -262,7 +271,8 @@ def _wanted(request: LoadRequest) -> RecipeRequest:
     )
 
 
-def _rejects(request: LoadRequest) -> Path:
+def rejects_directory(request: LoadRequest) -> Path:
+    """Where rejected records go."""
     if request.rejects is not None:
         return Path(request.rejects)
     return stamped_beside(request.env, ".jetool-rejects")

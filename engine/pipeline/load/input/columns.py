@@ -1,26 +1,18 @@
 """Columns of records as bytes: the styles of ``--key-format``, so that keys sort as JE's bindings sort them.
 
-A value that cannot be encoded in the style is null in the result, and ``complaint`` gives the reason. Whole columns are
-converted at once if numpy can do it; styles that depend on every character are converted value by value.
+A value that cannot be encoded in the style is null in the result. Whole columns are converted at once if numpy can do
+it; styles that depend on every character are converted value by value.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.format.tuples import string_key
-
-_ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
-_NUMBER: Final = r"^[+-]?[0-9]{1,18}$"
-_SHOWN: Final = 60
+from engine.pipeline.load.input.text_records import NUMBER, value_bytes
 
 
 def encoded(column: Any, style: str) -> Any:
@@ -41,16 +33,7 @@ def encoded(column: Any, style: str) -> Any:
     # Zero bytes inside are escaped; without any, a tuple string only adds the terminating zero.
     if style == "tuple-string" and not _has_zero(plain):
         return pc.binary_join_element_wise(plain, _constant(b""), _constant(b"\0"))
-    convert = _BY_VALUE[style]
-    return pa.array([None if value is None else _tried(convert, value) for value in plain.to_pylist()], plain.type)
-
-
-def complaint(name: str, value: Any, style: str) -> str:
-    """Why a value cannot be encoded."""
-    if value is None:
-        return f"{name} is null"
-    shown = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    return f"{name}: {shown[:_SHOWN]!r} is not {_NAMES.get(style, style)}"
+    return pa.array([value_bytes(value, style) for value in plain.to_pylist()], plain.type)
 
 
 def joined(columns: list[Any]) -> Any:
@@ -97,7 +80,7 @@ def _numbers(column: Any, width: int) -> Any:
     if not pa.types.is_integer(column.type):
         text = pc.utf8_trim_whitespace(pc.cast(binary(column), pa.large_string(), safe=False))
         # The cast would raise for the whole column, so values that are not numbers become null first.
-        good = pc.match_substring_regex(text, _NUMBER)
+        good = pc.match_substring_regex(text, NUMBER)
         column = pc.cast(pc.replace_substring(pc.if_else(good, text, None), "+", "", max_replacements=1), pa.int64())
     numbers = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
     bias = 1 << (8 * width - 1)
@@ -144,31 +127,3 @@ def _has_zero(column: Any) -> bool:
 
 def _constant(value: bytes) -> Any:
     return pa.scalar(value, pa.large_binary())
-
-
-def _tried(convert: Callable[[bytes], bytes], value: bytes) -> bytes | None:
-    try:
-        return convert(value)
-    except ValueError:
-        return None
-
-
-def _unescaped(value: bytes) -> bytes:
-    # A backslash outside of an escape sequence is an error, not a character.
-    if b"\\" in _ESCAPE.sub(b"", value):
-        raise ValueError
-    return _ESCAPE.sub(lambda found: b"\\" if found[1] == b"\\" else binascii.unhexlify(found[1]), value)
-
-
-_BY_VALUE: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "hex": lambda value: binascii.unhexlify(value.removeprefix(b"0x")),
-    "text": _unescaped,
-    "base64": lambda value: base64.b64decode(value, validate=True),
-    "tuple-string": lambda value: string_key(value.decode("utf-8", "surrogateescape")),
-}
-_NAMES: Final = {
-    "tuple-long": "a whole number of 64 bits",
-    "tuple-int": "a whole number of 32 bits",
-    "hex": "an even number of hex digits",
-    "text": "text with \\xx for other bytes",
-}

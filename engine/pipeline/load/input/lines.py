@@ -8,8 +8,6 @@ the batch is parsed line by line instead, so that only the bad line is rejected.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
@@ -20,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from engine.errors import plural
+from engine.pipeline.load.input.text_records import BadRecord, csv_fields, json_object
 
 # Parsing needs about ten times the memory of a block.
 _READ_BYTES: Final = 2 << 20
@@ -112,10 +111,6 @@ def _bare(lines: Any) -> Any:
     return pc.if_else(cut, pc.binary_slice(lines, 0, -1), lines) if pc.any(cut).as_py() else lines
 
 
-_BOM: Final = b"\xef\xbb\xbf"
-_UNCLOSED: Final = "a quoted field is not closed on this line"
-
-
 class BadLine(NamedTuple):
     """A line that is not a record: its row in the batch, the column (from 1) or None, and the reason."""
 
@@ -157,6 +152,8 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
 
     # One block for all lines, since calling the parser for each would cost far more.
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
+    if count and _is_open(text[-1].as_py()):
+        return _csv_by_line(text.to_pylist(), names, needed, delimiter)
     try:
         table = _parsed(block, names, needed, delimiter, skip)
     except pa.ArrowInvalid:
@@ -181,7 +178,7 @@ def parse_block(block: bytes, count: int, names: tuple[str, ...], needed: tuple[
     """
     # An empty line is not a record, but the parser treats it as one if there is one column. A line end may have two
     # bytes.
-    if len(names) < 2 or b"\r" in block:
+    if len(names) < 2 or b"\r" in block or _is_open(block[block.rfind(_NEWLINE) + 1 :]):
         return None
     try:
         table = _parsed(pa.py_buffer(block), names, needed, delimiter, None)
@@ -205,6 +202,11 @@ def _parsed(
     )
 
 
+def _is_open(line: bytes) -> bool:
+    """Whether a quote of the last line of a block may not be closed, which Arrow takes for the end of a field."""
+    return bool(line.count(b'"') % 2)
+
+
 def _columns(row: Any) -> str:
     return f"{plural(row.actual_columns, 'column')}, expected {row.expected_columns}"
 
@@ -214,16 +216,9 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
     rows: list[int] = []
     found: list[list[str]] = []
     for row, line in enumerate(lines):
-        # Bytes that are not UTF-8 must be preserved.
-        text = line.decode("utf-8", "surrogateescape")
-        try:
-            fields = next(csv.reader([text], delimiter=delimiter, strict=True), [""])
-        except csv.Error:
-            bad.append(BadLine(row, None, _UNCLOSED))
-            continue
-        if len(fields) != len(names):
-            column = min(len(fields), len(names)) + 1
-            bad.append(BadLine(row, column, f"{plural(len(fields), 'column')}, expected {len(names)}"))
+        fields = csv_fields(line, len(names), delimiter)
+        if isinstance(fields, BadRecord):
+            bad.append(BadLine(row, *fields))
             continue
         rows.append(row)
         found.append(fields)
@@ -231,13 +226,6 @@ def _csv_by_line(lines: list[bytes], names: tuple[str, ...], needed: tuple[str, 
     columns = [[record[at].encode("utf-8", "surrogateescape") for record in found] for at in places]
     table = pa.table([pa.array(column, pa.large_binary()) for column in columns], names=list(needed))
     return ParsedLines(table, np.array(rows, np.int64), bad)
-
-
-def csv_names(line: bytes, delimiter: str, *, header: bool) -> tuple[str, ...]:
-    """The columns of a CSV file by its first line; ``c1``, ``c2`` without a header."""
-    text = line.removeprefix(_BOM).decode("utf-8", "replace")
-    fields = next(csv.reader([text], delimiter=delimiter), [""])
-    return tuple(fields) if header else tuple(f"c{number}" for number in range(1, len(fields) + 1))
 
 
 def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[str, Any]], list[int], list[BadLine]]:
@@ -254,17 +242,9 @@ def parse_json(lines: Any, needed: tuple[str, ...] | None) -> tuple[list[dict[st
     rows: list[int] = []
     bad: list[BadLine] = []
     for row, line in enumerate(pc.cast(lines, pa.large_binary()).to_pylist()):
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            bad.append(BadLine(row, error.colno, f"no JSON: {error.msg}"))
-            continue
-        except (UnicodeDecodeError, RecursionError):
-            # The source determines the nesting, so the recursion limit rejects the line instead of ending the load.
-            bad.append(BadLine(row, None, "no JSON: not UTF-8, or nested too deeply"))
-            continue
-        if not isinstance(record, dict):
-            bad.append(BadLine(row, 1, "no JSON object"))
+        record = json_object(line)
+        if isinstance(record, BadRecord):
+            bad.append(BadLine(row, *record))
             continue
         rows.append(row)
         records.append(record if needed is None else {name: record.get(name) for name in needed})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
-
-import pyarrow as pa
 
 from engine.errors import UsageError
 
@@ -86,37 +85,61 @@ class RecipeRequest(NamedTuple):
     order_by: str | None
 
 
-def resolve(wanted: RecipeRequest, schema: Any) -> tuple[tuple[SourceColumn, ...], tuple[str, ...], str, str]:
+class RecordForm(NamedTuple):
+    """How a record becomes a key and a value; see ``Recipe``."""
+
+    keys: tuple[SourceColumn, ...]
+    values: tuple[str, ...]
+    value_format: str
+    value_style: str
+
+
+def resolve(wanted: RecipeRequest, form: str, names: Sequence[str], style: Callable[[str], str]) -> RecordForm:
     """Choose columns and formats for a source.
 
     Arguments:
         wanted: the user's options.
-        schema: Arrow schema of the source; columns of CSV and JSON lines are ``large_binary`` and text.
-
-    Returns:
-        ``keys``, ``values``, ``value_format`` and ``value_style`` of the recipe.
+        form: of the source.
+        names: its columns.
+        style: gives the style that suits a column, or raises UsageError.
 
     Raises:
         UsageError: a column is missing, or the format does not support its type.
     """
-    known = ", ".join(schema.names)
+    # The sample of a JSON source may lack some members, so the whole object is the value.
+    is_whole = form == JSON and wanted.value is None
+    if is_whole:
+        wanted = wanted._replace(value_format=wanted.value_format or "json")
+    keys, values, value_format, value_style = _of_columns(wanted, names, style)
+    if form == JSON and value_format == AVRO:
+        raise UsageError("JSON lines have no columns of one type each, which Avro needs", hint="--value-format json")
+    if is_whole and value_format != RAW:
+        # An empty list of names means all members, including those that only later lines have.
+        values = ()
+    return RecordForm(keys=keys, values=values, value_format=value_format, value_style=value_style)
+
+
+def _of_columns(
+    wanted: RecipeRequest, names: Sequence[str], style: Callable[[str], str]
+) -> tuple[tuple[SourceColumn, ...], tuple[str, ...], str, str]:
+    known = ", ".join(names)
     if not wanted.key:
         raise UsageError("name the column of the key", found=f"columns {known}", hint="--key COLUMN[,COLUMN]")
     for name in (*wanted.key, *(wanted.value or ()), *([wanted.order_by] if wanted.order_by else ())):
-        if name not in schema.names:
+        if name not in names:
             raise UsageError(f"the source has no column {name!r}", expected=f"one of {known}")
     values = wanted.value
     if values is None:
         # The column to order by distinguishes versions and is not part of the record.
-        values = tuple(name for name in schema.names if name not in wanted.key and name != wanted.order_by)
+        values = tuple(name for name in names if name not in wanted.key and name != wanted.order_by)
     value_format = wanted.value_format or (RAW if len(values) == 1 else "json")
     if value_format == RAW and len(values) != 1:
         raise UsageError(
             "a raw value is one column", found=f"{len(values)}: {', '.join(values)}", hint="--value-format json"
         )
-    keys = tuple(SourceColumn(name, wanted.key_style or style_of(name, schema.field(name).type)) for name in wanted.key)
-    style = wanted.value_style or style_of(values[0], schema.field(values[0]).type) if value_format == RAW else RAW
-    return keys, values, value_format, style
+    keys = tuple(SourceColumn(name, wanted.key_style or style(name)) for name in wanted.key)
+    value_style = wanted.value_style or style(values[0]) if value_format == RAW else RAW
+    return keys, values, value_format, value_style
 
 
 def style_of(name: str, kind: Any) -> str:
@@ -125,7 +148,8 @@ def style_of(name: str, kind: Any) -> str:
     Raises:
         UsageError: none does.
     """
-    types = pa.types
+    from pyarrow import types
+
     if types.is_binary(kind) or types.is_large_binary(kind):
         return RAW
     if types.is_string(kind) or types.is_large_string(kind):
@@ -135,9 +159,14 @@ def style_of(name: str, kind: Any) -> str:
         return "tuple-long"
     if types.is_integer(kind) and not types.is_uint64(kind):
         return "tuple-int"
-    raise UsageError(
+    raise no_style(name, str(kind))
+
+
+def no_style(name: str, kind: str) -> UsageError:
+    """A column whose type has no form as bytes."""
+    return UsageError(
         f"column {name!r} has no form as bytes by itself",
         expected="bytes, text or whole numbers",
-        found=str(kind),
+        found=kind,
         hint="use another column, or --value-format json for a value",
     )

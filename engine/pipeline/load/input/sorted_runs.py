@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from engine.errors import JobError
 from engine.pipeline.load.input import columns, lines, values
 from engine.pipeline.load.input.recipe import CSV, JSON, PLACE_BITS, RAW, TABLE, Recipe
+from engine.pipeline.load.input.text_records import complaint
 from engine.pipeline.load.runs import SCHEMA, RunWriter, SortedRun
 
 Numbers = npt.NDArray[np.int64]
@@ -244,6 +245,9 @@ class _SourceReader:
             return columns.encoded(found[recipe.values[0]], recipe.value_style)
         if recipe.form == JSON:
             return found["value of the record"]
+        if not recipe.values:
+            # Arrow forgets the number of rows of a table without columns.
+            return pa.array([values.encoder(recipe.value_format, pa.schema([]))({})] * len(table), pa.large_binary())
         chosen = table.select(list(dict.fromkeys(recipe.values)))
         if recipe.form == CSV:
             texts = [pc.cast(column, pa.large_string(), safe=False) for column in chosen.columns]
@@ -256,13 +260,13 @@ class _SourceReader:
         recipe = self._recipe
         for column, part in zip(recipe.keys, parts, strict=True):
             if not part[row].is_valid:
-                return self._number(column.name), columns.complaint(
+                return self._number(column.name), complaint(
                     f"key {column.name}", found[column.name][row].as_py(), column.style
                 )
         if recipe.value_format == RAW:
             name = recipe.values[0]
             if not columns.encoded(found[name].slice(row, 1), recipe.value_style)[0].is_valid:
-                reason = columns.complaint(f"value {name}", found[name][row].as_py(), recipe.value_style)
+                reason = complaint(f"value {name}", found[name][row].as_py(), recipe.value_style)
                 return self._number(name), reason
         name = recipe.order_by or ""
         return self._number(name), f"{name}: no number and no time to order by"

@@ -6,20 +6,19 @@ that a mistyped path is found before Spark starts; others (``hdfs:``, ``s3a:``) 
 
 from __future__ import annotations
 
+import csv
 import glob
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from engine.errors import JobError, NotFoundError, UsageError
 from engine.pipeline.load.input.endings import ending_of, is_local, local
-from engine.pipeline.load.input.lines import csv_names
 from engine.pipeline.load.input.recipe import CSV, JSON, TABLE
 
 SAMPLE_LINES: Final = 100
+BOM: Final = b"\xef\xbb\xbf"
 
 
 class Layout(NamedTuple):
@@ -91,6 +90,8 @@ def readable(path: str) -> Iterator[None]:
     Raises:
         JobError: it cannot be read; the error names the file.
     """
+    import pyarrow as pa
+
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -103,14 +104,27 @@ def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str,
     Raises:
         UsageError: the source has no lines.
     """
+    import pyarrow as pa
+
+    kinds = kinds_of_lines(layout, lines)
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.large_string()}
+    return pa.schema([(name, types[kind]) for name, kind in kinds.items()]), tuple(kinds) if layout.form == CSV else ()
+
+
+def kinds_of_lines(layout: Layout, lines: list[bytes]) -> dict[str, type]:
+    """The columns of a source by its first lines, and their types: bool, int, float, or str for everything else.
+
+    Raises:
+        UsageError: the source has no lines.
+    """
     if not lines:
         raise UsageError("the source is empty", found=", ".join(layout.paths), consequence="its columns are not known")
     if layout.form == CSV:
         names = csv_names(lines[0], layout.delimiter, header=layout.header)
         if len(set(names)) < len(names):
             raise UsageError("two columns of the source have the same name", found=", ".join(names))
-        return pa.schema([(name, pa.large_string()) for name in names]), names
-    types: dict[str, Any] = {}
+        return dict.fromkeys(names, str)
+    kinds: dict[str, type] = {}
     for line in lines:
         try:
             record = json.loads(line)
@@ -120,14 +134,12 @@ def schema_of_lines(layout: Layout, lines: list[bytes]) -> tuple[Any, tuple[str,
         for name, value in record.items() if isinstance(record, dict) else ():
             # Null does not show the type; a later line may.
             if value is not None:
-                types.setdefault(name, _json_type(value))
-    return pa.schema(list(types.items())), ()
+                kinds.setdefault(name, type(value) if isinstance(value, bool | int | float) else str)
+    return kinds
 
 
-def _json_type(value: Any) -> Any:
-    # Tested before int: in Python a bool is an int.
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        return pa.int64()
-    return pa.float64() if isinstance(value, float) else pa.large_string()
+def csv_names(line: bytes, delimiter: str, *, header: bool) -> tuple[str, ...]:
+    """The columns of a CSV file by its first line; ``c1``, ``c2`` without a header."""
+    text = line.removeprefix(BOM).decode("utf-8", "replace")
+    fields = next(csv.reader([text], delimiter=delimiter), [""])
+    return tuple(fields) if header else tuple(f"c{number}" for number in range(1, len(fields) + 1))

@@ -21,8 +21,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-import pyarrow as pa
-
 _AVRO_NULL, _AVRO_THERE = b"\0", b"\x02"
 
 
@@ -111,7 +109,8 @@ def _plain(value: Any) -> Any:
 
 
 def _avro_type(kind: Any) -> str:
-    types = pa.types
+    from pyarrow import types
+
     if types.is_boolean(kind):
         return "boolean"
     if types.is_integer(kind):

@@ -1,0 +1,177 @@
+"""CSV and JSON lines loaded by the standard library alone: as the pipeline loads them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.harness import run
+from tests.tools import needs
+
+needs("Spark")
+
+from jetool.commands.load import pipeline
+
+TEXT = ("--data-format", "utf8")
+REPOSITORY = Path(__file__).resolve().parents[2]
+CSV = 'id,name,age\n3,carol,41\n1,ann,7\nx,bad,1\n\n2,"bob, the second",9\n1,anna,8\n4,too,many,columns\n5,"open,1\n'
+JSON_LINES = (
+    '{"id":3,"name":"carol","tags":["a",1,null],"f":1.5}\n{"id":1,"name":"ann"}\n{"name":"nobody"}\nno json\n'
+    '[1]\n{"id":1,"name":"é","more":{"x":true}}\n{"id":"12 ","name":null}\n{"id":99999999999999999999,"name":"big"}\n'
+)
+
+
+def loaded(directory: Path, source: Path, *words: str, light: bool, code: int | None = None) -> dict[str, Any]:
+    """Load into a new environment; the summary, the records, and the rejects."""
+    env = directory / ("light" if light else "arrow")
+    assert run("create", env).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "is_installed", lambda: not light)
+        done = run("load", env, source, "--db", "d", "--create", "--engine", "local", "--json", *words)
+    if done.code not in (0, 1):
+        return {"code": done.code, "scan": run("dbs", env, "--format", "csv").text}
+    summary = json.loads(done.out)
+    rejects = summary.pop("rejects", None)
+    # Files are made by the pipeline only; transactions by the other way only.
+    for name in ("files", "bytes", "transactions"):
+        summary.pop(name)
+    return {
+        "code": done.code,
+        "summary": summary,
+        "scan": run("scan", env, "--db", "d", "--key-format", "hex", "--data-format", "hex", "--format", "csv").out,
+        "rejects": [] if rejects is None else sorted(map(_place_of, Path(rejects).read_text().splitlines())),
+    }
+
+
+def _place_of(line: str) -> tuple[Any, ...]:
+    """A reject. Only a parser that reads line by line tells a quote that is not closed from missing columns."""
+    found = json.loads(line)
+    place = found["file"], found["line"], found["record"]
+    return (*place, "", "") if '"' in found["record"] else (*place, str(found["column"]), found["reason"])
+
+
+CASES = (
+    ("a.csv", CSV, ("--key", "id", "--key-format", "tuple-long")),
+    ("a.csv", CSV, ("--key", "id,name", "--value", "age", "--on-duplicate", "first")),
+    ("a.csv", CSV, ("--key", "name", "--value", "id,age", "--value-format", "msgpack")),
+    ("a.csv", CSV, ("--key", "id", "--on-duplicate", "error")),
+    ("a.csv", CSV, ("--key", "nothing")),
+    ("a.csv", "", ("--key", "id")),
+    ("a.csv", "id\n1\n2\n", ("--key", "id")),
+    ("a.csv", "\ufeff1,x\r\n2,y\r\n", ("--key", "c1", "--no-header")),
+    ("a.csv", "a;b\nff;1\n0xfe;2\nzz;3\n", ("--key", "a", "--key-format", "hex", "--delimiter", ";")),
+    ("a.csv", "a,b\nx\\00y,1\nx\\q,2\n", ("--key", "a", "--key-format", "text")),
+    ("a.csv", "a,b\nAAE=,1\nA,2\n", ("--key", "a", "--key-format", "base64")),
+    (
+        "a.csv",
+        "a,b\n2147483647,1\n2147483648,2\n-2147483648,3\n+7,4\n 8 ,5\n",
+        ("--key", "a", "--key-format", "tuple-int"),
+    ),
+    ("a.csv", "a,b\nx\0y,1\né,2\n", ("--key", "a", "--key-format", "tuple-string")),
+    ("a.tsv", "a\tb\n1\t2\n", ("--key", "a")),
+    ("a.jsonl", JSON_LINES, ("--key", "id")),
+    ("a.jsonl", JSON_LINES, ("--key", "name", "--value", "id")),
+    ("a.jsonl", JSON_LINES, ("--key", "id", "--value", "name,tags,more", "--value-format", "msgpack")),
+    (
+        "a.jsonl",
+        JSON_LINES,
+        (
+            "--key",
+            "f",
+        ),
+    ),
+    ("a.jsonl", '{"id":true,"v":1}\n', ("--key", "id")),
+)
+
+
+@pytest.mark.parametrize(("name", "text", "words"), CASES, ids=[str(number) for number in range(len(CASES))])
+def test_the_same_as_the_pipeline(tmp_path: Path, name: str, text: str, words: tuple[str, ...]) -> None:
+    source = tmp_path / name
+    source.write_text(text, encoding="utf-8", newline="")
+    assert loaded(tmp_path, source, *words, light=True) == loaded(tmp_path, source, *words, light=False)
+
+
+FIELD = st.text(alphabet="a1 \"',é\\+-", max_size=4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.lists(st.lists(FIELD, min_size=1, max_size=3).map(",".join), max_size=6),
+    style=st.sampled_from(("utf8", "tuple-long", "text", "tuple-string")),
+)
+def test_random_lines(tmp_path_factory: pytest.TempPathFactory, rows: list[str], style: str) -> None:
+    directory = tmp_path_factory.mktemp("random")
+    source = directory / "a.csv"
+    source.write_text("\n".join(["k,v", *rows]), encoding="utf-8")
+    words = ("--key", "k", "--key-format", style)
+    assert loaded(directory, source, *words, light=True) == loaded(directory, source, *words, light=False)
+
+
+def test_compressed_and_several_files(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv.gz", tmp_path / "b.csv"
+    first.write_bytes(gzip.compress(b"k,v\n1,a\n2,b\n"))
+    second.write_bytes(b"k,v\n2,c\n")
+    words = (str(second), "--key", "k")
+    assert loaded(tmp_path, first, *words, light=True) == loaded(tmp_path, first, *words, light=False)
+
+
+def test_records_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "is_installed", lambda: False)
+    env, source = tmp_path / "env", tmp_path / "a.csv"
+    source.write_text("k,v\n1,a\n2,b\n3,c\n")
+    words = ("--db", "d", "--key", "k", "--batch", "2", "--json")
+    assert run("create", env, "--db", "d").code == 0
+    assert run("put", env, "--db", "d", "2", "old").code == 0
+    done = json.loads(run("load", env, source, *words, "-n").out)
+    assert (done["records"], done["dry_run"], done["transactions"]) == (3, True, 0)
+    done = run("load", env, source, *words, "--no-overwrite")
+    assert done.code == 1
+    assert {name: json.loads(done.out)[name] for name in ("records", "rejected", "transactions")} == {
+        "records": 2, "rejected": 1, "transactions": 2,
+    }  # fmt: skip
+    assert "old" in run("get", env, "--db", "d", "2", *TEXT).text
+    assert run("load", env, source, *words).code == 0
+    assert run("get", env, "--db", "d", "2", *TEXT).text.split()[-1] == "b"
+    assert run("verify", env, "--full", "--quiet").code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("--order-by", "v"), ("--engine", "spark"), ("--value-format", "avro"), ("--resume",)]
+)
+def test_what_needs_more_says_so(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """In an interpreter without the packages; nothing is changed."""
+    env, source = tmp_path / "env", tmp_path / "a.csv"
+    source.write_text("k,v,w\n1,a,b\n")
+    assert run("create", env, "--db", "d").code == 0
+    before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+    done = without_packages("load", str(env), str(source), "--db", "d", "--key", "k", *words)
+    assert done.returncode == 5
+    assert "pyarrow" in done.stderr
+    assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
+    plain = without_packages("load", str(env), str(source), "--db", "d", "--key", "k")
+    assert plain.returncode == 0, plain.stderr
+    assert "line by line" in plain.stderr
+    assert '{"v":"a","w":"b"}' in run("get", env, "--db", "d", "1", *TEXT).text
+
+
+def without_packages(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command line in a new interpreter that finds none of the packages of the pipeline."""
+    program = (
+        "import sys\n"
+        "for name in ('pyarrow', 'numpy', 'pandas', 'pyspark', 'py4j'): sys.modules[name] = None\n"
+        "from jetool.__main__ import main\n"
+        "main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, env=environment
+    )
