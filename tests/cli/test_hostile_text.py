@@ -33,7 +33,7 @@ HOSTILE = (
 FORMATS = ("text", "json", "ndjson", "csv")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 # A line of progress is written over.
-PROGRESS = re.compile(r"\r\x1b\[2K|\r")
+PROGRESS = re.compile(r"\r\x1b\[2K|\r|\x1b\[\?25[lh]|\x1b\[\d*[AK]")
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 LOOKS = (
