@@ -2,7 +2,7 @@
 
 Two kinds of places:
 
-* **In the log*, after the last checkpoint: the record at the crash point did not reach the disk. Pages before the
+* *In the log*, after the last checkpoint: the record at the crash point did not reach the disk. Pages before the
   checkpoint are on disk and cannot be unwritten, so an earlier place would not simulate a crash, but a log that does
   not fit its pages. (An evicted page may also be newer than the crash point; ``verify`` reports it.)
 * *In the work* that recovery with a closing checkpoint does: it dies before its n-th counted write, sync or change
