@@ -17,9 +17,8 @@ step  what happens
 
 A crash after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
 nothing to undo (R-DRB-25). A crash between the two control files leaves a mirror that is one checkpoint behind, which
-is
-safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby leaves
-it in its buffer until something else is logged.
+is safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby
+leaves it in its buffer until something else is logged.
 
 *Truncation points.* A client of the store may need log that recovery does not, such as a backup that copies it or a
 replica that follows. It sets a point, and step 8 keeps the log from there on. Derby itself has one such client, log
