@@ -10,7 +10,7 @@ step  what happens
 4     write every changed page, then every changed container header, and sync the containers
 5     log begin (internal), the checkpoint record and flush; log the end
 6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
-7 it is the current checkpoint now; this step writes nothing
+7     it is the current checkpoint now; this step writes nothing
 8     delete log files below the file of undoLWM or repPoint, whichever is earlier, then stubs of containers
       removed before redoLWM
 ====  =====================================================================================================
