@@ -4,9 +4,9 @@ A log only grows. So a copy of its files in ascending order, with the last one u
 state after a crash at that moment, and recovery makes an environment of it. No lock is taken, so the writer is not
 delayed and may delete files. Changes during the copy, and how they are handled:
 
-* * A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to
-  files that are not listed yet: the list is made again, and the copy continues to the new end. A file that is deleted
-      after it was copied stays in the backup, since the log may still need it at the end of the copy.
+* A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to files
+  that are not listed yet: the list is made again, and the copy continues to the new end. A file that is deleted after
+  it was copied stays in the backup, since the log may still need it at the end of the copy.
 * A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Then a copied file
   has changed: its time or length differs, or for the last file, which changes all the time, the digest of the copied
   part. It is copied again.

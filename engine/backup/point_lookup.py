@@ -5,9 +5,9 @@ may have been deleted by the cleaner. Files that had been deleted by then come f
 full. Those backups must belong to the same log: an environment that was restored to a point writes new files with
 numbers that it used before. So both must share a later file with the same bytes.
 
-If a backup does not hold the point, or lacks data in use at it, the next one is tried. A
-time, a VLSN or an LSN that lies after the end of a backup is not in it: commits between them are in no file of that
-backup, so it does not contain the state at the point.
+If a backup does not hold the point, or lacks data in use at it, the next one is tried. A time, a VLSN or an LSN that
+lies after the end of a backup is not in it: commits between them are in no file of that backup, so it does not contain
+the state at the point.
 """
 
 from __future__ import annotations

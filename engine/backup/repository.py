@@ -5,7 +5,7 @@
     DEST/
         files/0000001f-SHA256.jdb    a log file, or the beginning of one, stored once however many backups need it
         backups/ID.json              the manifest of one backup (``manifest``)
-        lock byte 0 is locked while backups are added or removed
+        lock                         byte 0 is locked while backups are added or removed
 
 A manifest is written when all its files are durable, so a backup is either complete or absent. Files are written under
 a name that ends in ``.part`` and renamed; a file that no manifest names was left by a run that was killed, and the next

@@ -1,8 +1,8 @@
 """The only table of the SQL catalogue that checks need: SYSCONGLOMERATES, which names every container in use.
 
-Its container number is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema
-id, table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number
-of a table or of an index; several constraints may share one index. After a crash the rows on disk are those of some
+Its container number is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema id,
+table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number of
+a table or of an index; several constraints may share one index. After a crash the rows on disk are those of some
 moment: the table's own records are redone, and those of losers undone, on pages in memory, without the rest of
 recovery. That is enough, since rows of a heap are undone in place (R-DRB-52, 53); only rows of indexes move.
 

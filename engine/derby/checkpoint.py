@@ -10,16 +10,15 @@ step  what happens
 4     write every changed page, then every changed container header, and sync the containers
 5     log begin (internal), the checkpoint record and flush; log the end
 6     write log.ctrl, sync, then logmirror.ctrl, sync (R-DRB-40)
-7 it is the current checkpoint now; this step writes nothing
+7     it is the current checkpoint now; this step writes nothing
 8     delete log files below the file of undoLWM or repPoint, whichever is earlier, then stubs of containers
       removed before redoLWM
 ====  =====================================================================================================
 
 A crash after step 5 and before step 6 leaves the old checkpoint in force; the new transaction is an internal loser with
 nothing to undo (R-DRB-25). A crash between the two control files leaves a mirror that is one checkpoint behind, which
-is
-safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby leaves
-it in its buffer until something else is logged.
+is safe because truncation comes later. The end record is flushed here, in a group of its own, after step 6: Derby
+leaves it in its buffer until something else is logged.
 
 *Truncation points.* A client of the store may need log that recovery does not, such as a backup that copies it or a
 replica that follows. It sets a point, and step 8 keeps the log from there on. Derby itself has one such client, log

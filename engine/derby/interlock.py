@@ -29,8 +29,7 @@ def usable_controls(database: DerbyDatabase, notes: list[str], *, derby_default:
     Arguments:
         database: the database.
         notes: a clause is appended for each problem.
-        derby_default: ignore the mirror when ``log.ctrl`` is missing, as
-            Derby does.
+        derby_default: ignore the mirror when ``log.ctrl`` is missing, as Derby does.
     """
     controls = database.controls()
     if not controls.primary.present and controls.mirror.control is not None:

@@ -13,8 +13,8 @@ complete record. At position p of file n:
 5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
 6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
 
-The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies before
-a checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
+The append position, where a recovering engine writes next, is the end of the last ordinary record: it lies before a
+checksum record whose group failed. Everything from it to the end of that file must be zeroed before writing.
 
 A damaged byte in the middle of the log looks exactly like a torn tail. ``log_tail`` looks for records after it.
 

@@ -1,8 +1,8 @@
 """Appending to the log: records, groups with checksum records, flushing, and switching files.
 
 Groups (derby-log-format.md 8): the first record placed in an empty buffer reserves 37 bytes for a checksum record
-before it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A
-record larger than a whole buffer is a group of its own. The end marker belongs to no group.
+before it. The group ends when the buffer is flushed, or when the next record does not fit into the rest of it. A record
+larger than a whole buffer is a group of its own. The end marker belongs to no group.
 
 Log switch (R-DRB-11), when a flush leaves the position above the switch interval, before a checkpoint under the same
 condition, and when a record would cross the size limit: refuse when the file holds no record; delete a leftover file of

@@ -199,8 +199,8 @@ def _not_whole(
 def unused_containers(database: DerbyDatabase, catalogue: set[int], noted: ContainerNotes) -> set[ContainerKey]:
     """Container files that neither the catalogue nor a record of the scan names: leftovers, mostly of dropped tables.
 
-    Derby ignores them, whatever their content. The header of such a file need not be marked as dropped: a restore
-    into a directory that was not empty brings back containers of an older catalogue.
+    Derby ignores them, whatever their content. The header of such a file need not be marked as dropped: a restore into
+    a directory that was not empty brings back containers of an older catalogue.
 
     Arguments:
         database: the database.

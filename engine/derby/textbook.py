@@ -33,9 +33,9 @@ textbook      meaning
 ``undo`` is ``undone`` (reached by prevLSN), ``jumped`` (a CLR's UndoNxtLSN leads past it) or None (not a loser's).
 
 Example, ``crash-five-transactions``: checkpoint at (1,41725), redoLWM (1,41652). (1,40710) of T2: Derby reads it and
-skips it, since it is before redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its
-page LSN is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is before the checkpoint: it is
-not read in analysis or redo, and undo reaches it by prevLSN.
+skips it, since it is before redoLWM; textbook ARIES never reads it. (1,41924): the page has version 14, so its page LSN
+is (1,41609), and 41609 < 41924: redo, in both. (1,41034) of the loser T4 is before the checkpoint: it is not read in
+analysis or redo, and undo reaches it by prevLSN.
 """
 
 from __future__ import annotations

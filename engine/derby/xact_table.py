@@ -8,8 +8,8 @@ Example, ``crash-five-transactions``, scan from undoLWM (1,40674), redoLWM (1,41
 never entered; its commit at (1,41286) is ignored. T2 (194) is entered at (1,40674) and leaves at (1,42251). T4 (196)
 stays: a loser.
 
-The instants of each open transaction's records are kept, eight bytes a record, so that undo reads those records only.
-A backward scan filtered by transaction number would find the same records.
+The instants of each open transaction's records are kept, eight bytes a record, so that undo reads those records only. A
+backward scan filtered by transaction number would find the same records.
 """
 
 from __future__ import annotations

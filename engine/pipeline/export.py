@@ -1,8 +1,8 @@
 """Exports the records of a database, as recovery would leave them, to files that other programs can read.
 
 Each task recovers the environment in memory and writes one key range, so that files are in key order: the first file
-holds the smallest keys. A local directory has a temporary name until it is complete; elsewhere
-(``hdfs:``, ``s3a:``) Spark's own commit protocol decides, and ``_SUCCESS`` marks the end.
+holds the smallest keys. A local directory has a temporary name until it is complete; elsewhere (``hdfs:``, ``s3a:``)
+Spark's own commit protocol decides, and ``_SUCCESS`` marks the end.
 
 Parquet and ORC hold raw bytes. CSV and JSON hold text, and so do the others if a text format is requested
 (``engine.inspect.key_formats``). CSV has a header line and doubles quotes; JSON is one object on each line.

@@ -11,7 +11,7 @@ it. So with a checkpoint and a sink that supports it (files do), each change is 
 * ``db``: only this database; ``internal``: ``true`` adds JE's own
 * ``decode``: the name of a decoder adds the columns decoded_key and decoded_data, JSON as text, and known. It sees
   changes only: ``auto`` is refused, and decoders that need a catalog of the environment (``serial``, ``dpl``) leave
-      bytes
+  bytes
 * ``tlsCa``, ``tlsCert``, ``tlsKey``, ``tlsCheckHost``: TLS, like the options of ``jetool stream``; a batch reads the
   files on the executor
 * ``group``: its name; ``timeout`` of each step, and ``patience`` while there is no master, in seconds

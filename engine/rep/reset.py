@@ -1,7 +1,7 @@
 """Makes one node a new group, as JE's DbResetRepGroup does (R-UTIL-45).
 
-Use it if the other members are lost, or for a copy that becomes independent. The node becomes the only
-member of a group with a new identity; its records stay. In this order:
+Use it if the other members are lost, or for a copy that becomes independent. The node becomes the only member of a
+group with a new identity; its records stay. In this order:
 
 1. Transactions that the old master left open are aborted, in the stream.
 2. A new log file, and a checkpoint: earlier parts of the log are never sent to a replica.

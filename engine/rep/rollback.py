@@ -15,7 +15,7 @@ would begin after the RollbackStart by which it corrects the index.
 
 After a crash after step 1 recovery finishes the open period; after step 5 nothing is left to do.
 
-**Hard recovery*, if commits or aborts follow M: the log is cut physically at M, including M, and reopened. It is
+*Hard recovery*, if commits or aborts follow M: the log is cut physically at M, including M, and reopened. It is
 prohibited if more durable commits than a limit would be lost.
 
 Example (E-RB-4), M below 31: ``31 UPD A, 32 DEL A, 33 UPD B`` | RollbackStart | 33 -> 20, 32 -> 31, 31 -> 10 | bits |

@@ -11,10 +11,10 @@ point                  what is kept
 ``matchpoint``         everything up to the matchpoint of the last rollback
 =====================  =======================================================================================
 
-The log has to end where a transaction does, so the cut goes back to the last *end* before the point: a
-Commit, an Abort, the RollbackEnd of a rollback, a record without a transaction, or a CkptEnd with no record of a
-transaction between it and the end before it. Recovery gives the same result, since it would undo a transaction that is
-open at the point.
+The log has to end where a transaction does, so the cut goes back to the last *end* before the point: a Commit, an
+Abort, the RollbackEnd of a rollback, a record without a transaction, or a CkptEnd with no record of a transaction
+between it and the end before it. Recovery gives the same result, since it would undo a transaction that is open at the
+point.
 
 A rollback has marked the entries after its matchpoint invisible, and only RollbackStart and RollbackEnd say why. A cut
 between matchpoint and RollbackEnd would leave unexplained invisible entries, so it goes back to the matchpoint.

@@ -2,7 +2,7 @@
 
 The cleaner's counters (``space``) are estimates. Here a byte is *live* if it belongs to an entry that a tree refers to:
 the full version of a node and its last delta, and LNs of slots without embedded data that are not deleted. Of these,
-**expired* entries are no longer read. All else is *obsolete*: other LNs and nodes, and entries of other kinds, such as
+*expired* entries are no longer read. All else is *obsolete*: other LNs and nodes, and entries of other kinds, such as
 Commits, which belong to no database and are not needed once they are logged (R-CLN-3).
 
 ``DbSpace -r`` agrees within a point or two, but counts a full version as obsolete once a delta follows it, although the

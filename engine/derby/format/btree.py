@@ -2,8 +2,8 @@
 
 Slot 0 of every page of an index is the control row: two bytes 0x0085 (leaf) or 0x0086 (branch), left and right sibling
 (long, -1 = none), parent, level, 1 on the root page, and on the root page (page 1) the descriptor. Leaf rows are the
-key columns and the row location (clong page, cint record id); branch rows have the child page after them. The
-leftmost child of a branch page is in its control row.
+key columns and the row location (clong page, cint record id); branch rows have the child page after them. The leftmost
+child of a branch page is in its control row.
 
 Descriptor: short format id (388, 466 or 470), long container, int segment, int columns, int *unique columns*, bool
 duplicates allowed, bool parent links, a short format id for each column, long container of the table, int position of

@@ -1,9 +1,9 @@
 """The files of a new store, and the property that distinguishes a store from an SQL database.
 
 ``service.properties`` has ``jetool.store=1``. Its service is Derby's raw store, so that the raw store opens it and SQL
-Derby does not. Files are created in an order in which an incomplete store never looks like a store: log directory
-and segment, log file 1 (header, then zeros to the switch interval), the properties, then the control files, which name
-no checkpoint yet. Opening creates the catalogue if it is missing, and takes the first checkpoint.
+Derby does not. Files are created in an order in which an incomplete store never looks like a store: log directory and
+segment, log file 1 (header, then zeros to the switch interval), the properties, then the control files, which name no
+checkpoint yet. Opening creates the catalogue if it is missing, and takes the first checkpoint.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Rules:
 
 * Order of a change (R-DRB-2): the operation is made for the current version of the page, encoded, appended to the log,
-  then
-  applied from the encoded data by the code that redo uses. If applying fails, the store is marked broken and stops: the
-  log then has a change that is on no page. Recovery decides what holds.
+  then applied from the encoded data by the code that redo uses. If applying fails, the store is marked broken and
+  stops: the log then has a change that is on no page. Recovery decides what holds.
 * The begin of a transaction is written before its first change; a reader never appears in the log (R-DRB-3).
 * A begin with its table entry, and an end with its removal, are one step under the latch, so a checkpoint sees a
   transaction before or after, never between (R-DRB-5).

@@ -8,9 +8,9 @@ The second scan follows three things at once. Transactions: every record belongs
 T1 in the diagram (R-DRB-31). Page versions: a break means that a record is missing in the middle (``page_versions``).
 Containers: those that the log names, creates and removes (``presence``).
 
-The bytes after the end decide the severity: committed transactions (DRB-LOG-002) are lost when Derby starts;
-a torn write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after
-the next crash.
+The bytes after the end decide the severity: committed transactions (DRB-LOG-002) are lost when Derby starts; a torn
+write without any (DRB-LOG-001) is what a crash leaves; stale bytes (DRB-LOG-009) may be taken for records after the
+next crash.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ A page of zeros, or page 0 with only a container header, is left by a crash whil
 is a note if the log recreates the page or never names it.
 
 A page that is zero or missing although the container's map marks it as in use is damage, unless the log recreates it.
-What
-these checks cannot detect is a page with the content of another page of its kind, if the log does not name it, since a
-page does not hold its own number. ``agreement``, which is given the pages in use, can.
+What these checks cannot detect is a page with the content of another page of its kind, if the log does not name it,
+since a page does not hold its own number. ``agreement``, which is given the pages in use, can.
 
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
 it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with

@@ -1,8 +1,8 @@
 """Compares the nodes of a replication group: which is newest, and where each pair last agreed.
 
-Nodes are ranked as in an election of JE: by their durable VLSN, then by their last VLSN; where
-no durable VLSN is known (logs before version 13), by the last VLSN alone. The last commit breaks ties. So an old master
-whose last work reached no other node ranks below the nodes that a majority followed.
+Nodes are ranked as in an election of JE: by their durable VLSN, then by their last VLSN; where no durable VLSN is known
+(logs before version 13), by the last VLSN alone. The last commit breaks ties. So an old master whose last work reached
+no other node ranks below the nodes that a majority followed.
 
 Example: A has the durable VLSN 122 and ends with 160; B and C have 195 and end with 195. Ranks: B and C 1, A 3. Between
 A and B the matchpoint is 150; A has 10 VLSNs after it, B 45.

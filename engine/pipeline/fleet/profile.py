@@ -5,9 +5,8 @@ Nothing here reads a file: facts come from ``collect_facts``, the rest from the 
 * *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): the part that
   the next open has to read. Without a checkpoint that is the whole log.
 * *open* transactions have records in the recovery interval and no end; recovery undoes them.
-* **obsolete share*: taken from the FileSummaryLNs in the log, as of the last checkpoint; files without one do not
-  count.
-* **growth*: bytes of the existing files, up to each point; the cleaner may have deleted others.
+* *obsolete share*: taken from the FileSummaryLNs in the log, as of the last checkpoint; files without one do not count.
+* *growth*: bytes of the existing files, up to each point; the cleaner may have deleted others.
 """
 
 from __future__ import annotations

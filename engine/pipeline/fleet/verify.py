@@ -1,9 +1,9 @@
 """Verifies a fleet in two jobs without a shuffle, which would cost a small fleet a second.
 
 1. Files. Checks that read every byte of a log work file by file (``engine.verify.log.check_one``), so files are divided
-   among tasks: a large environment keeps as many cores busy as many small ones.
-   On a cluster with more cores than environments, the trees of large environments are divided too: a task recovers the
-   environment in memory, walks over every n-th branch of its trees and reads the records below them.
+   among tasks: a large environment keeps as many cores busy as many small ones. On a cluster with more cores than
+   environments, the trees of large environments are divided too: a task recovers the environment in memory, walks over
+   every n-th branch of its trees and reads the records below them.
 2. Environments. A task takes the results for all files of some environments, in order, checks that the files fit
    together, reads their rollback periods, and checks the part of their trees that no other task has read, if requested.
    In local mode with fewer environments than cores, each task uses several cores for the trees of its environment,

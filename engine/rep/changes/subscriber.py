@@ -4,7 +4,7 @@ When a connection ends, received entries that were not yielded are dropped, and 
 position of the last yielded transaction. So a new master, a cut in the middle of a message and a start from a file are
 handled alike.
 
-* **Durable* (the default): a transaction is yielded when a later Commit shows that a majority has it. Then no election
+* *Durable* (the default): a transaction is yielded when a later Commit shows that a majority has it. Then no election
   takes it back, and a master without it soon loses its role.
 * *Fast*: at once. If the next master has another history, a ``Retraction`` gives the commit after which the yielded
   transactions are invalid, and the transactions of the new history follow.

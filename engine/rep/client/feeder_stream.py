@@ -40,7 +40,7 @@ class FeederStream:
     """A connection after the handshake.
 
     Arguments:
-        joined: the handshake; its call is this one's from now on.
+        joined: the handshake; this object takes over its call.
 
     Attributes:
         awaits: the durability that the last received entry needs before it is acknowledged; None: no acknowledgement is

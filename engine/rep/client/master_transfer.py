@@ -39,7 +39,7 @@ def plan_transfer(network: Network, address: Address, node: str, timeout_s: floa
     Arguments:
         address: address of any node of the group.
         node: the electable member to become master.
-        timeout_s: the longest that each step of each call may take.
+        timeout_s: timeout of each step of each call.
 
     Raises:
         NotFoundError: no node answers. PeerError: as ``look``. RefusedError: there is no master, or that node is not a

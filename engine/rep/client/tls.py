@@ -1,8 +1,7 @@
 """TLS between nodes, as in JE with ``je.rep.channelType=ssl`` (je-ha-protocol.md 2.1).
 
 TLS begins with the first byte and carries the same bytes as without: ``Service:`` and the messages. The certificates of
-a
-group are its own, so trust comes from a file. As in JE the name in a certificate is not checked unless requested: a
+a group are its own, so trust comes from a file. As in JE the name in a certificate is not checked unless requested: a
 node is trusted because its key is certified by the file. A node with ``je.rep.ssl.authenticator`` also requires a
 certificate of the client.
 

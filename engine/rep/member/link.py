@@ -30,7 +30,7 @@ class MasterLink:
     """A connection after the handshake.
 
     Arguments:
-        joined: the handshake; its call is this one's from now on.
+        joined: the handshake; this object takes over its call.
 
     Attributes:
         heartbeats: number received; each needs a ``report``.
@@ -79,7 +79,7 @@ class MasterLink:
 
         Raises:
             DisconnectedError: the stream has ended: the master has lost its role, or the group is shut down.
-            PeerError: the master says what makes no sense.
+            PeerError: a message of the master is invalid.
             UnsupportedError: the entries have a log version that cannot be written here.
         """
         for one in self._stream.receive():

@@ -6,9 +6,8 @@ fix (another group, a name in use, damage, a forbidden rollback) stop the node; 
 
 * The master knows a SECONDARY only while it is connected; nothing is written in the group.
 * An ELECTABLE node becomes a member. It acknowledges commits, votes, and holds an election if there is no master
-  (``engine.rep.member.elections``). If it is elected, it leads in the same environment
-  (``engine.rep.master``). If another node is elected, its own term ends, the log is recovered, and the next round
-  follows the new master.
+  (``engine.rep.member.elections``). If it is elected, it leads in the same environment (``engine.rep.master``). If
+  another node is elected, its own term ends, the log is recovered, and the next round follows the new master.
 * A node with ``create`` makes a new group with itself as the only member, if no group exists. JVMs join it as they join
   any master.
 

@@ -1,9 +1,9 @@
 """The start of a connection: the request for a service, and the answer (je-ha-protocol.md 2.2, 2.3).
 
-The client sends ``Service:``, the length of the name in one byte, the name. The node answers one byte, a ``Status``.
-If it requires authentication (``Status.AUTHENTICATE``), the client sends ``Authenticate:``, a length in one byte and
-the names of mechanisms; the node answers ``Status.PROCEED`` and ``Mechanism:``, a big-endian length of two bytes, a
-name and its parameters, or ``Status.INVALID``.
+The client sends ``Service:``, the length of the name in one byte, the name. The node answers one byte, a ``Status``. If
+it requires authentication (``Status.AUTHENTICATE``), the client sends ``Authenticate:``, a length in one byte and the
+names of mechanisms; the node answers ``Status.PROCEED`` and ``Mechanism:``, a big-endian length of two bytes, a name
+and its parameters, or ``Status.INVALID``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Words of Derby's messages in other languages of Europe and America that identify the code of a text without one.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. In any text, words count
+The words occur in this order in a message with the code; … stands for any text between them. In any text, words count
 only if a name from Derby is among them. Other words are in ``derby_european_sql``.
 """
 

@@ -1,6 +1,6 @@
 """Words of Derby's messages in other languages of Europe and America that show its code where the text has none.
 
-The words stand in this order in a message of the code; … stands for whatever is between them. They count only if the
+The words occur in this order in a message with the code; … stands for any text between them. They count only if the
 message begins with an SQLException of Java, or has a class or frames of Derby.
 """
 

@@ -3,8 +3,8 @@
 =============  ==================================================================
 risk           meaning
 =============  ==================================================================
-``none`` nothing is lost; try again, or fix the application
-``check`` no sign of lost data; check it
+``none``       nothing is lost; try again, or fix the application
+``check``      no sign of lost data; check it
 ``node``       this process or node stops; its data is safe
 ``data``       data may be lost or wrong: make a copy before anything else
 =============  ==================================================================

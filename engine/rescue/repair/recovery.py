@@ -1,9 +1,9 @@
 """Recovery with an interlock, saved bytes and a preview.
 
-JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here
-recovery is two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed
-transactions follow that end (D-5), saves every byte before changing it, and opens the environment; a dry run does this
-on a view in memory.
+JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here recovery is
+two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed transactions
+follow that end (D-5), saves every byte before changing it, and opens the environment; a dry run does this on a view in
+memory.
 
 The backup directory holds ``saved.journal`` and ``manifest.json``. ``engine.rescue.repair.undo`` restores every byte
 from it, and removes added bytes, unless another process has written since.

@@ -1,9 +1,9 @@
 """Finds logs that hold the same replication stream.
 
-A group's name and UUID are in a record of one log file, which may be lost. But nodes of a group have the same entry
-at a VLSN. Its checksum differs, since entries contain LSNs of the node. But a record has the same database,
-transaction, key and data, and a Commit or Abort the same transaction, although its time is that of the replay, mostly
-moments later. A sample of the stream is enough to compare.
+A group's name and UUID are in a record of one log file, which may be lost. But nodes of a group have the same entry at
+a VLSN. Its checksum differs, since entries contain LSNs of the node. But a record has the same database, transaction,
+key and data, and a Commit or Abort the same transaction, although its time is that of the replay, mostly moments later.
+A sample of the stream is enough to compare.
 
 Example: two logs, at VLSN 4096 both have the Commit of transaction -31, 20 ms apart, and all records that both have are
 the same: one group.

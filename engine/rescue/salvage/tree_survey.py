@@ -64,7 +64,7 @@ class TreeSurvey(NamedTuple):
         """Estimated number of records below the lost nodes of a database, from the average of other nodes."""
         bins, records = self.counts.get(db_id, (0, 0))
         average = records / bins if bins else 1.0
-        # Upper nodes have as many children as BINs have records, about.
+        # Upper nodes have about as many children as BINs have records.
         return sum(average**branch.level for branch in self.lost.get(db_id, ()))
 
 

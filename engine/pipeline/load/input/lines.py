@@ -1,8 +1,8 @@
 """Lines of text files, and their columns: CSV and JSON, one record a line.
 
-Lines are read from a whole file, which may be compressed, or from a range of its bytes. A batch of CSV
-lines is parsed as one block. If that does not give one row per line (an unclosed quote swallows the following lines),
-the batch is parsed line by line instead, so that only the bad line is rejected. A block of a file is parsed directly
+Lines are read from a whole file, which may be compressed, or from a range of its bytes. A batch of CSV lines is parsed
+as one block. If that does not give one row per line (an unclosed quote swallows the following lines), the batch is
+parsed line by line instead, so that only the bad line is rejected. A block of a file is parsed directly
 (``parse_block``) if the result is the same: every line is a valid record.
 """
 
