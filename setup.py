@@ -18,8 +18,8 @@ the search among keys and the way from a root to a record, the data of a record.
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
 
-mypyc writes a C file for each module, and all cores compile side by side: a minute and a half on two cores, where one file for
-all modules took seven minutes. Standard error says what goes on (``pip install -v`` shows it).
+mypyc writes a C file for each module, and all cores compile side by side: a minute and a half on two cores, where one
+file for all modules took seven minutes. Standard error says what goes on (``pip install -v`` shows it).
 """
 
 from __future__ import annotations
