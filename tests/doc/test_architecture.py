@@ -1,4 +1,4 @@
-"""The walks of ARCHITECTURE.md name files and functions that exist."""
+"""The walks of ARCHITECTURE.md name files and functions that exist; its bounds are those that tests hold."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.house import test_bounds, test_import_graph, test_walks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXT = (REPOSITORY / "ARCHITECTURE.md").read_text()
@@ -42,3 +44,17 @@ def test_every_walk_has_its_steps() -> None:
 def test_every_package_is_on_a_floor() -> None:
     packages = {f"engine.{path.parent.name}" for path in (REPOSITORY / "engine").glob("*/__init__.py")}
     assert {name for name in packages if f"`{name}`" not in FLOORS} == set()
+
+
+def test_bounds_are_those_that_are_held() -> None:
+    """The last table: a number, and the constant of ``tests/house`` that it is."""
+    rows = re.findall(r"^\| ([^|]+) \| (\d+) \| `([\w.]+)` \|$", TEXT[TEXT.index("## Bounds") :], re.MULTILINE)
+    modules = {"test_bounds": test_bounds, "test_import_graph": test_import_graph, "test_walks": test_walks}
+    assert len(rows) >= 9
+    for what, number, place in rows:
+        module, _, name = place.partition(".")
+        held = getattr(modules[module], name) if name else 0
+        if isinstance(held, dict):
+            # A bound for each walk, by the name of its command.
+            held = next(most for walk, most in held.items() if f"`{walk.split()[0]}`" in what)
+        assert held == int(number), what
