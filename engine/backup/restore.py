@@ -302,7 +302,10 @@ def _put(target: Storage, path: str, content: bytes) -> None:
 
 
 def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: int) -> tuple[bytes, NewFile | None]:
-    """The marker that forces the next writer to begin a new log file: an entry, or a file."""
+    """The end that makes the next writer begin a new log file: an ImmutableFile entry or, in old versions, a new file.
+
+    Neither is needed if the log already ends with that entry.
+    """
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
     # The view ends the file at the cut: with its real size, a reader could pass the cut.

@@ -11,8 +11,8 @@ from typing import Final
 DORIS: Final = "doris"
 STARROCKS: Final = "starrocks"
 PRODUCTS: Final = {DORIS: "Doris", STARROCKS: "StarRocks"}
-# The approximate releases whose sources the tables were made from (fe-journals.md 4). No source says in which release a
-# code appeared: the tables include some operations of later releases and lack some of the stated ones.
+# The approximate releases whose sources the tables were made from (fe-journals.md 4). The sources do not say in which
+# release a code appeared, so a table may include operations of later releases, and lack some of the release given here.
 SOURCE_RELEASES: Final = {DORIS: "3.0", STARROCKS: "3.4"}
 
 _COMMON: Final = """

@@ -90,7 +90,7 @@ class JournalReader:
             DamageError: a journal cannot be read.
         """
         low, high = journal_key(max(first, 0)), journal_key(min(max(last, -1) + 1, _WHOLE))
-        # A database may extend beyond the next one's name, so every database that overlaps the range is read.
+        # A database may hold ids above the next one's first id (its name), so every database in the range is read.
         for extent in self._extents.databases:
             if extent.first is None or extent.last is None or extent.first > last or extent.last < first:
                 continue

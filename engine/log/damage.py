@@ -101,7 +101,7 @@ def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
     """
     longest = max(earlier, default=0)
     full = max(longest * _FULL, _LEAST_BYTES)
-    # A file longer than all before it was written with a different size limit, which is not known.
+    # If the last file exceeds all earlier ones, it had another size limit, which is unknown: it does not count as full.
     return sum(size >= full for size in earlier) > 1 and full <= size_bytes <= longest / _FULL
 
 

@@ -19,7 +19,7 @@ class CacheKeeper(Protocol):
     budget_bytes: int
 
     def keep_room(self) -> None:
-        """Evict any nodes; called at points where recovery holds no node."""
+        """Evict if nodes exceed the budget. Recovery holds no node at these calls, so every node may be evicted."""
 
 
 class RecoveryHook(Protocol):

@@ -101,7 +101,7 @@ class GroupGate:
     def acked(self, node: str, vlsn: int) -> None:
         """A replica has everything up to a VLSN on disk. A VLSN after the end of the log is ignored."""
         with self._changed:
-            # A VLSN that was never logged here would let later commits return without an acknowledgement.
+            # A VLSN beyond the end of the log would count as an acknowledgement of commits that are logged only later.
             if vlsn <= self._index.latest_allocated and vlsn > self._acked.get(node, NULL_VLSN):
                 self._acked[node] = vlsn
                 self._changed.notify_all()

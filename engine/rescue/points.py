@@ -386,7 +386,7 @@ def _after_matchpoint(storage: Storage, files: LogFiles, record: RollbackStart) 
 
 
 def lengths_at(files: LogFiles, end_lsn: int) -> dict[str, int | None]:
-    """By path, the length of each log file if the log ends at an LSN; None for files to remove."""
+    """How to end the log at an LSN: by path, the new length of the file that holds it, and None for all later files."""
     last, found = file_of(end_lsn), {}
     for file in files.files:
         if file.number >= last:

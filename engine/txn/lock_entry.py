@@ -62,7 +62,7 @@ class Locker(Protocol):
         """From now on the transaction can only be aborted."""
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """Record that a lock was taken from this locker."""
+        """Note that this locker has lost a lock by preemption."""
 
 
 class Waiter:

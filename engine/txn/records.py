@@ -144,7 +144,7 @@ class Records:
                     gap = True
                     wait_lsn = self._ask_gap(node, index + exact, locker)
                 if wait_lsn == NULL_LSN:
-                    # Read only now, with the lock: before, the state may be that of an open transaction.
+                    # The slot is read after the lock is granted; earlier it may show the change of an open transaction.
                     expiration = node.expirations[index] if exact else 0
                     exists = exact and node.is_live(index) and not expired
                     if exists if mode is _INSERT_ONLY else not exists and mode is _UPDATE_ONLY:

@@ -8,8 +8,9 @@ Memory holds recovery's data within the default cache, one path of a tree, a bit
 hardly depends on the size of the environment.
 
 Branches of a large tree are walked independently, and their results are joined in order. Forked processes do that on
-this machine; ``walk_share`` does it on other machines, which share only the files. A share recovers the environment
-itself, walks every n-th branch, checks the records below it, and returns its results. Shares are joined only if all of
+this machine; ``walk_share`` does it on other machines, which share only the files. Each of the n
+shares recovers the environment in memory for itself, walks every n-th branch with the records below it, and returns
+its results. Shares are joined only if all of
 them saw the same end of the log as the joining process.
 
 Example: a root with the branches 0 to 126, three shares: the second share walks branches 1, 4, ..., 124.

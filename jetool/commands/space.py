@@ -120,7 +120,11 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
 )
 @environment
 @click.option("--why", is_flag=True, help="In text, print why each file is kept; other formats always do.")
-@click.option("--recalc", is_flag=True, help="Recount from trees and log, with totals of databases.")
+@click.option(
+    "--recalc",
+    is_flag=True,
+    help="Compute what is in use from the trees and the log, not from the counters; also print totals per database.",
+)
 def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     """Print the size of each file of the directory, how much of it is in use, and why it is kept.
 

@@ -10,7 +10,7 @@ Also here:
 * ``crash_report``: the report file of an internal error
 * ``decode_option``: the option ``--decode``, which prints decoded records
 * ``interrupted``: how the next command handles an interrupted repair
-* ``log_damage``: warnings of commands that read the whole log about damage
+* ``log_damage``: warnings about damage, for commands that read the whole log
 * ``manual``: the pages of man5 and man7
 * ``networks``: connections to JE nodes, over TCP or TLS
 * ``param_types``: the larger types of ``params``

@@ -66,7 +66,10 @@ class DecoderType(click.ParamType[str]):
 
 def decode_option(function: Callable[P, int]) -> Callable[P, int]:
     """The option ``--decode`` (parameter ``decode``) of commands that print records."""
-    text = "Print what records mean to their application too; auto: the one that is recognised."
+    text = (
+        "Also print records decoded as their application reads them: a decoder's name, or auto for the one that "
+        "recognises the environment."
+    )
     return click.option("--decode", type=DecoderType(), help=text)(function)
 
 

@@ -285,3 +285,8 @@ def test_the_runbook_on_derby(tmp_path: Path) -> None:
     calls = [one.words for one in calls_in(RUNBOOK) if one.heading == "Derby databases" and one.in_block]
     assert len(calls) == 4
     assert {harness.run(*[str(db) if word == "/data/derby" else word for word in words]).code for words in calls} == {0}
+
+
+def test_every_command_is_in_the_page_of_commands() -> None:
+    text = " ".join((MAN / "jetool-commands.7.md").read_text().split())
+    assert [name for name, _ in cli.commands() if f"`jetool {name}" not in text] == []

@@ -79,7 +79,7 @@ class NativeWalk:
                 return pos, prev_offset, last_vlsn
 
     def _meet(self, data: bytes, pos: int) -> bool:
-        """Prepare for the entry at which the walk stopped; False if its pair is already known, or not plain."""
+        """Add a tally for the type and flags at which the walk stopped; False if they have one, or are not plain."""
         pair = int.from_bytes(data[pos + TYPE_AT : pos + FLAGS_AT + 1], "little")
         if self._slots[pair] or pair not in self._plain:
             return False

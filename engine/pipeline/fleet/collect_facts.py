@@ -4,8 +4,8 @@ Damage is skipped, as everywhere. An unreadable file is noted with the reason, a
 one bad disk must not hide the other files.
 
 Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and, among the ends
-of transactions, the last one and every n-th. The task with the end of the log calls ``engine.inspect.survey`` to find
-the work that recovery would have.
+of transactions, the last one and every n-th. The task that reads the end of the log calls ``engine.inspect.survey`` to
+find how much work a recovery would do.
 """
 
 from __future__ import annotations

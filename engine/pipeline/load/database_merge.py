@@ -83,7 +83,7 @@ def merge_into(
             keys, values = table["key"].to_pylist(), table["value"].to_pylist()
             for at in range(0, len(keys), batch):
                 done = _put(env, db, keys[at : at + batch], values[at : at + batch], mode)
-                # A record put twice after a crash is refused by INSERT_ONLY, so counts of a resumed merge may differ.
+                # INSERT_ONLY refuses a record that was put before a crash: a resumed merge may count too many refused.
                 state = state._replace(
                     after=keys[min(at + batch, len(keys)) - 1],
                     records=state.records + done,

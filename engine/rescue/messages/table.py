@@ -1,4 +1,4 @@
-"""All known messages, by their words and by the pieces of text that identify them."""
+"""All known messages, by their ``word`` (reason, class or code) and by pieces of text that identify them without it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ class _Loss:
                 consequence="nothing was changed",
                 hint="jetool journal list says which the last one is",
             )
-        # The cleaner has moved the journal, so its place is arbitrary; cut before the next journal instead.
+        # Without a transaction id the cleaner has rewritten the journal, so its LSN is not that of its commit. Cut
+        # before the next journal instead; the cut is refused if the rest does not end with this journal.
         return Point(LSN, lost[0].lsn, f"journal {self.after}")
 
     def _refuse_batch(self, storage: Storage, kept: FoundJournal, lost: list[FoundJournal]) -> None:

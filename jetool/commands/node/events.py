@@ -16,7 +16,7 @@ from jetool.output.shape import Style, to_text
 
 @record("event")
 class RoleChange(NamedTuple):
-    """A node has a new role, or a new reason for having none."""
+    """The role of a node, its master, or the reason why it has no master has changed."""
 
     time: Annotated[Time, "when"]
     node: Annotated[Text, "its name"]
