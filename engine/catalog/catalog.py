@@ -109,7 +109,7 @@ class Catalog:
         self._by_id[state.id] = state
 
     def drop(self, db_id: int) -> None:
-        """Remove a database that is gone; its nodes leave memory."""
+        """Forget a removed database; its nodes leave memory."""
         state = self._by_id.get(db_id)
         if state is not None:
             state.deleted = True

@@ -54,7 +54,7 @@ class LdapEntry(NamedTuple):
     Attributes:
         dn: None where the server does not store it with the entry.
         object_classes: in their order.
-        attributes: descriptions and values, user attributes before operational ones.
+        attributes: pairs of attribute description (name and options) and values, user attributes first.
     """
 
     dn: str | None

@@ -106,7 +106,7 @@ class CommittedModel:
         return found
 
     def _take(self, entry: LogEntry) -> None:
-        # Neither duplicates of the old form nor rollbacks are in the model.
+        # The model covers neither duplicates of the old form nor rollbacks, which only a replicated log has.
         if entry.version < TWO_PART_DUPLICATES or entry.replicated:
             self.usable = False
         if entry.type_number in TXN_ENDS:

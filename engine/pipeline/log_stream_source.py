@@ -62,7 +62,7 @@ class LogStreamReader(DataSourceStreamReader):
     Arguments:
         schema: the columns that are wanted.
         options: of the source.
-        source: its name in errors.
+        source: name of this data source, for errors.
 
     Raises:
         UsageError: an unknown column, or an invalid option.

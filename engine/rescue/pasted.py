@@ -148,7 +148,7 @@ class _Reader:
             self.open = current
             current.stamped = _STAMP.match(line) is not None
             current.add(Text(number, line))
-            # A log with one line per record has the frames in the line.
+            # If a log puts each record on one line, the stack frames are in that line.
             if frame is not None:
                 current.add_frames(line)
             self._in_text = True

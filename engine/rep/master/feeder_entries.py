@@ -4,8 +4,8 @@
 entry                         form
 ============================  =====================================================================
 LN without abort information  as the log has it
-other LN                      for replication: no LSNs, no abort information
-Commit, Abort                 for replication, but for a null transaction, which names no entry
+other LN                      without LSNs and abort information
+Commit, Abort                 without its last LSN; a null transaction, which has none, as the log has it
 ============================  =====================================================================
 
 That is for a stream of version 16, which JE 18.3 agrees on with nodes of its own release and later ones; bodies of LNs

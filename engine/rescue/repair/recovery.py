@@ -168,7 +168,7 @@ def recover(
 ) -> RecoveryRun:
     """Recover an environment, or show in memory what recovery would do.
 
-    An interrupted repair is undone first, since undoing this recovery must not restore half of that repair.
+    An interrupted repair is undone first; otherwise undoing this recovery would bring back its half-done state.
 
     Arguments:
         accept_loss: continue although committed transactions are cut off.
