@@ -134,7 +134,7 @@ def test_a_log_that_grows_while_it_is_read_is_named(env: Path, monkeypatch: pyte
 def test_recover_says_first_what_it_does() -> None:
     text = run("recover", "--help").text
     about = " ".join(text.split("\n\n")[1].split())
-    assert about.startswith("Cut off a torn tail, redo what committed after the last checkpoint, undo what")
+    assert about.startswith("Cut off a torn tail, redo committed work after the last checkpoint, undo uncommitted")
 
 
 def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
