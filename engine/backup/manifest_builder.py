@@ -155,7 +155,7 @@ def _recover(view: Storage, listener: Listener) -> _Recovered:
             group = _group_of(env) if env.replicated else None
             return _Recovered(tuple(sorted(env.database_names())), group, env.replicated, None)
     except JetoolError as error:
-        # If it is unknown, the log is searched for VLSNs.
+        # True: without recovery it is unknown whether the environment is replicated, so the log is searched for VLSNs.
         return _Recovered(None, None, True, error)
 
 

@@ -147,7 +147,7 @@ class Repository:
         for file in manifest.files:
             if not self.holds(file):
                 raise NotFoundError("a file of the backup is not stored", file=f"{self.root}/{file.stored}")
-        # The names of the files before the manifest that needs them.
+        # Make the names of the files durable before the manifest that needs them.
         self.storage.sync_directory(FILES)
         path = self._path(manifest.id)
         target = self.storage.open_rw(path + _PART, create=True)
@@ -191,7 +191,7 @@ class Repository:
         """The newest readable backup, of one source if it is given; None without one."""
         if self.storage.stat(BACKUPS) is None:
             return None
-        # Read backwards, one at a time: there may be hundreds.
+        # There may be hundreds of manifests: read the newest first, and only as far as needed.
         manifests = (self.listed(made).manifest for made in reversed(self.ids()))
         return next((one for one in manifests if one is not None and source in (None, one.source)), None)
 
@@ -303,7 +303,7 @@ class LogFileStore:
         digest, at = hashlib.sha256(), 0
         target = self._storage.open_rw(temporary, create=True)
         try:
-            # A killed run may have left more files.
+            # A killed run may have left a longer file of this name.
             target.truncate(0)
             sums: deque[Future[None]] = deque()
             for piece in pieces:
@@ -327,7 +327,7 @@ class LogFileStore:
         if self._pool is None:
             self._finish(target, temporary, name)
         else:
-            # Each of them holds an open file.
+            # Each unsettled file is open, so limit their number.
             if len(self._unsettled) == _MOST_UNSETTLED:
                 self._unsettled.popleft().result()
             self._unsettled.append(self._pool.submit(self._finish, target, temporary, name))

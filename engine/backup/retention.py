@@ -40,7 +40,7 @@ class PrunePlan(NamedTuple):
 
     Attributes:
         backups: all of them, the oldest first.
-        files: paths of stored files that no backup needs then.
+        files: paths of stored files that no backup needs after the removal.
         size_bytes: their bytes.
     """
 

@@ -7,7 +7,7 @@ Its input may be damaged or hostile; its errors are ``FormatError`` or ``ValueEr
 for something long (a class, a constant, a deflated value), so a decoder counts its output against an ``Allowance``:
 work and memory are bounded by the size of the record.
 
-A package adds a kind with an entry point of the group ``jetool.contents`` that names such an object
+A package adds a kind with an entry point of the group ``jetool.contents`` that names a ``Contents`` object
 (``engine.contents.registry``).
 """
 
@@ -161,8 +161,8 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_fin
 
 
 def modified_utf8(data: bytes) -> str:
-    """Java's form of UTF-8: U+0000 is two bytes, and a character beyond U+FFFF is two encoded surrogates. ValueError:
-    the bytes are not this form.
+    """Decode Java's form of UTF-8, in which U+0000 takes two bytes, and a character beyond U+FFFF is two encoded
+    surrogates. ValueError: the bytes do not have this form.
     """
     text = data.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")

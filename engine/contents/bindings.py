@@ -21,7 +21,7 @@ _NULL_TEXT: Final = b"\xff"
 _GROUP_DIGITS: Final = 9
 _MOST_SCALE: Final = 1 << 31
 _END_OF_GROUPS: Final = -1
-# Python does not print more digits than this, and no application uses them.
+# Longer integers are shown in hex, because Python refuses to print them in decimal; no application uses them.
 _MOST_INTEGER_BYTES: Final = 1700
 
 

@@ -124,7 +124,7 @@ def timestamp_of(value: bytes) -> int | None:
     payload = decode_journal(value).payload
     if payload.kind == NUMBER:
         return int(payload.value)
-    # The class has exactly one number, whose name differs between Doris and StarRocks.
+    # The JSON of a timestamp has exactly one number; its name differs between Doris and StarRocks.
     if payload.kind == JSON and isinstance(payload.value, dict):
         times = [one for one in payload.value.values() if isinstance(one, int) and not isinstance(one, bool)]
         return times[0] if len(times) == 1 and 0 <= times[0] < _BIAS else None

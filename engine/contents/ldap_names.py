@@ -86,7 +86,8 @@ def rdns_of(key: bytes) -> tuple[Rdn, ...]:
     """
     if not key:
         return ()
-    # The separator is a byte that no text begins with. Old releases use another one than 00, or store text.
+    # A normalized key begins with the separator, a byte that no text begins with. Old releases use a separator other
+    # than 00, or store the DN as text.
     if key[0] >= _TEXT:
         return parse_dn(key.decode("utf-8"))[::-1]
     return tuple(_rdn(part, escapes=key[0] == 0) for part in _split(key[1:], key[0], escapes=key[0] == 0))
@@ -271,7 +272,7 @@ class LooseNames:
         if self._leaf_alone:
             return _number(loose_hash(_below(self._base, key)[-1:]) if key else b"")
         above = parent_key(key)
-        # A short key may belong to the suffix itself.
+        # The parent must be at or below the suffix; a shorter key may belong to the suffix itself.
         if above and above[0] < _TEXT and len(rdns_of(above)) >= self._suffix:
             leaf = _rdn(key[len(above) + 1 :], escapes=key[0] == 0)
             return _number(loose_hash([leaf], self._above_key(above)))

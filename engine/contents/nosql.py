@@ -80,7 +80,7 @@ def _value(form: int, fields: Fields) -> Json:
     if flags & _HAS_REGION:
         found["region"] = _region(fields)
     if flags & _HAS_METADATA:
-        # Its length depends on the release.
+        # Leave the metadata in ``rest``: its length depends on the release.
         found["with_metadata"] = True
     else:
         found["table_version"] = fields.number(1, signed=False)

@@ -63,7 +63,7 @@ class LdapEntry(NamedTuple):
 
 
 class EncryptedEntry(NamedTuple):
-    """The length of an encrypted entry."""
+    """An encrypted entry; only its length is known."""
 
     length: int
 
