@@ -114,7 +114,8 @@ def shared_log(
     jobs: int = 1,
     listener: Listener = SILENT,
 ) -> SharedLog | None:
-    """The part that is equal in two logs; None without a common part, or if it is damaged.
+    """The equal part of two logs, which a comparison of records can skip; None if the logs have no common part, or if
+    it is damaged.
 
     Arguments:
         found: the comparison.
@@ -130,7 +131,7 @@ def shared_log(
     both = [file for file in files.files if file.number in others]
     for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
         listener.step("check logs", done, len(both))
-        # Reading a record of this file will report the error.
+        # The comparison then reads every record, and so reports the damage.
         if met != NULL_LSN and met < end_lsn:
             return None
     return SharedLog(end_lsn, frozenset(file.number for file in both))

@@ -162,7 +162,7 @@ class Transactions:
     def fate_at(self, row: int) -> str:
         """The fate of the transaction in a row."""
         state = self.table.states[row]
-        # Most transactions are decided; only others need the lookup of a Prepare.
+        # Most transactions are committed or aborted; only for others look for a Prepare.
         return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
 
 
@@ -350,7 +350,7 @@ def read_history(
 def _find_ends(
     storage: Storage, files: LogFiles, fates: LogFates, versions: list[tuple[LogEntry, LN]], jobs: int
 ) -> None:
-    """Look for the ends of transactions after their versions; most are near."""
+    """Find the ends of the transactions that wrote these versions; most ends are soon after the version."""
     index = {file.number: at for at, file in enumerate(files.files)}
     # After a rollback a transaction may end a second time, so then the rest of the log is read.
     is_final = not fates.rollbacks

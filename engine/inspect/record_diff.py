@@ -299,7 +299,7 @@ def _joined(
     """Merge the records of both; equal records are included."""
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
-    # If one side must be sorted, sort both: they must come in the same order.
+    # The records of both must come in the same order, so if a comparator orders one database, sort both by bytes.
     is_sorted = all(db.state.order.comparator is None for db in opened)
     found = [db.items() if db is not None else iter(()) for db in (first, second)]
     left, right = (

@@ -52,7 +52,7 @@ _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, Rol
 
 _DATABASE_ID: Final = re.compile(r"(id:)?(-?[0-9]{1,19})")
 
-# No file has this number, so nothing is selected.
+# No file has the number -1, so this set selects nothing.
 _NO_FILES: Final = frozenset((-1,))
 
 

@@ -182,7 +182,7 @@ class _Surveyor:
         runs: list[FileVersions] = []
         lost: list[int] = []
         bad = {file_of(damage.lsn) for damage in self._damages}
-        # From the next file: its number, and the offset of the last entry before it.
+        # Of the file after the current one: its number, and the last entry of the current file according to its header.
         after, named = -1, 0
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
@@ -265,10 +265,10 @@ class _Surveyor:
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> RecoveryWorkCounter:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
-            # The file is gone; the rest of the interval begins in the next one.
+            # The file of firstActive is missing; the remaining interval begins in the next file.
             start = make_lsn(file_of(start), 0)
         elif start != NULL_LSN:
-            # The entry may be damaged, or cut off with the end of its file.
+            # Begin at the next readable place, since the entry at firstActive may be damaged or cut off.
             start = self._log.place_after(start)
         counter = RecoveryWorkCounter(start)
         known = {damage.lsn for damage in self._damages}

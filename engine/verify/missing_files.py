@@ -91,7 +91,7 @@ class _LastCheckpoint(NamedTuple):
 
 
 def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> _LastCheckpoint:
-    # Unreadable entries may be in a missing file.
+    # The result if an entry cannot be read: the entry may be in a missing file, so the trees must be walked.
     known = _LastCheckpoint(end=None, is_found=False, is_suspicious=True)
     try:
         last = find_last_checkpoint(access, find_end(storage, files._replace(marker=None)))
