@@ -102,7 +102,7 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
 
 def _placed(files: Sequence[FileProfile], scale: Scale) -> Iterator[tuple[_Block, float, float]]:
     """Blocks of files with their position and width."""
-    # Rounded up, so that there are never more blocks than fit the page.
+    # Files per block, rounded up so that there are at most ``_MOST_FILES`` blocks.
     step = -(-len(files) // _MOST_FILES) or 1
     position = 0
     for start in range(0, len(files), step):
@@ -158,7 +158,7 @@ def _gaps(profile: Profile, scale: Scale) -> Iterator[str]:
 
 
 def _damages(profile: Profile, scale: Scale) -> Iterator[str]:
-    # A missing file is a gap.
+    # Missing files are drawn as gaps, not as damage.
     for damage in [place for place in profile.damages if place.reason != MISSING][:_MOST_DAMAGES]:
         x, y = scale.at(profile.position(damage.lsn)), _FILES_Y
         text = f"damage at {format_lsn(damage.lsn)}: {damage.reason}, {bytes_text(damage.length)}"

@@ -41,7 +41,7 @@ def kind_of(storage: Storage) -> str:
         )
     names = storage.names()
     is_je, is_derby = _is_je(storage, names), _is_derby(storage)
-    # A guess could change the wrong environment.
+    # Do not guess the kind: a command could change the wrong environment.
     if is_je and is_derby:
         raise UsageError(
             "the directory holds both a JE environment and a Derby database",

@@ -301,7 +301,7 @@ def leading() -> list[click.Option]:
 
 
 def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Context, click.Parameter, bool], None]:
-    """A callback for an option that prints a text and exits. Click's own callback does not detect a full disk.
+    """A callback for an option that prints a text and exits. It detects a full disk, unlike Click's own callback.
 
     Arguments:
         text: gives the text.
@@ -449,7 +449,9 @@ def _style(values: dict[str, Any], color: bool) -> Any:
 
 
 def _before_results(listener: Reporter) -> Callable[[bytes], None] | None:
-    """Called before results are written: erases the bar if both are on the same terminal."""
+    """The function to call before results are written; it erases the bar. None if results do not go to the terminal of
+    the bar.
+    """
     from jetool.output.messages import is_terminal
 
     # Results in a pipe do not collide with the bar, so it may stay.

@@ -140,7 +140,7 @@ def color(choice: str, terminal: bool) -> bool:
 
 
 def _shortened(value: str) -> str:
-    """A value cut to a limit of characters, because the text of a peer's refusal may have any length."""
+    """The value, shortened to a limit, because some values come from peers and may have any length."""
     left = len(value) - _LONGEST_VALUE
     return value if left <= 0 else f"{value[:_LONGEST_VALUE]} [and {plural(left, 'character')} more]"
 

@@ -58,7 +58,7 @@ def db_lsn(lsn: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """A time in ms, with as many decimals as needed, but at least one."""
+    """A time given in ms, printed with as many decimals of a second as needed, but at least one."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:

@@ -100,7 +100,7 @@ class _Work(NamedTuple):
 
 
 def is_installed() -> bool:
-    """Whether the packages of the pipeline are there."""
+    """Whether the packages that the pipeline needs are installed."""
     from engine.pipeline.python_side import has
 
     return has("pyarrow", "numpy")
@@ -263,7 +263,7 @@ def _value_schema(work: _Work) -> str | None:
 
 
 def wanted(request: LoadRequest) -> RecipeRequest:
-    """What the options say of keys and values."""
+    """The options about keys and values, as a request for a recipe."""
     from engine.pipeline.load.input.recipe import RecipeRequest
 
     return RecipeRequest(

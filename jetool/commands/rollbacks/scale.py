@@ -57,7 +57,7 @@ def scale(
         begin, end = column(matchpoint), column(period.start_lsn)
         bar[begin : end + 1] = "=" * (end + 1 - begin)
         bar[end] = ">" if period.is_open else "]"
-        # Set this last, so that a period of one column shows its beginning.
+        # Draw the beginning last, because in a period of one column it replaces the end.
         bar[begin] = "<"
         vlsn = matchpoint_vlsn(report, period)
         text = "" if vlsn == NULL_VLSN else str(vlsn)

@@ -451,7 +451,7 @@ class _Printing:
             self._save(stream)
 
     def _save(self, stream: OutputStream) -> None:
-        """Save the position after everything up to it was printed."""
+        """Save the position; everything up to it has been printed."""
         position = self._subscriber.position
         if position is None:
             return

@@ -187,7 +187,7 @@ class ChangeFiles:
         if self._storage.stat(PART) is None:
             return
         name = more.get(_FILE)
-        # The state includes the file, but the file is not yet renamed.
+        # The run was killed after it saved the state that names the file, and before it renamed the file.
         if isinstance(name, str) and name.startswith("changes-") and "/" not in name and not self._storage.stat(name):
             self._storage.rename(PART, name)
             self._storage.sync_directory()

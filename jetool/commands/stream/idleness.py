@@ -24,8 +24,8 @@ class Idleness:
         now: the start time; all times are from ``time.monotonic``.
 
     Attributes:
-        quiet_s: at the end: seconds since the last news.
-        why: at the end: the missing data, or "".
+        quiet_s: seconds between the last news and the end.
+        why: the data that was missing at the end, or "".
     """
 
     def __init__(self, idle_s: float, timeout_s: float, now: float) -> None:
@@ -42,7 +42,7 @@ class Idleness:
         self._news = self._caught_up = now
 
     def ended(self, quiet: Quiet, newest_vlsn: int, now: float) -> str | None:
-        """Whether a quiet moment ends the stream: ``IDLE``, or ``BEHIND`` if something is missing; None: it is not.
+        """Why a quiet moment ends the stream: ``IDLE``, or ``BEHIND`` if data is missing; None if the stream continues.
 
         Arguments:
             newest_vlsn: the highest VLSN received in the current history.
