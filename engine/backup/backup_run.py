@@ -5,8 +5,8 @@ state after a crash at that moment, and recovery makes an environment of it. No 
 delayed and may delete files. Changes during the copy, and how they are handled:
 
 * A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to files
-  that are not listed yet: the list is made again, and the copy continues to the new end. A file that is deleted after
-  it was copied stays in the backup, since the log may still need it at the end of the copy.
+  that are not listed yet, so the list is made again, and the copy continues to the new end. A file that is deleted
+  after it was copied stays in the backup, since the log may still need it at the end of the copy.
 * A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Each copied file
   that has changed since is copied again. Its time or length shows the change; for the last file, which changes all the
   time, the digest of the copied part.
@@ -136,7 +136,7 @@ def take(
         NotFoundError: there is no environment. RefusedError: it must not be used, another process adds or removes
             backups, or it keeps changing. UnsupportedError, StorageError: a file cannot be read or written.
     """
-    # Checked before anything is created: a mistyped path leaves no directory of backups.
+    # Read the environment before anything is created, so that a mistyped path leaves no directory of backups.
     list_log_files(storage)
     with repository.locked():
         origin = Origin(source, node, time.time_ns() // 1_000_000)

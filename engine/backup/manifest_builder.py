@@ -131,7 +131,7 @@ def describe(
 
 
 def view_of(repository: Repository, copied: Sequence[CopiedFile]) -> BackupView:
-    """A copy whose files are all stored, as an environment."""
+    """A copy as an environment; all its files must be stored."""
     files = [
         BackupFile(
             path=one.path,

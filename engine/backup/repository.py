@@ -9,8 +9,9 @@
 
 A manifest is written when all its files are durable, so a backup is either complete or absent. Files are written under
 a name that ends in ``.part`` and renamed; a file that no manifest names was left by a run that was killed, and the next
-``prune`` removes it. A file whose content changed, because a restored environment went on in it or a rollback marked
-entries in it, has another digest and so another name: a file that a backup names is never overwritten.
+``prune`` removes it. If the content of a log file changed, because a restored environment was continued in it or a
+rollback marked entries in it, it has another digest and so another name. So a file that a backup names is never
+overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StoredFile(NamedTuple):
 
 
 class RepositoryBackup(NamedTuple):
-    """A backup of a repository; if its manifest cannot be read, it is None and ``problem`` is the reason."""
+    """A backup of a repository; if its manifest cannot be read, ``manifest`` is None and ``problem`` is the reason."""
 
     id: str
     manifest: Manifest | None
@@ -120,7 +121,7 @@ class Repository:
 
     @contextmanager
     def storing(self) -> Iterator[LogFileStore]:
-        """Store log files; at the end all of them are durable, or it raises.
+        """A store for log files, as a context: at its end all files are durable, or an error is raised.
 
         Raises:
             StorageError: there is no room, or the directory cannot be written.

@@ -25,7 +25,7 @@ Json: TypeAlias = Any
 # The deepest nesting accepted in foreign JSON. Python's parser fails only at the recursion limit, which a caller may
 # have raised.
 _DEEPEST: Final = 200
-# The allowance in characters and values: this many per byte of the record, plus a minimum for short records.
+# The allowance of a record in characters and values: a number for each byte, plus a minimum for short records.
 _GROWTH: Final = 64
 _LEAST_ALLOWANCE: Final = 1 << 16
 

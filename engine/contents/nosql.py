@@ -103,7 +103,7 @@ class NoSqlContents:
     title = "Oracle NoSQL"
 
     def recognises(self, source: Source) -> bool:
-        """True if partitions use its comparator, or if there are databases that only Oracle NoSQL has."""
+        """True if partitions use Oracle NoSQL's comparator, or if there are databases that only Oracle NoSQL has."""
         orders = source.comparators()
         if any(_PARTITION.fullmatch(name) and orders.get(name) == _COMPARATOR for name in source.names):
             return True

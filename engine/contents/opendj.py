@@ -30,7 +30,7 @@ from engine.errors import FormatError, plural
 ATTRIBUTES: Final = "compressed_schema/compressed_attributes"
 CLASSES: Final = "compressed_schema/compressed_object_classes"
 _MOST_TOKENS: Final = 100_000
-# No directory entry is larger; a length in damaged bytes may be anything.
+# The largest accepted entry. No directory entry is larger, but damaged bytes may state any length.
 _LARGEST_ENTRY: Final = 64 << 20
 # Attributes, values and object classes allowed per byte of a record; a deflated group of a million members needs 1 per
 # 5 bytes.
@@ -77,7 +77,9 @@ class CompressedSchema:
 
 
 def read_ber_length(fields: Fields) -> int:
-    """A BER length: one byte below 128, or the number of bytes that follow with the high bit set."""
+    """A BER length. A length below 128 is one byte; for others the first byte has the high bit set and the number of
+    bytes that follow.
+    """
     first = fields.number(1, signed=False)
     if first < 0x80:
         return first

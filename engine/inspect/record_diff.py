@@ -1,7 +1,7 @@
 """Comparison of the records of two environments, by database and key.
 
-Both are walked in key order at the same time, so memory does not grow with the databases. A Java comparator may order
-two trees differently, so the records of such a database are first sorted by their bytes.
+The databases of both are walked in key order at the same time, so memory does not grow with their size. A Java
+comparator may order two trees differently, so the records of such a database are first sorted by their bytes.
 
 In copies of one environment most records need not be read to be equal: their slots have the same key and LSN, and the
 LSN is in the part that both logs share byte for byte (``engine.inspect.common_log``). A node with only such slots is

@@ -2,8 +2,8 @@
 
 The estimate reads the last file (as recovery does first), the last CkptEnd, and the first ``SAMPLE_BYTES`` from
 firstActive on, whose entries are decoded as recovery decodes them. The sample gives a time per byte for this machine
-and this log; each phase takes a fixed multiple of it (``_FACTORS``). Records of other sizes, or trees larger than the
-cache, change these factors: the estimate distinguishes a minute from an hour, not 40 seconds from 50.
+and this log; each phase takes a fixed multiple of it (``_FACTORS``). The factors differ for records of other sizes and
+for trees larger than the cache, so the estimate distinguishes a minute from an hour, not 40 seconds from 50.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """VLSNs per log file, and the gaps between them, from the log itself.
 
-VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). There are two ways to get the
-first VLSN, the last VLSN and the number of VLSNs of a file:
+VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). Two functions get the first
+and the last VLSN of a file, and the number of its VLSNs:
 
 * ``map_file`` follows headers only, as DbPrintLog -vd does: it checks types, sizes, prevOffsets and the order of VLSNs,
   but not checksums. If anything is unusual (a broken link, an entry cut off, a rollback), the file is checked in full,

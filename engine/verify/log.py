@@ -14,8 +14,8 @@ What is checked, in this order:
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The INVISIBLE bit is outside the checksum, so
    only this check detects a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``,
    which disables the checksum; the body and the old checksum together reveal this.
-5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash, unless
-   something durable follows them: a Commit, a CkptEnd, a record outside transactions. JE would silently cut that off
+5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash. But if a
+   Commit, a CkptEnd or a record outside transactions follows them, JE would silently cut off something durable
    (deviation D-5). A log that ends with a full file may also have lost the next file.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
@@ -111,7 +111,8 @@ def verify_log(
         levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.
         results: results of ``check_one`` for every file, in order, if other processes have read them.
         lost: walks over the trees and returns their references into missing files; None if that fails.
-        lost_at_end: returns findings about missing files; they replace all other findings about these files.
+        lost_at_end: returns the findings of the tail level about missing files, so that both levels report a file
+            alike.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read.

@@ -43,7 +43,7 @@ class IndexState(NamedTuple):
 
     Attributes:
         records: the stored records by key; None without an index.
-        merged: the index as opening for writing leaves it; None if ``refused``.
+        merged: the index as opening for writing leaves it; None if the merge failed (``refused``).
         refused: why that fails.
     """
 

@@ -346,7 +346,8 @@ class ShareOfTrees(NamedTuple):
     Attributes:
         number, of: number of the share, and number of shares.
         end_lsn: the end of the log according to recovery.
-        parts: by database, the results of the share's branches by their index among all branches.
+        parts: for each database the results of the share's branches, by the index of the branch among all branches of
+            the tree.
     """
 
     number: int

@@ -289,13 +289,13 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
 
 
 def leading() -> list[click.Option]:
-    """The options that may precede the command's name; their values are not parsed there."""
+    """The options that may precede the command's name. There their values stay as written; the command parses them."""
     taken = (make for name, make in FEATURES.items() if name not in _AFTER_NAME)
     options = [*_base(FORMATS), *(option for make in taken for option in make())]
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
-            # The command parses it, because only the command has its list of formats.
+            # The command parses the value, because only the command has the list of its formats.
             option.type = Unread(option.type)
     return options
 

@@ -180,12 +180,12 @@ class Reporter(Listener, RecordCountListener, Protocol):
     """A listener that may have to erase its output on the terminal."""
 
     def pause(self) -> None:
-        """Erase the bar before a message. The next step may draw it again."""
+        """Erase the bar before a message. The next step may draw the bar again."""
 
     def make_way(self, result: bytes) -> None:
         """Erase the bar before a result on the same terminal.
 
-        A step after a second may draw it again, unless the result ends within a line.
+        From one second later a step may draw the bar again, unless the result ends within a line.
         """
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def time_text(ms: int) -> str:
 
 
 def expires(expiration: int) -> str:
-    """The time at which a record expires, to the hour, from days (positive) or hours (negative)."""
+    """The time at which a record expires, printed to the hour; it is given in days (positive) or hours (negative)."""
     try:
         moment = _EPOCH + timedelta(hours=-expiration if expiration < 0 else 24 * expiration)
     except OverflowError:

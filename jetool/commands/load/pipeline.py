@@ -34,7 +34,7 @@ class LoadRequest(NamedTuple):
     """The options of a load.
 
     Attributes:
-        env, sources, db: directory, paths, name.
+        env, sources, db: the directory of the environment, paths of the sources, name of the database.
         create: create the database if it does not exist.
         engine: ``spark``, ``local``, or ``auto`` to choose by the sources.
         source_format, delimiter, header: how the sources are read.

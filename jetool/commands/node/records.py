@@ -46,7 +46,7 @@ _WRITE_EXITS: Final = {
 
 
 def _shared(callback: Callable[..., int]) -> Callable[..., int]:
-    """The options that the three have in common."""
+    """Add the options that the three commands share."""
     for option in (
         click.option(
             "--timeout",

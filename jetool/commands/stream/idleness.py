@@ -15,8 +15,8 @@ _DURABILITY_S: Final = 20.0
 class Idleness:
     """A timer for a stream that ends when nothing new arrives.
 
-    A transaction, a retraction, and a new highest VLSN count as news. Heartbeats and repeated entries do not, so a
-    server cannot delay the end without new data.
+    A transaction, a retraction, and a new highest VLSN count as news. Heartbeats and repeated entries do not count, so
+    a server cannot delay the end without new data.
 
     Arguments:
         idle_s: longest time without news.
