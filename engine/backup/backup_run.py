@@ -276,7 +276,7 @@ class _Taking:
         last = places[-1]
         if self._storage.stat(last.file.path) == last.stat:
             return
-        # It may have grown, which does no harm; the copied part must be unchanged.
+        # The last file may have grown, which does no harm; its copied part must be unchanged.
         digest = hashlib.sha256()
         try:
             with closing(self._storage.open(last.file.path)) as source:

@@ -50,7 +50,7 @@ class Follower:
         self._repository = repository
         self._source = source
         self._listener = listener
-        # Only backups of this run: one that a user took explicitly is never replaced.
+        # The last backup of this run. A backup that a user took explicitly is never replaced, so it does not count.
         self._last: Manifest | None = None
         self._seen: dict[str, Stat | None] = {}
 

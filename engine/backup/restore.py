@@ -188,7 +188,7 @@ def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, lis
     listener.step(_STEP, done, plan.size_bytes)
     if plan.new_file is not None:
         _put(target, plan.new_file.path, plan.new_file.content)
-    # File names are made durable before the marker, which says that some files are missing.
+    # Make the file names durable before ``finish`` removes the marker, which shows that the restore is not complete.
     for directory in sorted(directories | {""}):
         target.sync_directory(directory)
 

@@ -201,7 +201,7 @@ class Fields:
         return int.from_bytes(self.raw(size), "big") - (1 << (8 * size - 1))
 
     def text(self, count: int) -> str:
-        """``count`` bytes of UTF-8. Raises ValueError if they are not valid UTF-8."""
+        """The text of the next ``count`` bytes. Raises ValueError if the bytes are not valid UTF-8."""
         return self.raw(count).decode("utf-8")
 
     def until(self, end: int) -> bytes:

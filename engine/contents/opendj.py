@@ -52,7 +52,7 @@ class LdapEntry(NamedTuple):
     """An entry.
 
     Attributes:
-        dn: None where the server does not store it with the entry.
+        dn: its DN; None if the server does not store the DN with the entry.
         object_classes: in their order.
         attributes: pairs of attribute description (name and options) and values, user attributes first.
     """
@@ -354,7 +354,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _readable(data: bytes) -> Json:
-    """A text as it is; other values, such as photographs, in base64 as in LDIF."""
+    """A value for JSON: texts as they are, other values such as photographs in base64 as in LDIF."""
     return data.decode("utf-8") if _is_text(data) else {"base64": base64.b64encode(data).decode("ascii")}
 
 

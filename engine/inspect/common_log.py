@@ -1,7 +1,7 @@
 """The part of two logs that is equal byte for byte, for copies of one environment.
 
-Files are compared by number, beginning with the first number that both logs have. A file in between that only one log
-has was deleted by the other's cleaner, and is skipped. The result names the first entry at which the logs differ. Logs
+Files are compared by number, beginning with the first number that both logs have. If one log lacks a file in between,
+its cleaner has deleted the file; the file is skipped. The result names the first entry at which the logs differ. Logs
 of different environments differ in the header of their first file, which holds its creation time.
 
 Example: A ends at 0x3/0x120; B is a copy that went on. All bytes of A are in B: A is a prefix of B, which differs from

@@ -6,11 +6,11 @@ What is checked, in this order:
    processes can do this.
 2. Each file against the previous one: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
    (``engine.verify.stream_gaps``). If a process was killed between the header of a file and its first entry, the next
-   one continues in the previous file; the offset is then too small.
+   process continues in the previous file; the offset is then too small.
 3. Missing files. A gap in the numbers is normal if the log shows that the file was cleaned (its FileSummaryLNs deleted,
-   or a ReservedFileLN written). It is damage if recovery needs the file (R-REC-30). If the log shows neither, or counts
-   the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted file
-   survive a crash right after its deletion.
+   or a ReservedFileLN written). The gap is damage if recovery needs the file (R-REC-30). If the log shows neither, or
+   counts the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted
+   file survive a crash right after its deletion.
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The INVISIBLE bit is outside the checksum, so
    only this check detects a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``,
    which disables the checksum; the body and the old checksum together reveal this.

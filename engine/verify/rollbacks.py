@@ -108,7 +108,8 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
             if vlsn == NULL_VLSN:
                 yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
             elif lsn not in inside:
-                # Its RollbackStart would come after it; if no later file is missing, it never existed.
+                # No RollbackStart covers the entry. If no later file is missing, there never was one; otherwise it may
+                # have been in a missing file.
                 rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
                 yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}

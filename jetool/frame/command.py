@@ -216,7 +216,7 @@ class Command(click.Command):
         try:
             yield
         except BaseException as error:
-            # Only a marker that this run created may be handled here.
+            # Handle only a marker that this run created.
             if changes and not marked and os.path.lexists(marker):
                 from jetool.frame import interrupted
 

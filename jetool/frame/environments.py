@@ -219,7 +219,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     if not tail.given_up_bytes:
         return
     lost = f", {plural(tail.commits_at_risk, 'committed transaction')} among them" if tail.commits_at_risk else ""
-    # Without a commit the bytes are the usual trace of a crash.
+    # If the bytes hold no commit, they are the usual trace of a crash.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
         "the log ends before its last file does"

@@ -4,7 +4,7 @@
 elements of Markdown are supported, which are enough for a terminal:
 
 * ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- ``;
-* a term on a line of its own and ``: `` before what it means on the next (a definition list);
+* a term on a line of its own, and on the next line its meaning after ``:`` and a blank (a definition list);
 * tables of ``|``, and code in fences, both printed as they are;
 * ``**bold**``, ``*italic*``, `` `code` ``; ``jetool-info(1)`` becomes a reference;
 * ``{{entry types}}`` alone on a line inserts one of ``TABLES``, which are generated from the code.

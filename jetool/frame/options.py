@@ -322,7 +322,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
 
 
 def help_option() -> click.Option:
-    """``--help``. There is no ``-h``: it means the environment."""
+    """The option ``--help``, without the short form ``-h``, which names the environment."""
     return click.Option(
         ["--help"],
         is_flag=True,
@@ -443,7 +443,7 @@ def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:
 def _style(values: dict[str, Any], color: bool) -> Any:
     from jetool.output.shape import PLAIN
 
-    # None means "not given"; PLAIN has the defaults.
+    # Options that were not given are None; for these keep the defaults of PLAIN.
     given = {name: values.pop(name, None) for name in ("tz", "key_format", "data_format")}
     return PLAIN._replace(color=color, **{name: value for name, value in given.items() if value is not None})
 

@@ -9,14 +9,15 @@ A message states what happened, where, the consequence, and the next command:
 because it must not change the result of the run.
 
 Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, at the
-earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints a line
+earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints lines
 such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
     {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
 
-at most every half second for a step, and always when the step is done. The second line is for a step that is counted in
-tasks; the bar shows the number of its records at the end. ``rich`` is loaded only when a bar is drawn.
+A line of a step is printed at most every half second, and always when the step is done. The second line is for a step
+that is counted in tasks; the bar shows the number of its records at the end. ``rich`` is loaded only when a bar is
+drawn.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ class Bar:
             self._tasks.clear()
 
     def make_way(self, result: bytes) -> None:
-        """Erase the bar, and delay the next drawing."""
+        """Erase the bar, and let later steps draw it only after a delay."""
         self.pause()
         self._next = time.monotonic() + _DELAY_S if result.endswith(b"\n") else math.inf
 

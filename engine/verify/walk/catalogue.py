@@ -87,7 +87,7 @@ class DatabaseCatalog:
                 return
             self._impls[content.database.db_id] = (lsn, content.database)
         elif not isinstance(content, NameLN if db.id == NAMING_DB_ID else MapLN):
-            # Its type is damaged, so its content is lost.
+            # The type of the entry is damaged, so its content is lost.
             self._findings.add(rules.BAD_CATALOGUE_LN, "an entry of another type", lsn=lsn, db=db, key=key)
 
     def _check_name(self, db_id: int, names: list[str]) -> None:

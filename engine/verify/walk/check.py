@@ -111,7 +111,7 @@ class TreeCheck:
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
         self._told: Callable[[int, float], None] = _report_nothing
-        # The finished part of the current tree.
+        # The finished part of the current tree, from 0 to 1.
         self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: SpaceCheck | None = None

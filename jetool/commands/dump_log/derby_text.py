@@ -59,7 +59,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     words = [flag for flag in values["group"] if flag in _TELLING]
     words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
     if values["after_end"]:
-        # This word comes first, because it changes the meaning of the rest: Derby drops the record.
+        # AFTER-THE-END comes first, because it changes the meaning of the rest: Derby drops the record.
         words.insert(0, "AFTER-THE-END")
     size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
     if _is_narrow(style.width):

@@ -1,8 +1,8 @@
 """The work of ``dump-log``: reading, choosing and rendering entries, in this process or in several.
 
-A ``RenderPlan`` holds everything as plain values, so that a worker process can have it. ``render_file`` renders one
-file to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count
-(``--limit``, ``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
+A ``RenderPlan`` holds only plain values, so that it can be sent to worker processes. ``render_file`` renders one file
+to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count (``--limit``,
+``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
 
 As a line of text, an entry is ``LSN TYPE/version PROV VLSN TXN DB SIZE detail``. The detail lists the fields of the
 body; empty fields are left out. LNs, Commits and Aborts, which make up most of a log, have a fast path with the same

@@ -26,7 +26,7 @@ def _escaped(match: re.Match[str]) -> str:
     character = match[0]
     if character in _ENTITIES:
         return _ENTITIES[character]
-    # These characters are allowed in XML, but a parser would turn them into blanks unless they are references.
+    # XML allows these characters, but a parser would turn them into blanks if they were not written as references.
     if character in "\t\n\r" or "\x7f" <= character <= "\x9f":
         return f"&#{ord(character)};"
     return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))

@@ -159,7 +159,8 @@ def _looks_like_dump(path: str) -> bool:
         with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
             return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
     except OSError:
-        # The file is unreadable or missing; its name decides which error is reported.
+        # The file is unreadable or missing. Its name decides whether the error comes from loading a dump or another
+        # source.
         return path.endswith(".dump")
 
 

@@ -101,7 +101,9 @@ class _TextLoad:
     def _put_batch(
         self, env: Environment, db: Database, pairs: Iterator[tuple[bytes, bytes]], mode: PutMode, held: HeldSignals
     ) -> tuple[tuple[int, int], bool]:
-        """One transaction: records that were written and refused, and whether there may be more."""
+        """Put one batch in a transaction; returns the numbers of records written and refused, and whether there may be
+        more records.
+        """
         written = refused = 0
         more = False
         with env.begin(durability=Durability.SYNC) as txn:

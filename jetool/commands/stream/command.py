@@ -389,7 +389,7 @@ class _Printing:
         if self._wanted:
             changes = (change for change in changes if self._wants(change.db, change.db_id))
         count = 0
-        # A transaction can be longer than memory.
+        # Print the changes in batches, because a transaction may not fit into memory.
         while batch := list(islice(changes, _BATCH)):
             count += len(batch)
             if self._files is not None and self._in_columns:
