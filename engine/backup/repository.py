@@ -140,7 +140,7 @@ class Repository:
             return storing.put(number, pieces)
 
     def add(self, manifest: Manifest) -> None:
-        """Add a backup whose files are all stored. It is durable on return.
+        """Add a backup whose files are all stored. The backup is durable on return.
 
         Raises:
             NotFoundError: one of its files is not stored.
@@ -276,7 +276,7 @@ class Repository:
 
 
 class LogFileStore:
-    """Stores log files: the next one is written while those before become durable.
+    """Stores log files: a file is written while earlier ones are synced.
 
     Arguments:
         repository: where to.

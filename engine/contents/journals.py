@@ -87,7 +87,7 @@ def journal_id(key: bytes) -> int:
 
 
 def journal_code(value: bytes) -> int:
-    """The code of the operation of a journal. Raises FormatError when the value is too short for one."""
+    """The code of the operation of a journal. Raises FormatError if the value is too short to hold a code."""
     if len(value) < 2:
         raise FormatError("value of a journal", expected="2 bytes or more", found=f"{len(value)}")
     return int.from_bytes(value[:2], "big", signed=True)

@@ -154,7 +154,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def _below(base: str, key: bytes) -> list[Rdn]:
-    """The RDNs of a key, without those of the base: keys of some releases begin with the suffix, others below it."""
+    """The RDNs of a key without those of the base, with which the keys of some releases begin."""
     rdns = list(rdns_of(key))
     suffix = [part for part in base.lower().split(",") if part]
     if [rdn_text(rdn).lower() for rdn in rdns[: len(suffix)]] == suffix[::-1]:

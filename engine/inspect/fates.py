@@ -279,7 +279,9 @@ def _take_stretch(found: LogFates, stretch: Stretch, actions: list[int]) -> None
 
 
 def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> None:
-    """Count rolled-back records in a second pass: a RollbackStart comes after its records, and most logs have none."""
+    """Count rolled-back records in a second pass, because a RollbackStart comes after its records; most logs have no
+    rollback and need no second pass.
+    """
     low, high = min(p.matchpoint_lsn for p in found.periods), max(p.start_lsn for p in found.periods)
     counts = found.txns.rolled_back
     scan = scan_log(storage, files, types=LNS & TRANSACTIONAL, start=low & ~0xFFFFFFFF, end=high)
@@ -294,8 +296,8 @@ class KeyHistory(NamedTuple):
     """All that the log holds about one key.
 
     Attributes:
-        versions: every record entry of the key, in log order, including rolled-back ones; with sorted duplicates, the
-            entries whose stored key begins with it.
+        versions: every record entry of the key, in log order, including rolled-back entries; with sorted duplicates,
+            all entries whose stored key begins with the key.
         fates: how their transactions ended; the counts of records are not filled in.
     """
 
@@ -372,7 +374,7 @@ def _find_ends(
                 del following[txn_id]
             else:
                 following[txn_id] = first + step
-        # A transaction without an end nearby may have none at all, so widen the search quickly.
+        # A transaction whose end is not near may have no end at all, so widen the search quickly.
         step *= 2
 
 

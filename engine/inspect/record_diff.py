@@ -208,7 +208,7 @@ def _differences(
     keys: KeyRange,
     listener: Listener,
 ) -> Iterator[RecordDifference | int]:
-    """The records of both; equal records that need not be read are only counted."""
+    """Pairs of records of both databases; equal records that need not be read are only counted."""
     if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
         slots, other_slots = first.slots(*keys), second.slots(*keys)
         assert slots is not None

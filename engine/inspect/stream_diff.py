@@ -125,7 +125,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
 
 
 class _TakenBack:
-    """Finds entries that a later RollbackStart rolls back; query it in log order.
+    """Finds entries that a later RollbackStart rolls back; entries must be queried in log order.
 
     Arguments:
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.

@@ -73,7 +73,7 @@ class JournalReader:
     """Reads the journals of one family.
 
     Arguments:
-        env: the environment; it stays the caller's.
+        env: the environment; the caller closes it.
         extents: its journal databases.
     """
 

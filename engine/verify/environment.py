@@ -66,7 +66,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
 # Rules that are checked at every level, before the rules of the level.
 ALWAYS: Final = (REPAIR_RULE,)
 
-# The name of each level in the summary, in its order.
+# The name of each level in the summary, in the order of the summary.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
 # Codes of damage in trees and records.
 _OF_TREES: Final = ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA")
@@ -224,7 +224,8 @@ class _TreeLevels(NamedTuple):
             return report, ()
         left = found.not_checked
         report = _plus(report, found.findings)
-        # Damage in the trees also stops a writer, and its findings are more precise.
+        # If the trees are damaged, do not look for damage that stops a writer: the findings about the trees cover it,
+        # and are more precise.
         if found.recovered and "data" in self.wanted and not _has_damage(found):
             if _is_open(self.storage):
                 left = (*left, "opening for writing (a process has the environment open for writing)")

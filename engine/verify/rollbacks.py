@@ -63,7 +63,7 @@ class Stretches:
     """A set of open intervals of LSNs.
 
     Arguments:
-        intervals: (before the first, after the last); they may overlap.
+        intervals: the bounds of each interval, which do not belong to it; intervals may overlap.
     """
 
     __slots__ = ("_befores", "_behinds")

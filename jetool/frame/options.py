@@ -109,7 +109,7 @@ class NamedOrders(NamedTuple):
 
 
 class OrderType(click.ParamType[NamedOrders]):
-    """``DB=NAME`` or ``DB=NAME,NAME``. The name of a database may contain ``=``, so the last one separates."""
+    """``DB=NAME`` or ``DB=NAME,NAME``. The name of a database may contain ``=``, so the last ``=`` is the separator."""
 
     name = "DB=NAME"
 

@@ -51,7 +51,7 @@ _MOST_CACHE_PER_CENT: Final = 90
 
 
 class DirectoryType(click.ParamType[str]):
-    """A directory. The engine checks whether it exists, and of which kind it is."""
+    """A directory. The engine checks whether the directory exists, and the kind of its environment."""
 
     name = "DIR"
 
@@ -68,7 +68,7 @@ class DirectoryType(click.ParamType[str]):
 
 
 class DatabaseType(click.ParamType[str]):
-    """The name of a database. The engine checks whether it exists."""
+    """The name of a database. The engine checks whether the database exists."""
 
     name = "NAME"
 

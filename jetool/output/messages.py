@@ -132,7 +132,7 @@ def color(choice: str, terminal: bool) -> bool:
 
     Arguments:
         choice: ``auto``, ``always`` or ``never``.
-        terminal: whether the target is one.
+        terminal: whether the target is a terminal.
     """
     # An explicit option takes precedence over the terminal and NO_COLOR.
     if choice != "auto":
@@ -225,7 +225,7 @@ class JsonMessages:
         self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Print a line, unless the last one was printed recently."""
+        """Print a line, unless the previous line was printed recently."""
         now = time.monotonic()
         began = self._began.setdefault(name, now)
         finished = total > 0 and done >= total

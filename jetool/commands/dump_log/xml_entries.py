@@ -112,7 +112,7 @@ def _ckpt_end(end: checkpoint.CkptEnd) -> str:
 
 def _txn_end(entry: LogEntry, end: txn_end.TxnEnd) -> str:
     tag = "TxnCommit" if entry.type_number == COMMIT else "TxnAbort"
-    # Older versions have no such field; JE prints none for them.
+    # Entries of older versions have no master term, and JE prints no such attribute for them.
     term = f' masterTerm="{end.master_term}"' if entry.version >= MASTER_TERM else ""
     return (
         f'<{tag} id="{end.id}" time="{time_text(end.time)}" master="{end.master_id}"{term} dtvlsn="{end.dtvlsn}">'

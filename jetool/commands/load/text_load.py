@@ -51,7 +51,7 @@ class _TextLoad:
         self.read = self.rejected = self.duplicates = self.records = self.refused = 0
 
     def pairs(self, rejects: RejectFile | None) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values in key order, one for each key.
+        """Keys and values in key order, one value for each key.
 
         Raises:
             JobError: equal keys, and none may be dropped.
