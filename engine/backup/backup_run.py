@@ -248,7 +248,7 @@ class _Taking:
                 if stored is None:
                     stored = storing.put(number, pieces_of(source, place.length))
         except (NotFoundError, DamageError) as error:
-            # Deleted, or cut shorter, since the list was made.
+            # The file was deleted, or cut shorter, since the list was made.
             raise _ChangedError(path) from error
         self._read[path] = stored.size_bytes
         self._stored_bytes += 0 if stored.was_there else stored.size_bytes

@@ -4,8 +4,8 @@ Files are compared by number, beginning with the first number that both logs hav
 its cleaner has deleted the file; the file is skipped. The result names the first entry at which the logs differ. Logs
 of different environments differ in the header of their first file, which holds its creation time.
 
-Example: A ends at 0x3/0x120; B is a copy that went on. All bytes of A are in B: A is a prefix of B, which differs from
-it at 0x3/0x120.
+Example: A ends at 0x3/0x120; B is a copy of A that has grown since. All bytes of A are in B: A is a prefix of B, which
+differs from it at 0x3/0x120.
 """
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) 
     """Entries of a file: records of the key in any database, NameLNs, rollbacks, and damage."""
     entries = 0
     items: list[LogEntry | Damage] = []
-    # With sorted duplicates the key is the first part of the record's.
+    # With sorted duplicates the key is the first part of the record's stored key.
     sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=(key,))
     records, names = keeping(LNS), keeping(NAME_LNS)
     for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():

@@ -179,7 +179,7 @@ class JournalReader:
     def first_since(self, time_ms: int) -> int | None:
         """The first journal written at or after a time, or None.
 
-        Times of journals ascend, so a binary search finds it.
+        A binary search finds the journal, because the times of journals ascend.
         """
         if self._extents.first is None or self._extents.last is None:
             return None

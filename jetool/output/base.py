@@ -125,7 +125,7 @@ class Output(Protocol):
         """The names of ``--fields``, or None."""
 
     def document(self, record: Any) -> None:
-        """Print one record. In text, nested records become sections and lists of records tables."""
+        """Print one record. In text, nested records become sections, and lists of records become tables."""
 
     def table(self, of: Shaped, records: Iterable[Any], more: Row = ()) -> None:
         """Print records of one class.

@@ -94,7 +94,7 @@ class StandardOutput:
 class FileOutput:
     """A file that is replaced as a whole.
 
-    Its temporary name is chosen before the file is created, so that ``abandon`` can always remove it.
+    The temporary name is chosen before the temporary file is created, so that ``abandon`` can always remove the file.
 
     Arguments:
         path: the file to write.

@@ -8,7 +8,8 @@ from engine.rep.changes.subscriber import Quiet
 
 IDLE: Final = "idle"
 BEHIND: Final = "behind"
-# After 15 s the subscriber itself refuses a group that never reports durable VLSNs, with a better message.
+# Longer than 15 s, after which the subscriber itself refuses a group that never reports durable VLSNs, with a better
+# message.
 _DURABILITY_S: Final = 20.0
 
 
