@@ -264,7 +264,7 @@ class Repository:
         Raises:
             DamageError: as ``unused``.
         """
-        # Their manifests were removed first, so no backup needs a file removed here, even if this run is killed.
+        # The manifests of removed backups are already gone, so no backup needs these files, even if this run is killed.
         for path in self.unused():
             self.storage.remove(path)
         for directory in (FILES, BACKUPS):

@@ -7,8 +7,8 @@ In this order:
    the backup, so that the same command, run again after it was killed, recognises its own files and continues.
 3. Log files that are not in the plan are removed; each of the others is written under a temporary name while its digest
    is tested, synced, and renamed.
-4. The marker goes. From then on the environment is complete. Changes that must precede its first opening, such as a new
-   group, are made before that, on a view without the marker.
+4. The marker is removed, and the environment is complete. Changes that must precede its first opening, such as a new
+   group, are made before this step, on a view without the marker.
 
 The restored log must never continue in a file of the backup: the next backup would then have a longer file under the
 same name, and the directory of backups would hold two timelines. So the last file ends with an ImmutableFile entry, as

@@ -99,7 +99,7 @@ def unknown(key: bytes, data: bytes) -> DecodedRecord:
 
 
 class Allowance:
-    """The number of characters and values that decoding a record may still add to its own bytes.
+    """The number of characters and values that the decoder may still produce in addition to the bytes of the record.
 
     Arguments:
         size: bytes of the record.

@@ -98,7 +98,9 @@ def ber_length(value: int) -> bytes:
 
 
 def read_compact(fields: Fields) -> int:
-    """A compact number: the leading one bits of the first byte count the bytes after it; each byte adds 7 bits."""
+    """A compact number: the number of leading 1 bits in the first byte is the number of bytes that follow; each byte
+    adds 7 bits.
+    """
     first = fields.number(1, signed=False)
     more = next((count for count in range(8) if not first & 0x80 >> count), -1)
     if more < 0:

@@ -220,7 +220,7 @@ def _differences(
 def _joined_slots(
     name: str, first: Database, second: Database, left: _SlotStream, right: _SlotStream, shared: SharedLog
 ) -> Iterator[RecordDifference | int]:
-    """Like ``_joined``, by slots: a record with the same version in both is not read."""
+    """Like ``_joined``, but by slots: a record whose slots have the same version in both databases is not read."""
     while left.keys or right.keys:
         if left.at == right.at == 0 and left.is_same_node(right) and left.is_held(shared):
             yield len(left.keys)

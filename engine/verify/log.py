@@ -5,8 +5,8 @@ What is checked, in this order:
 1. Each file by itself (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. Several
    processes can do this.
 2. Each file against the previous one: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
-   (``engine.verify.stream_gaps``). If a process was killed between the header of a file and its first entry, the next
-   process continues in the previous file; the offset is then too small.
+   (``engine.verify.stream_gaps``). After a kill between the header of a file and its first entry, JE continues in the
+   previous file, and the offset is too small.
 3. Missing files. A gap in the numbers is normal if the log shows that the file was cleaned (its FileSummaryLNs deleted,
    or a ReservedFileLN written). The gap is damage if recovery needs the file (R-REC-30). If the log shows neither, or
    counts the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted
@@ -15,8 +15,8 @@ What is checked, in this order:
    only this check detects a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``,
    which disables the checksum; the body and the old checksum together reveal this.
 5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash. But if a
-   Commit, a CkptEnd or a record outside transactions follows them, JE would silently cut off something durable
-   (deviation D-5). A log that ends with a full file may also have lost the next file.
+   Commit, a CkptEnd or a record outside transactions follows, JE would silently cut off durable data (D-5). A log that
+   ends with a full file may also have lost the next file.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
 error:
@@ -111,8 +111,7 @@ def verify_log(
         levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.
         results: results of ``check_one`` for every file, in order, if other processes have read them.
         lost: walks over the trees and returns their references into missing files; None if that fails.
-        lost_at_end: returns the findings of the tail level about missing files, so that both levels report a file
-            alike.
+        lost_at_end: returns the findings of the tail level about missing files; this level reports them too.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read.
@@ -360,9 +359,8 @@ def _pair_findings(
     named = header.last_entry_in_prev_file
     if named == before.last_offset:
         return
-    # If the earlier file is damaged at its end, that damage is reported, and a wrong offset is not an additional
-    # finding. But if the log ends in that file, the damage may look like a torn tail, and only the header of the next
-    # file shows that it is not.
+    # Damage at the end of the earlier file is reported by itself, without the wrong offset. But if the log ends in that
+    # file, the damage may look like a torn tail, and only the header of the next file shows that it is not.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
     if damaged_end and (before.file.number < end_file or named < before.last_offset):
         return
@@ -459,8 +457,7 @@ def _missing_findings(
     gaps = set(files.missing())
     needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
     if checkpoint is not None and files.files:
-        # That files are missing at the front is visible only in the CkptEnd, which names the first file that recovery
-        # needs. A crafted CkptEnd could imply millions of files.
+        # Only the CkptEnd shows whether files before the first one are missing. If crafted, it could imply millions.
         gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     needed = sorted(number for number in gaps if number >= needed_from)
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
@@ -469,8 +466,7 @@ def _missing_findings(
     found = lost(bool(unclear)) if lost is not None else None
     # The tail level reports files that are lost at the end of the log; use the same findings for these files.
     at_end = {int(one.file[:8], 16): one for one in lost_at_end()} if lost_at_end is not None else {}
-    # A finding of the tail level without LSN is about a file that recovery reads. If the whole log shows that recovery
-    # needs the file, report that instead.
+    # A finding without LSN is about a file that recovery reads. The whole log may show from where on: report that.
     told = {number for number, one in at_end.items() if number not in needed or one.lsn != NULL_LSN}
     yield from (at_end[number] for number in sorted(told))
     start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"

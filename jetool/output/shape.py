@@ -5,8 +5,8 @@ of tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that
 validates real output against it.
 
 A kind is the type of a value; only this module defines the format of LSNs, times, keys and so on. Entries of the log
-(``engine.format.describe``) and records provide values with kinds, and renderers use this module. A value of None is
-``-`` in text and null in JSON, whatever the kind.
+(``engine.format.describe``) and records provide values with kinds, and renderers format them with this module. A value
+of None is ``-`` in text and null in JSON, whatever the kind.
 
 =============  =====================  ===========================  ==================================
 kind           value                  text                         JSON

@@ -182,8 +182,7 @@ def restore(
             _require_consent(run, target, plan, delta=delta)
             storage = saving(plan)
             put_files(repository, plan, storage, listener=run.listener)
-        # Do not hold the lock here, because the reset takes it; the marker keeps other processes from opening the
-        # environment.
+        # The reset takes the lock itself; the marker keeps other processes from opening the environment.
         if standing == NEW and address is not None:
             _reset(run, without_marker(storage), str(group), str(node), address)
         with _locked(run, disk):
