@@ -390,7 +390,8 @@ class RecordCheck:
     def _compare(self, db: DatabaseState, node: BIN, index: int, entry: LogEntry, record: LN) -> None:
         # In v6 and v7 a slot does not mark a deletion, and a duplicate has its item in the data.
         old = entry.version < TWO_PART_DUPLICATES
-        # An undone blind deletion stands for the record itself (``tree.apply.version_before``).
+        # A blind deletion in a slot was undone: its LSN replaces that of the unknown previous version
+        # (``tree.apply.version_before``).
         deleted = (record.data is None or entry.type_number in DELETIONS) and not record.blind_deletion
         if deleted and not old:
             self._report(rules.DELETION, entry.type_name, db, node, index)

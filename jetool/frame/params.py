@@ -208,7 +208,7 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
             return value
         text = str(value)
         marks = set()
-        # Remove marks from the end, so that a name may contain colons.
+        # Look for ``:dups`` and ``:prefix`` only at the end, because a name may contain colons.
         while text.endswith((":dups", ":prefix")):
             text, _, mark = text.rpartition(":")
             marks.add(mark)

@@ -109,7 +109,7 @@ class DatabaseCatalog:
     def _check_impl(self, state: DatabaseState, lsn: int, impl: DatabaseImpl) -> None:
         names = self._names.get(state.id, [])
         if not names:
-            # An unreadable name is not the same as a removed name.
+            # If a part of the naming tree was unreadable, the name may be in that part, and need not have been removed.
             rule = rules.NAME_LOST if self._names_lost else rules.NO_NAME
             # Use the id as the label: the database may already have the fixed name of an internal database, from
             # another level.
